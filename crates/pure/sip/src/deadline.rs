@@ -62,7 +62,7 @@ impl Repetition {
         self.next.stop();
     }
 
-    /// Sets the pause after the next expiry to `longest` for good.
+    /// Keeps the next expiry; all later pauses are `longest`.
     pub(crate) const fn slow_down(&mut self, longest: Duration) {
         self.pause = longest;
     }

@@ -1,7 +1,7 @@
 //! Digest access authentication (RFC 7616, and RFC 2617 for servers without `qop`; RFC 8760 for its use in SIP).
 //!
-//! A client answers a [`DigestChallenge`] with a [`DigestSession`], which counts how often the server's nonce was used. A server reads
-//! an [`DigestCredentials`] and holds its [`DigestCredentials::proves`] against what it knows of the user.
+//! A client answers a [`DigestChallenge`] with a [`DigestSession`], which counts the uses of the server's nonce. A server reads
+//! [`DigestCredentials`] and checks them with [`DigestCredentials::proves`] and the [`Secret`] of the user.
 
 use std::fmt;
 
@@ -17,103 +17,103 @@ mod client;
 
 pub use client::{ChallengeError, DigestClient, NonceCounts, ServerProof};
 
-/// By what is hashed.
+/// A hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hash {
-    /// What every server knows (RFC 3261 section 22.4).
+    /// MD5, which every server supports (RFC 3261 section 22.4).
     Md5,
-    /// RFC 8760.
+    /// SHA-256 (RFC 8760).
     Sha256,
-    /// RFC 8760.
+    /// SHA-512/256 (RFC 8760).
     Sha512Of256,
 }
 
-/// `algorithm`: a hash, and whether the user's part is bound to the first nonces of the session (`-sess`).
+/// `algorithm`: a hash function, and whether the user's secret is bound to the first nonces of the session (`-sess`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Algorithm {
-    /// By what is hashed.
+    /// The hash function.
     pub hash: Hash,
     /// `-sess`.
     pub session: bool,
 }
 
-/// `qop`: what the answer protects.
+/// `qop`, the quality of protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quality {
-    /// The method and the URI.
+    /// `auth`: protects the method and the URI.
     Auth,
-    /// The body too.
+    /// `auth-int`: protects the body too.
     AuthInt,
 }
 
-/// What a server asks for.
+/// A challenge of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestChallenge {
-    /// For whom the password is.
+    /// The realm of the password.
     pub realm: String,
-    /// What the answer must contain.
+    /// The server's nonce, which the credentials contain.
     pub nonce: String,
-    /// What the answer must repeat.
+    /// A value that the credentials repeat.
     pub opaque: Option<String>,
-    /// MD5 where the server names none.
+    /// The algorithm; MD5 if the server names none.
     pub algorithm: Algorithm,
-    /// What the server offers; nothing for one of RFC 2069's age.
+    /// The values of `qop` that the server offers; empty for RFC 2069.
     pub qualities: Vec<Quality>,
-    /// The password was right, only the nonce was too old.
+    /// The password was right, but the nonce was too old.
     pub stale: bool,
-    /// The server knows its users by a hash of name and realm too, so a client need not tell a name in the clear (RFC 7616 section 3.4.4).
+    /// The server accepts a hash of name and realm as the user name, which hides the name (RFC 7616 section 3.4.4).
     pub userhash: bool,
 }
 
-/// What a client answers.
+/// The credentials that a client sends for a challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestCredentials {
-    /// Who; with `userhash` the hash of the name and the realm.
+    /// The user name; with `userhash` the hash of name and realm.
     pub username: String,
-    /// Of the challenge.
+    /// Realm of the challenge.
     pub realm: String,
-    /// Of the challenge.
+    /// Nonce of the challenge.
     pub nonce: String,
-    /// The Request-URI, as the client wrote it.
+    /// The Request-URI as the client sent it.
     pub uri: String,
-    /// The proof, in hexadecimal digits.
+    /// The proof, hexadecimal digits.
     pub response: String,
-    /// Of the challenge.
+    /// Algorithm of the challenge.
     pub algorithm: Algorithm,
-    /// Of the challenge.
+    /// `opaque` of the challenge.
     pub opaque: Option<String>,
-    /// With `qop`: how the answer is protected, the client's own nonce, and how often it has used the server's.
+    /// The parameters of `qop`, if the server offers it.
     pub protection: Option<Protection>,
     /// `username` is a hash (RFC 7616 section 3.4.4).
     pub userhash: bool,
 }
 
-/// What an answer with `qop` has beside it.
+/// The parameters of credentials with `qop`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protection {
-    /// What is protected.
+    /// The quality of protection.
     pub quality: Quality,
     /// The client's nonce.
     pub cnonce: String,
-    /// From 1 for each nonce of the server.
+    /// Number of requests with the server's nonce, from 1.
     pub count: u32,
 }
 
-/// Why a header field is no challenge, or no answer, of digest authentication.
+/// A header field has no valid challenge or credentials of digest authentication.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
-    /// Another scheme.
+    /// The scheme is not `Digest`.
     #[error("the scheme is `{0}`, not `Digest`")]
     Scheme(String),
-    /// What must stand there does not.
+    /// A required parameter is missing.
     #[error("there is no `{0}` (RFC 7616 section 3.3 and 3.4)")]
     Missing(&'static str),
-    /// Nobody knows it.
-    #[error("`{value}` is no `{parameter}` that is known here")]
+    /// The value of a parameter is unknown.
+    #[error("`{value}` is not a known `{parameter}`")]
     Unknown {
-        /// Which parameter.
+        /// Name of the parameter.
         parameter: &'static str,
-        /// What it says.
+        /// Value of the parameter.
         value: String,
     },
 }
@@ -138,9 +138,9 @@ impl Hash {
 }
 
 impl Algorithm {
-    /// What RFC 3261 has.
+    /// MD5, the algorithm of RFC 3261.
     pub const MD5: Self = Self { hash: Hash::Md5, session: false };
-    /// RFC 8760.
+    /// SHA-256 (RFC 8760).
     pub const SHA_256: Self = Self { hash: Hash::Sha256, session: false };
 
     const ALL: [(&'static str, Self); 6] = [
@@ -152,7 +152,7 @@ impl Algorithm {
         ("SHA-512-256-sess", Self { hash: Hash::Sha512Of256, session: true }),
     ];
 
-    /// As it stands in a header field.
+    /// The value of `algorithm`.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, known)| *known == self).map_or("MD5", |(name, _)| name)
     }
@@ -166,7 +166,7 @@ impl Algorithm {
 }
 
 impl Quality {
-    /// As it stands in a header field.
+    /// The value of `qop`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auth => "auth",
@@ -199,7 +199,7 @@ impl DigestChallenge {
     /// Reads a header field.
     ///
     /// # Errors
-    /// It is of another scheme, lacks a realm or nonce, or names an algorithm that nobody here knows.
+    /// The scheme is not `Digest`, the realm or the nonce is missing, or the algorithm is unknown.
     pub fn read(challenge: &header::Challenge) -> Result<Self, DigestError> {
         let scheme = digest(&challenge.0)?;
         let qop = scheme.parameters.text("qop").unwrap_or_default();
@@ -215,14 +215,14 @@ impl DigestChallenge {
         })
     }
 
-    /// Reads the value of a `WWW-Authenticate` or `Proxy-Authenticate`, one challenge (RFC 3261 section 7.3.1); `None` if it is
-    /// none that can be answered. Others of the same response are not concerned.
+    /// Reads the value of a `WWW-Authenticate` or `Proxy-Authenticate`, one challenge (RFC 3261 section 7.3.1). Returns `None` if
+    /// it cannot be answered.
     pub fn of_value(value: &str) -> Option<Self> {
         let mut cursor = Cursor::new(value, "RFC 3261 section 20.44");
         Self::read(&header::Challenge::read(&mut cursor).ok()?).ok()
     }
 
-    /// As a header field.
+    /// The challenge as a header field.
     pub fn write(&self) -> header::Challenge {
         let mut scheme = AuthScheme::new("Digest");
         let parameters = &mut scheme.parameters;
@@ -246,14 +246,14 @@ impl DigestChallenge {
     }
 }
 
-/// What a server knows of a user: the hash of name, realm and password, in hexadecimal digits (RFC 7616 section 3.4.2).
+/// The secret of a user: the hash of name, realm and password, in hexadecimal digits (RFC 7616 section 3.4.2).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     hash: Hash,
     digits: String,
 }
 
-/// Whoever prints one shows no password.
+/// Hides the digits.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret").field("hash", &self.hash).finish_non_exhaustive()
@@ -261,7 +261,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Of a password.
+    /// The secret of a password.
     pub fn new(hash: Hash, username: &str, realm: &str, password: &str) -> Self {
         Self { hash, digits: hash.hex(&[username, realm, password]) }
     }
@@ -272,23 +272,23 @@ impl Secret {
     }
 }
 
-/// A client's use of one challenge.
+/// A client's session with one challenge.
 #[derive(Clone, Debug)]
 pub struct DigestSession {
     challenge: DigestChallenge,
     username: String,
     secret: Secret,
     used: u32,
-    /// The own nonce that it was used with first.
+    /// The client's first nonce.
     cnonce: Option<String>,
 }
 
 impl DigestSession {
-    /// Answers `challenge` with a password.
+    /// A session that answers `challenge` with a password.
     pub fn new(challenge: DigestChallenge, username: &str, password: &str) -> Self {
         let hash = challenge.algorithm.hash;
         let secret = Secret::new(hash, username, &challenge.realm, password);
-        // The proof has the name itself (RFC 7616 section 3.4.2).
+        // The proof contains the name itself (RFC 7616 section 3.4.2).
         let username = match challenge.userhash {
             true => hash.hex(&[username, &challenge.realm]),
             false => username.to_owned(),
@@ -296,16 +296,15 @@ impl DigestSession {
         Self { challenge, username, secret, used: 0, cnonce: None }
     }
 
-    /// The answer for one request, with the server's nonce used once more. `cnonce` is to be drawn at random; `auth-int` is
-    /// used where the server offers nothing else. With a `-sess` algorithm the first `cnonce` stays that of all: "A1 is
-    /// calculated only once - on the first request by the client" (RFC 2617 section 3.2.2.2), and servers differ in whether
-    /// they calculate it of that one or of each.
+    /// The credentials for one more request with the server's nonce. `cnonce` is a random text. `auth-int` is used only if the
+    /// server offers nothing else. With a `-sess` algorithm the first `cnonce` is used for all requests: "A1 is calculated only
+    /// once - on the first request by the client" (RFC 2617 section 3.2.2.2), and servers differ in the `cnonce` that they use.
     pub fn answer(&mut self, method: &Method, uri: &str, body: &[u8], cnonce: &str) -> DigestCredentials {
         let count = self.used.saturating_add(1);
         self.answer_counted(method, uri, body, cnonce, count)
     }
 
-    /// Like [`DigestSession::answer`] with a nonce count that is kept elsewhere, 1 for the first request with the nonce.
+    /// As [`DigestSession::answer`], with a nonce count that the caller keeps, 1 for the first request with the nonce.
     fn answer_counted(
         &mut self,
         method: &Method,
@@ -337,7 +336,7 @@ impl DigestSession {
     }
 }
 
-/// `auth-int` only if the server offers nothing else.
+/// The value of `qop` to use: `auth-int` only if the server offers nothing else.
 fn preferred(offered: &[Quality]) -> Option<Quality> {
     offered.iter().copied().find(|quality| *quality == Quality::Auth).or(offered.first().copied())
 }
@@ -346,7 +345,7 @@ impl DigestCredentials {
     /// Reads a header field.
     ///
     /// # Errors
-    /// It is of another scheme, lacks what an answer must have, or says what nobody here knows.
+    /// The scheme is not `Digest`, a required parameter is missing, or a value is unknown.
     pub fn read(credentials: &header::Credentials) -> Result<Self, DigestError> {
         let scheme = digest(&credentials.0)?;
         let protection = scheme.parameters.text("qop").map(|qop| {
@@ -373,7 +372,7 @@ impl DigestCredentials {
         })
     }
 
-    /// As a header field.
+    /// The credentials as a header field.
     pub fn write(&self) -> header::Credentials {
         let mut scheme = AuthScheme::new("Digest");
         let parameters = &mut scheme.parameters;
@@ -401,16 +400,16 @@ impl DigestCredentials {
         header::Credentials(scheme)
     }
 
-    /// Whether whoever made it knows the password behind `secret`. That the nonce is one that the server gave, and its count
-    /// has not been seen, is for the server to check.
+    /// Whether the proof was made with the password of `secret`. The server must also check that the nonce is its own, and that
+    /// the count is new.
     pub fn proves(&self, method: &Method, body: &[u8], secret: &Secret) -> bool {
         self.algorithm.hash == secret.hash
             && is_same_proof(&self.proof(method.as_str(), body, secret), &self.response.to_ascii_lowercase())
     }
 
-    /// RFC 7616 section 3.4.1; without `qop` that of RFC 2069 section 2.1.2.
+    /// The proof of RFC 7616 section 3.4.1, or without `qop` of RFC 2069 section 2.1.2.
     ///
-    /// With an empty `method` it is what the server proves to the client in `rspauth` (RFC 7616 section 3.5).
+    /// With an empty `method` it is `rspauth`, the server's proof to the client (RFC 7616 section 3.5).
     fn proof(&self, method: &str, body: &[u8], secret: &Secret) -> String {
         let hash = self.algorithm.hash;
         let cnonce = self.protection.as_ref().map_or("", |protection| &protection.cnonce);
@@ -430,7 +429,7 @@ impl DigestCredentials {
     }
 }
 
-/// Whether two proofs are the same. How long that takes does not tell where they differ.
+/// Whether two proofs are equal. The time of the comparison does not depend on the position of a difference.
 pub(crate) fn is_same_proof(ours: &str, theirs: &str) -> bool {
     let pairs = ours.bytes().zip(theirs.bytes());
     let differ = pairs.fold(0, |differ, (ours, theirs)| std::hint::black_box(differ | (ours ^ theirs)));
@@ -471,7 +470,7 @@ mod tests {
         }
     }
 
-    /// The request of RFC 7616 section 3.9.2. Its hashes are those of Python's hashlib: the RFC prints others, which SHA-512/256 does not give.
+    /// The request of RFC 7616 section 3.9.2. The hashes are those of Python's hashlib: the ones in the RFC are not SHA-512/256.
     #[test]
     fn a_user_name_is_told_by_its_hash_where_the_server_takes_it() {
         let challenge = DigestChallenge {

@@ -7,15 +7,14 @@ use super::{DigestChallenge, DigestCredentials, DigestSession, Quality, preferre
 use crate::header::AuthenticationInfo;
 use crate::{Method, Name};
 
-/// So many challenges of one request are answered: more than servers on its way can have realms, and few enough for it to
-/// end.
+/// Most challenges of one request that are answered. A path has fewer realms, and the limit ends a loop of challenges.
 const MOST_CHALLENGES: u8 = 8;
 
-/// [`NonceCounts`] remembers at least so many nonces, and at most twice as many.
+/// [`NonceCounts`] remembers at least this number of nonces, and at most twice as many.
 const REMEMBERED: usize = 1 << 16;
 
-/// How often each nonce was used by each account, whichever server, response or request has brought it (RFC 7616 section
-/// 3.4: `nc`). A nonce that was not used for a long time is forgotten.
+/// Uses of each nonce by each account, over all servers and requests (RFC 7616 section 3.4: `nc`). A nonce that was not used
+/// for a long time is forgotten.
 #[derive(Clone, Debug, Default)]
 pub struct NonceCounts {
     young: BTreeMap<u64, u32>,
@@ -23,7 +22,7 @@ pub struct NonceCounts {
 }
 
 impl NonceCounts {
-    /// The count of the next request of `account` with this nonce, 1 for the first.
+    /// The nonce count of the next request of `account`, 1 for the first.
     pub fn next(&mut self, account: u32, realm: &str, nonce: &str) -> u32 {
         let mut hasher = DefaultHasher::new();
         (account, realm, nonce).hash(&mut hasher);
@@ -38,15 +37,15 @@ impl NonceCounts {
     }
 }
 
-/// Answers the challenges of servers and proxies, each realm for itself.
+/// The digest authentication of one client, with a session for each realm.
 #[derive(Clone, Debug, Default)]
 pub struct DigestClient {
     realms: Vec<RealmSession>,
-    /// Challenges that were answered of the present request.
+    /// Challenges of the present request that were answered.
     answered: u8,
 }
 
-/// What is known of one realm.
+/// The session with one realm.
 #[derive(Clone, Debug)]
 struct RealmSession {
     /// `Authorization` or `Proxy-Authorization`.
@@ -54,43 +53,43 @@ struct RealmSession {
     session: DigestSession,
     /// The credentials were accepted.
     is_accepted: bool,
-    /// The nonce was replaced because it was too old, and the new one has not been accepted.
+    /// A stale nonce was replaced, and the new one has not been accepted yet.
     was_stale: bool,
     last: Option<DigestCredentials>,
 }
 
-/// Why a request that was challenged is not sent again.
+/// A challenged request cannot be sent again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChallengeError {
-    /// No challenge has a scheme and an algorithm that are known here.
+    /// No challenge has a known scheme and algorithm.
     #[error("the response has no digest challenge that can be answered")]
     Unanswerable,
-    /// The request had credentials for the realm.
+    /// The request had credentials for the realm already.
     #[error("the credentials for the realm `{0}` were refused")]
     Refused(String),
-    /// The servers go on asking.
+    /// The servers sent too many challenges.
     #[error("more than {MOST_CHALLENGES} challenges of one request")]
     TooMany,
 }
 
-/// What `Authentication-Info` has said.
+/// The meaning of an `Authentication-Info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerProof {
-    /// Nothing that is wrong, or of use.
+    /// Neither a wrong proof nor a new nonce.
     Nothing,
-    /// The next request is to use another nonce.
+    /// The next request uses a new nonce.
     NextNonce,
-    /// `rspauth` is not that of a server that knows the password.
+    /// `rspauth` is wrong: the server does not know the password.
     Wrong,
 }
 
 impl DigestClient {
-    /// Takes the challenges of a 401 or 407 in their order, each with the name of its header field. Of several for one realm
-    /// the topmost counts (RFC 8760 section 2.4). A realm that asks again after credentials for it were sent is answered only
-    /// if the nonce was too old, or if the credentials had been accepted in the meantime.
+    /// Handles the challenges of a 401 or 407 in their order, each with the name of its header field. If a realm has several,
+    /// the topmost is used (RFC 8760 section 2.4). If credentials for a realm were sent before, its new challenge is answered
+    /// only if the nonce was stale, or if the credentials had been accepted in the meantime.
     ///
     /// # Errors
-    /// The request is not to be sent again with the credentials of this user.
+    /// The request must not be sent again with the credentials of this user.
     pub fn challenged(
         &mut self,
         challenges: impl IntoIterator<Item = (Name, DigestChallenge)>,
@@ -138,7 +137,7 @@ impl DigestClient {
         Ok(())
     }
 
-    /// A response other than a challenge and 100 has come: the credentials were accepted. A final one ends the request.
+    /// Handles a response other than a challenge and 100: the credentials were accepted. A final response ends the request.
     pub fn accepted(&mut self, is_final: bool) {
         if is_final {
             self.answered = 0;
@@ -146,7 +145,7 @@ impl DigestClient {
         self.realms.iter_mut().for_each(RealmSession::accept);
     }
 
-    /// Takes the `Authentication-Info` of a response to the last request, which has this body.
+    /// Handles the `Authentication-Info` of the response to the last request. `body` is the body of the response.
     pub fn informed(&mut self, info: &AuthenticationInfo, body: &[u8]) -> ServerProof {
         let AuthenticationInfo(parameters) = info;
         let mut own = self.realms.iter_mut().filter(|known| known.field == Name::Authorization);
@@ -165,14 +164,14 @@ impl DigestClient {
         }
     }
 
-    /// Whether the credentials depend on the body of the request: a server offers `auth-int` alone.
+    /// Whether the credentials depend on the body of the request, because a server offers only `auth-int`.
     pub fn needs_body(&self) -> bool {
         let quality = |known: &RealmSession| preferred(&known.session.challenge.qualities);
         self.realms.iter().any(|known| quality(known) == Some(Quality::AuthInt))
     }
 
-    /// The credentials for a request that is sent for the first time, with their header fields. `account` is the user's
-    /// number in `counts`, and `cnonce` is to be drawn at random for each request.
+    /// The credentials for a new request, with the names of their header fields. `account` is the user's number in `counts`.
+    /// `cnonce` is a random text, new for each request.
     pub fn answers<'a>(
         &'a mut self,
         method: &'a Method,
@@ -200,7 +199,7 @@ impl RealmSession {
         (self.is_accepted, self.was_stale) = (true, false);
     }
 
-    /// Whether a server that knows the password has answered the last request so (RFC 7616 section 3.5).
+    /// Whether the server's proof for the last request is right (RFC 7616 section 3.5).
     fn is_proof(&self, proof: &str, body: &[u8]) -> bool {
         let expected = |last: &DigestCredentials| last.proof("", body, &self.session.secret);
         self.last.as_ref().is_some_and(|last| expected(last).eq_ignore_ascii_case(proof))
@@ -219,7 +218,7 @@ mod tests {
         DigestChallenge::read(&headers.challenges(&Name::WwwAuthenticate).unwrap()[0])
     }
 
-    /// What `DigestClient` answers to the second request that it is asked for, after one that has used the same nonce.
+    /// The credentials of the second request with one nonce.
     fn second(text: &str) -> DigestCredentials {
         let (mut client, mut counts) = (DigestClient::default(), NonceCounts::default());
         let challenge = challenge(text).unwrap();
@@ -233,7 +232,7 @@ mod tests {
         ask()
     }
 
-    /// The values are those of Python's hashlib, of the formula of RFC 7616 section 3.4.1 (RFC 2069 without `qop`):
+    /// The values are from Python's hashlib, by the formula of RFC 7616 section 3.4.1 (RFC 2069 without `qop`):
     /// `H(A1:n/0=:00000002:c1:qop:H(INVITE:sip:carol@chicago.com[:H(v=0 CR LF)]))`, A1 being `H(bob:biloxi "x":zan:zi)`, and with
     /// `-sess` `H(H(bob:biloxi "x":zan:zi):n/0=:c1)`.
     #[test]
@@ -268,7 +267,7 @@ mod tests {
             assert!(written.contains("realm=\"biloxi \\\"x\\\"\""), "{written}");
             assert_eq!(written.contains("nc=00000002"), !qop.is_empty(), "{written}");
         }
-        // Without a name it is MD5, and `auth` is enough where both are offered.
+        // Without `algorithm` it is MD5. If both values of `qop` are offered, `auth` is used.
         for (text, response) in [
             ("qop=\"auth-int, auth\"", "36a8e533f3ac154529a36cb485d62742"),
             ("qop=auth-int", "f787ec1fb788f03f332d62293f7062d3"),
@@ -298,7 +297,7 @@ mod tests {
         assert_eq!(client.challenged([], "bob", "zanzibar"), Err(ChallengeError::Unanswerable));
     }
 
-    /// The topmost challenge of a realm counts (RFC 8760 section 2.4), and servers that go on asking are given up.
+    /// The topmost challenge of a realm is used (RFC 8760 section 2.4), and too many challenges are an error.
     #[test]
     fn one_challenge_of_each_realm_is_answered() {
         let mut client = DigestClient::default();
@@ -316,7 +315,7 @@ mod tests {
         assert_eq!(results.find(Result::is_err), Some(Err(ChallengeError::TooMany)));
     }
 
-    /// The values are those of Python's hashlib: `H(H(bob:r:secret):n:00000001:c:qop:H(:sip:biloxi.com[:H(hello)]))`.
+    /// The values are from Python's hashlib: `H(H(bob:r:secret):n:00000001:c:qop:H(:sip:biloxi.com[:H(hello)]))`.
     #[test]
     fn a_server_proves_that_it_knows_the_password() {
         for (qop, proof) in

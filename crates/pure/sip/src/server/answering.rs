@@ -10,7 +10,7 @@ use super::element::Element;
 use super::incoming_call::{IncomingCall, SessionState, granted, too_small};
 use super::offers::{answer_offer, body_types, describe, description, not_understood};
 use super::plain::{PlainCalls, PlainRequestInfo, PlainResponses};
-use super::reply::{allow, is_readable, reply, tell_capabilities, unsupported, with_allow};
+use super::reply::{allow, is_readable, reply, add_capabilities, unsupported, with_allow};
 use super::transactions::{ElementEvent, Transactions, weight_of};
 use super::{Destination, Domain, Source};
 use crate::dialog::{
@@ -502,7 +502,7 @@ impl AnsweringMachine {
 /// The response to OPTIONS.
 fn capable(mut response: Response) -> Response {
     allow(&mut response.headers, &ALLOWED);
-    tell_capabilities(&mut response.headers, &body_types(), &format!("{RELIABLE}, {TIMER}"));
+    add_capabilities(&mut response.headers, &body_types(), &format!("{RELIABLE}, {TIMER}"));
     response
 }
 

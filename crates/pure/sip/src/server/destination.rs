@@ -1,4 +1,4 @@
-//! Where messages come from and go to.
+//! Sources and destinations of messages.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -8,29 +8,29 @@ use crate::header::Transport;
 use crate::host::HostView;
 use crate::{Headers, Host, Response, Scheme, SipUri};
 
-/// Where a message came from.
+/// The source of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Source {
-    /// What carried it.
+    /// The transport of the message.
     pub transport: Transport,
-    /// Who sent it.
+    /// The address of the sender.
     pub address: SocketAddr,
 }
 
-/// Where a message goes.
+/// The destination of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// To this address; over a stream along the connection with it, if there is one.
+    /// An address. Over a stream, an open connection with it is used.
     Address(Source),
-    /// To what this URI names, to be found by [`Locator`](crate::location::Locator); the messages of one transaction go the
-    /// same way.
+    /// The server of a URI, to be located by [`Locator`](crate::location::Locator). All messages of a transaction go to the same
+    /// server.
     Uri(Box<SipUri>),
 }
 
 impl Destination {
-    /// Of a URI: its address if it has one, what it names if not.
+    /// The destination of a URI: its address, or the URI itself if it has a name.
     pub fn of_uri(uri: &SipUri) -> Self {
-        // A SIPS URI that names a transport without TLS leads nowhere, as the locator says.
+        // A SIPS URI with a transport without TLS has no destination; the locator reports that.
         let transport = transport_of(uri).filter(|own| own.is_secure() || uri.scheme == Scheme::Sip);
         match (uri.target(), transport) {
             (Host::Address(ip), Some(transport)) => {
@@ -41,13 +41,13 @@ impl Destination {
         }
     }
 
-    /// Of a response, by its topmost `Via` (RFC 3261 section 18.2.2, RFC 3581 section 4). `None` if that cannot be read or has a
-    /// transport that nobody here knows.
+    /// The destination of a response, by its topmost `Via` (RFC 3261 section 18.2.2, RFC 3581 section 4). `None` if the `Via`
+    /// breaks the grammar or has an unknown transport.
     pub fn of_response(response: &Response) -> Option<Self> {
         Self::of_top_via(&response.headers)
     }
 
-    /// The same by the header fields of the response, or of the stamped request that it answers.
+    /// As [`Destination::of_response`], by the header fields of the response or of its stamped request.
     fn of_top_via(headers: &Headers) -> Option<Self> {
         let via = headers.top_via_view()?;
         let transport = via.transport.ok()?;
@@ -55,8 +55,8 @@ impl Destination {
         let at =
             |ip: IpAddr, port: u16| Some(Self::Address(Source { transport, address: (ip, port).into() }));
         // "if the Via header field value contains a "maddr" parameter, the response MUST be forwarded to the address listed
-        // there": what a group was asked is answered to the group. The address of somebody else there would send the response to
-        // who did not ask, and is passed over.
+        // there": the response to a multicast request is multicast. A unicast address is ignored, because it would send the
+        // response to a host that did not ask.
         if let Some(maddr) = via.parameters.value("maddr").filter(|_| !transport.is_reliable())
             && let Ok(ip) = maddr.trim_matches(['[', ']']).parse::<IpAddr>()
             && ip.is_multicast()
@@ -79,9 +79,10 @@ impl Destination {
         }
     }
 
-    /// Of a response, by its header fields or those of its stamped request, to a request that came from `from`: over a stream "using the existing connection to the source of the
-    /// original request" (RFC 3261 section 18.2.2), else by its `Via`. If the `Via` names another transport than the one that carried
-    /// the request, the response goes to the source address: a datagram must not make the server open a connection.
+    /// The destination of a response to a request from `from`, by the header fields of the response or of its stamped request.
+    /// Over a stream that is "the existing connection to the source of the original request" (RFC 3261 section 18.2.2), else the
+    /// `Via` decides. If the `Via` has another transport than the request, the response goes to the source address: a datagram
+    /// must not make the server open a connection.
     pub(crate) fn back(headers: &Headers, from: Source) -> Self {
         match Self::of_top_via(headers) {
             Some(Self::Address(Source { transport, address }))
@@ -93,12 +94,12 @@ impl Destination {
         }
     }
 
-    /// Whether what is sent there arrives, or the connection fails.
+    /// Whether the transport is reliable.
     pub(crate) fn is_reliable(&self) -> bool {
         self.transport().is_reliable()
     }
 
-    /// Its address, as far as that is known.
+    /// The IP address; `None` for a URI.
     pub(crate) const fn ip(&self) -> Option<IpAddr> {
         match self {
             Self::Address(source) => Some(source.address.ip()),
@@ -106,7 +107,7 @@ impl Destination {
         }
     }
 
-    /// What carries it, as far as that is known: a name may still say otherwise.
+    /// The transport. For a URI it is preliminary: the location of its name may give another.
     pub(crate) fn transport(&self) -> Transport {
         match self {
             Self::Address(source) => source.transport,
@@ -115,8 +116,8 @@ impl Destination {
     }
 }
 
-/// An address that a message names, as it is reached from where `near` is: messages name an address of a link without its
-/// interface, which means something to one host only (RFC 4007 section 6). It is then on the link of `near`.
+/// Completes an address of a message with the interface of `near`. A message cannot name the interface of a link-local address,
+/// which is valid on one host only (RFC 4007 section 6).
 pub fn on_link_of(to: SocketAddr, near: SocketAddr) -> SocketAddr {
     match (to, near) {
         (SocketAddr::V6(to), SocketAddr::V6(near)) if to.scope_id() == 0 && is_of_a_link(to.ip()) => {
@@ -126,7 +127,7 @@ pub fn on_link_of(to: SocketAddr, near: SocketAddr) -> SocketAddr {
     }
 }
 
-/// By its parameter and scheme; `None` for one that nobody here knows.
+/// The transport of a URI, by its parameter and scheme; `None` if it is unknown.
 pub(crate) fn transport_of(uri: &SipUri) -> Option<Transport> {
     let is_secure = uri.scheme == Scheme::Sips;
     let Some(named) = uri.parameters.value("transport") else {

@@ -1,4 +1,4 @@
-//! What all servers that keep transactions have in common.
+//! The interface of servers, and the common part of servers that keep transactions.
 
 use netrig_core::Instant;
 
@@ -7,13 +7,13 @@ use super::transactions::{ElementEvent, Transactions};
 use super::{Bindings, Destination, Source, TargetChange};
 use crate::Message;
 
-/// A SIP server without I/O. After each call that changes it, [`Server::poll_transmit`] must be called until `None`.
+/// A SIP server without I/O. After each call that changes it, the caller calls [`Server::poll_transmit`] until `None`.
 pub trait Server: Send {
-    /// A message came.
+    /// Handles a received message.
     fn handle(&mut self, now: Instant, message: Message, from: Source);
 
-    /// Handles a complete message if it is a plain request, and says which. If it returns `None`, the caller must parse the message and
-    /// call [`Server::handle`]. The caller sends `responses` at once; the server learns of no failure to send them.
+    /// Handles a complete message if it is a plain request, and describes it. If it returns `None`, the caller parses the message
+    /// and calls [`Server::handle`]. The caller sends `responses` at once; the server is not informed if that fails.
     fn handle_plain<'a>(
         &mut self,
         _now: Instant,
@@ -24,43 +24,43 @@ pub trait Server: Send {
         None
     }
 
-    /// A message that it gave out could not be sent.
+    /// Handles an outgoing message that could not be sent.
     fn handle_failure(&mut self, now: Instant, message: &Message);
 
-    /// Its deadline was reached. Calling it early does nothing.
+    /// Handles expired deadlines. An early call does nothing.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// When [`Server::handle_timeout`] wants to be called next.
+    /// The time of the next call of [`Server::handle_timeout`].
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// The next message to send, until `None`.
+    /// The next message to send.
     fn poll_transmit(&mut self) -> Option<(Destination, Message)>;
 
-    /// Whether a message had valid credentials since this was last asked: its sender receives what is sent to its address.
+    /// Whether a message had valid credentials since the last call. Its sender then receives messages at its address.
     fn take_proof(&mut self) -> bool {
         false
     }
 
-    /// Whether it asks for credentials. If so, only [`Server::take_proof`] is a proof of a peer; a message alone is not.
+    /// Whether the server challenges requests. If so, only [`Server::take_proof`] proves the address of a peer, not a message alone.
     fn authenticates(&self) -> bool {
         false
     }
 
-    /// Whether it forwards responses of other servers, with tags that those servers chose.
+    /// Whether the server forwards responses of other servers, with tags of those servers.
     fn forwards(&self) -> bool {
         false
     }
 
-    /// What other partitions of the server have to be told since this was last asked: [`Server::handle_target_change`].
+    /// Changes since the last call for [`Server::handle_target_change`] of the other partitions.
     fn take_target_changes(&mut self) -> Vec<TargetChange> {
         Vec::new()
     }
 
-    /// Another partition of the server has told of a place of its users.
+    /// Handles a change of another partition.
     fn handle_target_change(&mut self, _change: &TargetChange) {}
 }
 
-/// A server made of its transactions and of what it does with what they tell.
+/// A server that consists of transactions and of the handling of their events.
 pub(super) trait Element {
     fn transactions(&self) -> &Transactions;
 
@@ -77,15 +77,15 @@ pub(super) trait Element {
         None
     }
 
-    /// Sees a message before its transaction does. Returns whether it has handled the message.
+    /// Called before the transaction of a message. Returns whether the message is handled.
     fn intercept(&mut self, _now: Instant, _message: &Message, _from: Source) -> bool {
         false
     }
 
-    /// Its transactions have told this.
+    /// Handles an event of its transactions.
     fn handle_event(&mut self, now: Instant, event: ElementEvent);
 
-    /// Whether a message had valid credentials since this was last asked.
+    /// As [`Server::take_proof`].
     fn take_proof(&mut self) -> bool {
         false
     }
@@ -105,14 +105,14 @@ pub(super) trait Element {
         None
     }
 
-    /// When it has something to do by itself.
+    /// The next deadline of the element itself.
     fn next_work(&self) -> Option<Instant>;
 
-    /// Does what is due of that.
+    /// Handles expired deadlines of the element itself.
     fn work(&mut self, now: Instant);
 }
 
-/// Has it deal with all that its transactions tell.
+/// Handles all pending events of the transactions.
 pub(super) fn drain(element: &mut impl Element, now: Instant) {
     while let Some(event) = element.transactions_mut().poll_event() {
         element.handle_event(now, event);

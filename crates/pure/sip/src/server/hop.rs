@@ -1,4 +1,4 @@
-//! How a request leaves for its next hop: with a `Via` of one's own, over the transport that its length asks for.
+//! Requests to the next hop: with this element's `Via`, over the transport that their length requires.
 
 use super::{Destination, Domain, Source};
 use crate::header::{Transport, Via};
@@ -9,12 +9,12 @@ use crate::{Name, Request};
 /// 18.1.1) Bytes; the path MTU is unknown here.
 pub const LONGEST_OVER_UDP: usize = 1300;
 
-/// A request that has its `Via`, and where it goes.
+/// A request with its `Via` and its destination.
 #[derive(Debug)]
 pub(super) struct RequestHop {
     pub(super) request: Request,
     pub(super) to: Destination,
-    /// How it goes if nobody takes it there.
+    /// The alternative if the transport fails.
     pub(super) fallback: Option<UdpFallback>,
 }
 
@@ -28,8 +28,8 @@ pub(super) struct UdpFallback {
 }
 
 impl RequestHop {
-    /// To `to`, or over TCP if it is too long for a datagram and this server listens for TCP too: where it does not, nobody could
-    /// answer along another connection.
+    /// A request to `to`. If it is too long for a datagram and this server listens on TCP, it goes over TCP. A server that does
+    /// not listen on TCP could not receive a response on another connection.
     pub(super) fn new(domain: &Domain, mut request: Request, to: Destination, branch: &str) -> Self {
         let via = own_via(domain, &to, branch);
         request.headers.push_front(Name::Via, &via);
@@ -44,14 +44,14 @@ impl RequestHop {
         Self { request, to: over_tcp, fallback: Some(UdpFallback { to, via }) }
     }
 
-    /// A request that has its `Via`, to there and nowhere else.
+    /// A request with its `Via`, without an alternative.
     pub(super) const fn bound(request: Request, to: Destination) -> Self {
         Self { request, to, fallback: None }
     }
 }
 
 impl UdpFallback {
-    /// The same request as it goes now.
+    /// The request over UDP.
     pub(super) fn hop(self, request: &Request) -> RequestHop {
         let mut request = request.clone();
         set_top(&mut request, &self.via);
@@ -60,7 +60,7 @@ impl UdpFallback {
 }
 
 impl Destination {
-    /// The same, over TCP.
+    /// The destination over TCP.
     fn over_tcp(&self) -> Self {
         match self {
             Self::Address(Source { address, .. }) => {
@@ -75,14 +75,14 @@ impl Destination {
     }
 }
 
-/// A `Via` of one's own for a hop to `destination`.
+/// This element's `Via` for a hop to `destination`.
 fn own_via(domain: &Domain, destination: &Destination, branch: &str) -> Via {
     let transport = destination.transport();
     let (host, port) = domain.listens_at(transport, destination.ip());
     Via::new(transport, host, port, branch)
 }
 
-/// Puts a `Via` in the place of the topmost one. Those below it stand as they came.
+/// Replaces the topmost `Via`. Those below it are unchanged.
 fn set_top(request: &mut Request, via: &Via) {
     let below: Vec<String> = request.headers.all(&Name::Via).skip(1).map(str::to_owned).collect();
     request.headers.set_all(&Name::Via, std::iter::once(via.to_string()).chain(below));

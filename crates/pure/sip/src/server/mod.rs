@@ -1,8 +1,8 @@
 //! Servers: registrar, redirect server, proxies, and a user agent that answers calls by itself.
 //!
-//! Each is a [`Server`]: messages with where they came from and time go in, messages with where they go come out. Start
-//! from [`Registrar`], [`Redirect`], [`StatelessProxy`], [`Proxy`] or [`AnsweringMachine`]; the first four know the users
-//! of a [`Domain`] and their addresses by a [`Registry`].
+//! Each is a [`Server`]: messages with their [`Source`] and time go in, messages with their [`Destination`] come out. Start
+//! from [`Registrar`], [`Redirect`], [`StatelessProxy`], [`Proxy`] or [`AnsweringMachine`]. The first four have a [`Registry`]
+//! of the users of a [`Domain`] and their contacts.
 
 mod answering;
 mod answering_policy;

@@ -8,7 +8,7 @@ use super::element::Element;
 use super::forward::{TOKEN, copy, leads_away, preprocess, refusal, targets, way, without_own_via};
 use super::hop::RequestHop;
 use super::registry::{EXTENSIONS, user_of};
-use super::reply::{is_readable, keyed_fingerprint, reply, tell_capabilities};
+use super::reply::{is_readable, keyed_fingerprint, reply, add_capabilities};
 use super::transactions::{ElementEvent, Transactions};
 use super::{Bindings, Partition, Registry, transport_of};
 use crate::digest::is_same_proof;
@@ -147,7 +147,7 @@ impl Proxy {
             Method::Register if ends_here => Err(Box::new(self.registry.register(now, request))),
             _ if ends_here => {
                 let mut response = reply(request, Status::OK);
-                tell_capabilities(&mut response.headers, "*/*", EXTENSIONS);
+                add_capabilities(&mut response.headers, "*/*", EXTENSIONS);
                 Err(Box::new(response))
             }
             _ => self.hops(now, request, own),

@@ -1,4 +1,4 @@
-//! Who belongs to a domain, and how they register (RFC 3261 section 10.3).
+//! The users of a domain, and their registration (RFC 3261 section 10.3).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -12,36 +12,36 @@ use crate::digest::Secret;
 use crate::header::{NameAddr, Transport};
 use crate::{Host, Method, Name, Request, Response, SipUri, Status, Uri};
 
-/// The extension that registrations may require (RFC 3327).
+/// The option tag that registrations may require (RFC 3327).
 pub(super) const EXTENSIONS: &str = "path";
 
-/// What a server answers for.
+/// The domain of a server.
 #[derive(Clone, Debug)]
 pub struct Domain {
-    /// Its names, as they stand in addresses-of-record. The first is the one that it gives itself.
+    /// Names in addresses-of-record. The server uses the first for itself.
     pub names: Vec<Host>,
-    /// Where it listens.
+    /// Transports and addresses at which the server listens.
     pub listens: Vec<(Transport, SocketAddr)>,
 }
 
 /// Who there is.
 #[derive(Clone, Debug, Default)]
 pub enum DomainUsers {
-    /// Whoever comes is one.
+    /// Any user.
     #[default]
     Anyone,
-    /// These, with their passwords.
+    /// Passwords by user name.
     Known(BTreeMap<String, String>),
 }
 
-/// What a registrar does with what it is asked.
+/// The limits of a registrar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistrarPolicy {
-    /// Less than this is refused with 423; at most an hour.
+    /// A shorter registration is refused with 423; at most an hour.
     pub least: Duration,
-    /// How long a binding lasts if nothing is said.
+    /// Lifetime of a binding by default.
     pub usual: Duration,
-    /// No binding lasts longer.
+    /// Longest lifetime of a binding.
     pub most: Duration,
 }
 
@@ -53,28 +53,28 @@ impl Default for RegistrarPolicy {
     }
 }
 
-/// The users of a domain, and where they are.
+/// The users of a domain and their bindings.
 #[derive(Debug)]
 pub struct Registry {
-    /// What it answers for.
+    /// The domain.
     pub domain: Domain,
-    /// Who there is.
+    /// The users.
     pub users: DomainUsers,
-    /// What it does with what it is asked.
+    /// The limits of registrations.
     pub policy: RegistrarPolicy,
-    /// Where they are.
+    /// The bindings.
     pub bindings: Bindings,
-    /// Who checks that they are who they say, by the passwords of [`DomainUsers::Known`]; `None` takes their word.
+    /// Authenticates users by the passwords of [`DomainUsers::Known`]; `None` trusts the sender.
     pub authenticator: Option<Authenticator>,
-    /// Requests of anybody are forwarded to places that are neither of the domain nor of its users. Such a proxy is an open relay.
+    /// Requests of any sender are forwarded to targets outside of the domain and its users. Such a proxy is an open relay.
     pub relays: bool,
-    /// A request had valid credentials.
+    /// A request had valid credentials since the last [`Registry::take_proof`].
     has_proof: bool,
 }
 
 impl Domain {
-    /// Whether a URI's host and port are this server's. One without a port means that of its transport (RFC 3261 section
-    /// 19.1.2), which it need not name: what has come over TLS is for `sip:192.0.2.1` as often as for `sips:192.0.2.1`.
+    /// Whether a URI's host and port are this server's. Without a port, the default of the transport holds (RFC 3261 section
+    /// 19.1.2). The URI need not name the transport: a request over TLS may have `sip:192.0.2.1` or `sips:192.0.2.1`.
     pub fn is_own(&self, uri: &SipUri) -> bool {
         let meant = |transport: Transport| match uri.port {
             Some(port) => [port; 2],
@@ -88,13 +88,13 @@ impl Domain {
             || self.listens.iter().any(listens)
     }
 
-    /// Whether it listens over TLS anywhere.
+    /// Whether the server listens on a transport with TLS.
     pub(super) fn is_secure(&self) -> bool {
         self.listens.iter().any(|(transport, _)| transport.is_secure())
     }
 
-    /// Where it listens over `transport` for answers from `to`: at an address of the same version of IP, of this machine alone
-    /// or of a link if that one is. `None` if nothing listens so.
+    /// The address at which the server listens on `transport` for responses from `to`. It has the same version of IP, and is
+    /// preferably a loopback or link-local address if `to` is. `None` if there is none.
     pub fn listens_towards(&self, transport: Transport, to: Option<IpAddr>) -> Option<SocketAddr> {
         let of_transport = self.listens.iter().filter(|(own, _)| *own == transport);
         let fitting = of_transport
@@ -105,11 +105,11 @@ impl Domain {
             let own = own.ip();
             to.map(|to| (own.is_loopback() != to.is_loopback(), is_on_link(own) != is_on_link(to)))
         };
-        // The first of those that are alike.
+        // The first of several equally good addresses.
         fitting.min_by_key(is_far)
     }
 
-    /// What stands in its `Via`, `Record-Route` and `Contact` for who is reached over a transport.
+    /// The host and port of the server in `Via`, `Record-Route` and `Contact`, for a peer that uses `transport`.
     pub(super) fn listens_at(&self, transport: Transport, to: Option<IpAddr>) -> (Host, Option<u16>) {
         let first = || self.listens.first().map(|(_, address)| *address);
         let any = || self.listens_towards(transport, None).or_else(first);
@@ -121,7 +121,7 @@ impl Domain {
 }
 
 impl DomainUsers {
-    /// Whether there is one of that name.
+    /// Whether a user of that name exists.
     pub fn has(&self, user: &str) -> bool {
         match self {
             Self::Anyone => true,
@@ -137,13 +137,13 @@ impl DomainUsers {
     }
 }
 
-/// The user of a URI, without escapes.
+/// The user part of a URI, without escapes.
 pub(crate) fn user_of(uri: &Uri) -> String {
     uri.as_sip().and_then(|uri| uri.user.as_deref()).map(crate::grammar::unescaped).unwrap_or_default()
 }
 
 impl Registry {
-    /// Of a domain with at most `most` users, who are whoever comes.
+    /// A registry of at most `most` users, which accepts any user.
     pub fn new(domain: Domain, most: usize) -> Self {
         Self {
             domain,
@@ -156,12 +156,12 @@ impl Registry {
         }
     }
 
-    /// Whether `uri` is of this domain.
+    /// Whether a URI belongs to the domain.
     pub fn is_own(&self, uri: &Uri) -> bool {
         uri.as_sip().is_some_and(|uri| self.domain.is_own(uri))
     }
 
-    /// Whoever a request is from, or the challenge that it is answered with. `None` is whoever they say.
+    /// The authenticated user of a request; `None` if the registry does not authenticate.
     ///
     /// # Errors
     /// The challenge.
@@ -193,12 +193,12 @@ impl Registry {
         self.authenticator.is_some()
     }
 
-    /// Whether a request had valid credentials since this was last asked.
+    /// Whether a request had valid credentials since the last call.
     pub(super) const fn take_proof(&mut self) -> bool {
         std::mem::replace(&mut self.has_proof, false)
     }
 
-    /// Answers a REGISTER for this domain, step by step as RFC 3261 section 10.3 has it.
+    /// The response to a REGISTER for this domain, by the steps of RFC 3261 section 10.3.
     pub fn register(&mut self, now: Instant, request: &Request) -> Response {
         match self.registered(now, request) {
             Ok(response) => response,
@@ -287,7 +287,7 @@ impl Registry {
             contact.parameters.set("expires", Some(&binding.left(now).to_string()));
             response.headers.push(Name::Contact, contact);
         }
-        // The path is said again, that the user agent knows it (RFC 3327 section 5.3).
+        // The response repeats the path for the user agent (RFC 3327 section 5.3).
         for path in request.headers.all(&Name::Path) {
             response.headers.push(Name::Path, path);
         }

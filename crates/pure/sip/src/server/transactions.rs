@@ -1,4 +1,4 @@
-//! The transactions of a server, by their keys.
+//! The transactions of a server.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,21 +14,21 @@ use crate::transaction::{
 };
 use crate::{Message, Method, Request, Response, Status};
 
-/// A request that takes so many bytes counts as one. A longer one counts as several, so that what all take has an end.
+/// Bytes of a request of weight 1. A longer one weighs more, so that the memory of all transactions is bounded.
 const USUAL: usize = 4096;
 
-/// All transactions of a server; as many at once as it is told.
+/// All transactions of a server, up to a total weight.
 #[derive(Debug)]
 pub(super) struct Transactions {
     timing: Timing,
     most: usize,
     /// Boxed, so that insertion and removal in the tree move pointers.
     entries: BTreeMap<TransactionKey, Box<TransactionEntry>>,
-    /// What all of them count as.
+    /// Weight of the transactions in `entries`.
     weight: usize,
-    /// Weight of the transactions that are kept elsewhere.
+    /// Weight of transactions that are kept elsewhere.
     external_weight: usize,
-    /// Of a user agent: which requests outside of a dialog are under way.
+    /// For a user agent: the requests outside of a dialog with a transaction.
     merge_keys: Option<BTreeSet<MergeKey>>,
     due: BTreeSet<(Instant, TransactionKey)>,
     out: VecDeque<(Destination, Message)>,
@@ -53,33 +53,33 @@ enum AnyTransaction {
 struct TransactionEntry {
     transaction: AnyTransaction,
     destination: Destination,
-    /// How a request goes if nobody takes it there.
+    /// The alternative for a request if TCP fails.
     fallback: Option<UdpFallback>,
     merge_key: Option<MergeKey>,
     due: Option<Instant>,
     weight: usize,
 }
 
-/// What a request counts as.
+/// The weight of a request.
 pub(super) fn weight_of(request: &Request) -> usize {
     (request.headers.size() + request.body.len()).div_ceil(USUAL).max(1)
 }
 
-/// What a request outside of a dialog keeps on all ways that forks send it: the tag of `From`, Call-ID, `CSeq`.
+/// The fields that a request outside of a dialog keeps on all paths of a fork: the tag of `From`, Call-ID, `CSeq`.
 type MergeKey = (String, String, CSeq);
 
-/// What a server is told.
+/// An event of the transactions of an element.
 #[derive(Debug)]
 pub(super) enum ElementEvent {
-    /// A new request; an ACK is one of a 2xx, and has no transaction.
+    /// A new request. An ACK is that of a 2xx, and has no transaction.
     Request(ServerKey, Box<Request>),
-    /// A response to a request of one's own.
+    /// A response to a request of this element.
     Response(ClientKey, Box<Response>),
-    /// A request of one's own has no answer: 408, or 503 if the network refused it.
+    /// A request of this element failed: 408 after a timeout, 503 after a transport failure.
     Failed(ClientKey, Status),
-    /// A transaction is over.
+    /// A server transaction has ended.
     ServerEnded(ServerKey),
-    /// A transaction is over.
+    /// A client transaction has ended.
     ClientEnded(ClientKey),
 }
 
@@ -104,7 +104,7 @@ impl AnyTransaction {
 }
 
 impl Transactions {
-    /// At most `most` at once.
+    /// No transactions, with a limit `most` for their weight.
     pub(super) fn new(most: usize, timing: Timing) -> Self {
         Self {
             timing,
@@ -119,7 +119,7 @@ impl Transactions {
         }
     }
 
-    /// Of a user agent server, which takes a request once, on however many ways it comes.
+    /// Transactions of a user agent server, which accepts a forked request once.
     pub(super) fn of_user_agent(most: usize, timing: Timing) -> Self {
         Self { merge_keys: Some(BTreeSet::new()), ..Self::new(most, timing) }
     }
@@ -133,22 +133,22 @@ impl Transactions {
         self.external_weight = weight;
     }
 
-    /// Whether there is room for one more, beside so many elsewhere.
+    /// Whether there is room for one more, with this weight elsewhere.
     pub(super) const fn has_room_beside(&self, weight: usize) -> bool {
         self.weight + weight < self.most
     }
 
-    /// Whether a request with this name is under way.
+    /// Whether a request with this key has a transaction.
     pub(super) fn has_merge_key(&self, key: impl FnOnce() -> MergeKey) -> bool {
         self.merge_keys.as_ref().is_some_and(|all| !all.is_empty() && all.contains(&key()))
     }
 
-    /// Whether a request has its transaction; the key is made only if there are any.
+    /// As [`Transactions::has`]. The key is computed only if there are transactions.
     pub(super) fn has_transaction(&self, key: impl FnOnce() -> Option<ServerKey>) -> bool {
         !self.entries.is_empty() && key().is_some_and(|key| self.has(&key))
     }
 
-    /// Refuses a request that has come before another way, if there would be room for it.
+    /// Refuses a request that was received before on another path, if there is room for it. Returns whether it did.
     pub(super) fn refuse_merged(&mut self, request: &Request, from: Source) -> bool {
         if self.weight + self.external_weight + weight_of(request) > self.most {
             return false;
@@ -159,7 +159,7 @@ impl Transactions {
         true
     }
 
-    /// Goes on with others, but for what they have to say.
+    /// Adds the transactions of `others`, without their pending messages and events.
     pub(super) fn take_over(&mut self, others: Self) {
         for (key, entry) in others.entries {
             if self.entries.contains_key(&key) {
@@ -174,7 +174,7 @@ impl Transactions {
         }
     }
 
-    /// A message came.
+    /// Handles a received message.
     pub(super) fn handle(&mut self, now: Instant, message: Message, from: Source) {
         match message {
             Message::Request(request) => self.request(now, request, from),
@@ -245,7 +245,7 @@ impl Transactions {
         self.touch(now, &key, |_| ());
     }
 
-    /// Changes one, and takes all that it has to say.
+    /// Changes a transaction, and collects its messages and events.
     fn touch(&mut self, now: Instant, key: &TransactionKey, change: impl FnOnce(&mut AnyTransaction)) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         change(&mut entry.transaction);
@@ -273,7 +273,7 @@ impl Transactions {
         }
     }
 
-    /// Answers a request.
+    /// Responds to a request.
     pub(super) fn respond(&mut self, now: Instant, key: &ServerKey, response: Response) {
         self.touch(now, &TransactionKey::Server(key.clone()), |transaction| match transaction {
             AnyTransaction::InviteServer(transaction) => transaction.respond(now, response),
@@ -282,12 +282,12 @@ impl Transactions {
         });
     }
 
-    /// Where the responses to a request go.
+    /// The destination of the responses to a request.
     pub(super) fn way_back(&self, key: &ServerKey) -> Option<Destination> {
         self.entries.get(&TransactionKey::Server(key.clone())).map(|entry| entry.destination.clone())
     }
 
-    /// Leaves a request that is no INVITE without an answer: what comes of it again is absorbed as long as it may.
+    /// Leaves a non-INVITE request without a final response. Retransmissions are absorbed until the client times out.
     pub(super) fn leave_unanswered(&mut self, now: Instant, key: &ServerKey) {
         self.touch(now, &TransactionKey::Server(key.clone()), |transaction| {
             if let AnyTransaction::Server(transaction) = transaction {
@@ -296,12 +296,12 @@ impl Transactions {
         });
     }
 
-    /// Whether a request has its transaction still.
+    /// Whether a request has a transaction.
     pub(super) fn has(&self, key: &ServerKey) -> bool {
         self.entries.contains_key(&TransactionKey::Server(key.clone()))
     }
 
-    /// Sends a request that has its `Via`. `None` if it has none, or was sent before, or there are too many transactions.
+    /// Sends a request with its `Via`. `None` without a branch, if it was sent before, or if there are too many transactions.
     pub(super) fn send(&mut self, now: Instant, hop: RequestHop) -> Option<ClientKey> {
         let RequestHop { request, to, fallback } = hop;
         let key = ClientKey::of_request(&request).ok()??;
@@ -323,7 +323,7 @@ impl Transactions {
         Some(key)
     }
 
-    /// Sends the CANCEL of an INVITE, if it may be sent now (RFC 3261 section 9.1). Whether it was.
+    /// Sends the CANCEL of an INVITE, if that is allowed now (RFC 3261 section 9.1). Returns whether it was sent.
     pub(super) fn cancel(&mut self, now: Instant, key: &ClientKey) -> bool {
         let Some(TransactionEntry { transaction: AnyTransaction::InviteClient(invite), destination, .. }) =
             self.entries.get(&TransactionKey::Client(key.clone())).map(|entry| &**entry)
@@ -337,7 +337,7 @@ impl Transactions {
         self.send(now, RequestHop::bound(cancel, to)).is_some()
     }
 
-    /// Gives one up without a word: whoever is asked will not answer any more.
+    /// Drops a transaction without an event.
     pub(super) fn forget(&mut self, key: &ClientKey) {
         let key = TransactionKey::Client(key.clone());
         let Some(entry) = self.entries.remove(&key) else { return };
@@ -348,12 +348,12 @@ impl Transactions {
         }
     }
 
-    /// Sends a message that is of no transaction.
+    /// Sends a message without a transaction.
     pub(super) fn send_directly(&mut self, message: impl Into<Message>, to: Destination) {
         self.out.push_back((to, message.into()));
     }
 
-    /// Answers a request that gets no transaction. Without a `Via` nobody can be told.
+    /// Refuses a request without a transaction. Without a `Via` the response would have no destination.
     fn refuse(&mut self, request: &Request, status: Status, from: Source) {
         if request.method != Method::Ack && matches!(request.headers.top_via(), Ok(Some(_))) {
             let response = reply(request, status);
@@ -362,7 +362,7 @@ impl Transactions {
         }
     }
 
-    /// A message could not be sent.
+    /// Handles a message that could not be sent.
     pub(super) fn handle_failure(&mut self, now: Instant, message: &Message) {
         let key = match message {
             Message::Request(request) => {
@@ -374,7 +374,7 @@ impl Transactions {
                 key.map(TransactionKey::Client)
             }
             Message::Response(response) => {
-                // That of the request that it answers: its Via and its method are the same.
+                // The key of the request: its `Via` and method are the same.
                 let method = response.headers.cseq().ok().flatten().map(|cseq| cseq.method);
                 let uri = crate::Uri::Other { scheme: String::new(), rest: String::new() };
                 method.and_then(|method| {
@@ -388,7 +388,7 @@ impl Transactions {
         }
     }
 
-    /// How a request that nobody has taken goes now, if there is another way; its transaction begins anew.
+    /// The alternative for a request that failed over TCP. Its transaction is removed, to begin again.
     fn other_hop(&mut self, key: &ClientKey, request: &Request) -> Option<RequestHop> {
         let fallback = self.entries.get_mut(&TransactionKey::Client(key.clone()))?.fallback.take()?;
         self.forget(key);
@@ -417,7 +417,7 @@ impl Transactions {
     }
 }
 
-/// `None` of a request within a dialog, and of a CANCEL, which is of its own INVITE on each way.
+/// The merge key of a request. `None` within a dialog, and for a CANCEL, which belongs to the INVITE on each path.
 fn merge_key_of(request: &Request) -> Option<MergeKey> {
     let headers = &request.headers;
     let is_outside = headers.to().ok()??.tag().is_none() && request.method != Method::Cancel;
@@ -441,7 +441,7 @@ fn element_event(key: &TransactionKey, event: TransactionEvent) -> Option<Elemen
         (TransactionKey::Client(key), TransactionEvent::Ended) => {
             Some(ElementEvent::ClientEnded(key.clone()))
         }
-        // The ACK of a 2xx that came on the INVITE's own branch.
+        // The ACK of a 2xx with the branch of the INVITE.
         (TransactionKey::Server(key), TransactionEvent::Request(request)) => {
             Some(ElementEvent::Request(key.clone(), request.into()))
         }

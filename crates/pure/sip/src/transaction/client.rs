@@ -1,4 +1,4 @@
-//! A request that is no INVITE, as its sender sees it (RFC 3261 section 17.1.2).
+//! The non-INVITE client transaction (RFC 3261 section 17.1.2).
 
 use netrig_core::Instant;
 
@@ -10,7 +10,7 @@ use crate::{Message, Request};
 /// The non-INVITE client transaction.
 pub type ClientTransaction = Transaction<ClientMachine>;
 
-/// What a non-INVITE client transaction does.
+/// State machine of a non-INVITE client transaction.
 #[derive(Debug)]
 pub struct ClientMachine {
     request: Request,
@@ -43,7 +43,7 @@ impl Machine for ClientMachine {
             return;
         }
         let is_final = response.status.is_final();
-        core.tell(TransactionEvent::Response(response));
+        core.report(TransactionEvent::Response(response));
         if is_final {
             self.state = ClientState::Completed;
             // Timer K.
@@ -56,7 +56,7 @@ impl Machine for ClientMachine {
     fn handle_timeout(&mut self, core: &mut Core, now: Instant) {
         if core.end.has_come(now) {
             if self.state != ClientState::Completed {
-                core.tell(TransactionEvent::TimedOut(Timer::F));
+                core.report(TransactionEvent::TimedOut(Timer::F));
             }
             core.terminate();
             return;

@@ -1,4 +1,4 @@
-//! An INVITE, as its sender sees it (RFC 3261 section 17.1.1, RFC 6026 section 8.4).
+//! The INVITE client transaction (RFC 3261 section 17.1.1, RFC 6026 section 8.4).
 
 use netrig_core::Instant;
 
@@ -8,11 +8,11 @@ use crate::deadline::Deadline;
 use crate::header::CSeq;
 use crate::{Message, Method, Name, Request, Response};
 
-/// The INVITE client transaction. It acknowledges what is no 2xx by itself; a 2xx is its user's to acknowledge, each time
-/// that it comes.
+/// The INVITE client transaction. It acknowledges final responses other than 2xx itself. Its user acknowledges each 2xx and
+/// each of its retransmissions.
 pub type InviteClientTransaction = Transaction<InviteClientMachine>;
 
-/// What an INVITE client transaction does.
+/// State machine of an INVITE client transaction.
 #[derive(Debug)]
 pub struct InviteClientMachine {
     request: Request,
@@ -24,9 +24,9 @@ pub struct InviteClientMachine {
 enum InviteClientState {
     Calling,
     Proceeding,
-    /// A final response that is no 2xx has come.
+    /// A final response other than 2xx was received.
     Completed,
-    /// A 2xx has come (RFC 6026).
+    /// A 2xx was received (RFC 6026).
     Accepted,
 }
 
@@ -47,12 +47,12 @@ impl InviteClientTransaction {
         }
     }
 
-    /// Whether a CANCEL may be sent: a provisional response has come, and no final one (RFC 3261 section 9.1).
+    /// Whether a CANCEL may be sent: after a provisional response and before a final one (RFC 3261 section 9.1).
     pub fn can_be_cancelled(&self) -> bool {
         self.machine.state == InviteClientState::Proceeding && !self.core.is_over()
     }
 
-    /// The CANCEL for it (RFC 3261 section 9.1), which is a transaction of its own.
+    /// The CANCEL of the INVITE (RFC 3261 section 9.1), which is a separate transaction.
     pub fn cancellation(&self) -> Request {
         let request = &self.machine.request;
         follower(request, Method::Cancel, request.headers.get(&Name::To))
@@ -65,7 +65,7 @@ impl InviteClientMachine {
         core.send(acknowledgement.clone());
         self.acknowledgement = Some(acknowledgement.into());
         self.state = InviteClientState::Completed;
-        core.tell(TransactionEvent::Response(response));
+        core.report(TransactionEvent::Response(response));
         core.linger(now, core.timing.timer_d());
     }
 
@@ -76,12 +76,12 @@ impl InviteClientMachine {
             // Timer M.
             core.end = Deadline::after(now, core.timing.patience());
         }
-        core.tell(TransactionEvent::Response(response));
+        core.report(TransactionEvent::Response(response));
     }
 }
 
-/// The ACK or CANCEL of an INVITE (RFC 3261 sections 17.1.1.3 and 9.1): its Request-URI, topmost `Via`, `Route`s, `From`,
-/// `Call-ID` and the number of its `CSeq`; `To` as it is given.
+/// The ACK or CANCEL of an INVITE (RFC 3261 sections 17.1.1.3 and 9.1). It has the Request-URI, the topmost `Via`, `Route`s,
+/// `From`, `Call-ID` and the `CSeq` number of the INVITE, and the given `To`.
 fn follower(invite: &Request, method: Method, to: Option<&str>) -> Request {
     let mut request = Request::new(method.clone(), invite.uri.clone());
     let mut copy = |name: Name, value: Option<&str>| {
@@ -91,7 +91,7 @@ fn follower(invite: &Request, method: Method, to: Option<&str>) -> Request {
     };
     let own = &invite.headers;
     match own.top_via() {
-        // Several hops may stand in one field.
+        // One field may have several values.
         Ok(Some(via)) => copy(Name::Via, Some(&via.to_string())),
         _ => copy(Name::Via, own.get(&Name::Via)),
     }
@@ -115,9 +115,9 @@ impl Machine for InviteClientMachine {
             InviteClientState::Calling | InviteClientState::Proceeding if !response.status.is_final() => {
                 self.state = InviteClientState::Proceeding;
                 core.again.stop();
-                // Timer B is of Calling alone: who rings may ring for long.
+                // Timer B runs in Calling only: a callee may ring for long.
                 core.end.stop();
-                core.tell(TransactionEvent::Response(response));
+                core.report(TransactionEvent::Response(response));
             }
             InviteClientState::Calling | InviteClientState::Proceeding if response.status.is_success() => {
                 self.accepted(core, now, response)
@@ -138,7 +138,7 @@ impl Machine for InviteClientMachine {
     fn handle_timeout(&mut self, core: &mut Core, now: Instant) {
         if core.end.has_come(now) {
             if self.state == InviteClientState::Calling {
-                core.tell(TransactionEvent::TimedOut(Timer::B));
+                core.report(TransactionEvent::TimedOut(Timer::B));
             }
             core.terminate();
         } else if core.again.has_come(now, None) {

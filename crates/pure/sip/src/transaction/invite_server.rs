@@ -1,4 +1,4 @@
-//! An INVITE, as whoever answers it sees it (RFC 3261 section 17.2.1, RFC 6026 section 8.5).
+//! The INVITE server transaction (RFC 3261 section 17.2.1, RFC 6026 section 8.5).
 
 use netrig_core::{Duration, Instant};
 
@@ -11,38 +11,38 @@ use crate::{Message, Method, Request, Response, Status};
 /// final response within 200 ms".
 const TRYING: Duration = Duration::from_millis(200);
 
-/// The INVITE server transaction. The request that began it is its user's already. A 2xx it sends once: until its ACK comes it
-/// is its user's to send again (RFC 3261 section 13.3.1.4).
+/// The INVITE server transaction. It does not report its first request, which its user has already. It sends a 2xx once. The
+/// user retransmits the 2xx until the ACK (RFC 3261 section 13.3.1.4).
 pub type InviteServerTransaction = Transaction<InviteServerMachine>;
 
-/// What an INVITE server transaction does.
+/// State machine of an INVITE server transaction.
 #[derive(Debug)]
 pub struct InviteServerMachine {
     state: InviteServerState,
-    /// The last, which a repetition of the request is answered with.
+    /// The last response, which answers retransmitted requests.
     response: Option<Response>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InviteServerState {
     Proceeding,
-    /// A final response that is no 2xx was sent.
+    /// A final response other than 2xx was sent.
     Completed,
-    /// Its ACK has come.
+    /// The ACK of that response was received.
     Confirmed,
     /// A 2xx was sent (RFC 6026).
     Accepted,
 }
 
 impl InviteServerTransaction {
-    /// For `request`, an INVITE that came over a transport that is `reliable` or not.
+    /// A transaction for `request`, an INVITE received over a transport that is `reliable` or not.
     pub fn new(now: Instant, request: &Request, reliable: bool, timing: Timing) -> Self {
         let mut core = Core::new(reliable, timing);
         core.trying = Trying::after(now, TRYING, request);
         Self { machine: InviteServerMachine { state: InviteServerState::Proceeding, response: None }, core }
     }
 
-    /// Sends a response: provisional ones and one final, a 2xx as often as its user wants.
+    /// Sends a response: any number of provisional ones, and a final one. A 2xx may be sent repeatedly.
     pub fn respond(&mut self, now: Instant, response: Response) {
         self.machine.respond(&mut self.core, now, response);
     }
@@ -66,7 +66,7 @@ impl InviteServerMachine {
             self.state = InviteServerState::Completed;
             if matches!(response.status, Status::UNAUTHORIZED | Status::PROXY_AUTHENTICATION_REQUIRED) {
                 // A challenge is sent once, "forgoing the normal response retransmission algorithm" (RFC 3261 section
-                // 26.3.2.4): a request with an invented source address causes no flood there. Timer H alone.
+                // 26.3.2.4): a request with a forged source address must not cause a flood. Only timer H runs.
                 core.end = Deadline::after(now, core.timing.patience());
                 core.send(response.clone());
             } else {
@@ -87,14 +87,14 @@ impl InviteServerMachine {
                 // Timer I.
                 core.linger(now, core.timing.t4);
             }
-            InviteServerState::Accepted => core.tell(TransactionEvent::Request(request)),
+            InviteServerState::Accepted => core.report(TransactionEvent::Request(request)),
             InviteServerState::Proceeding | InviteServerState::Confirmed => {}
         }
     }
 }
 
 impl Machine for InviteServerMachine {
-    /// A repetition of the INVITE, or an ACK.
+    /// Handles a retransmitted INVITE, or an ACK.
     fn handle_packet(&mut self, core: &mut Core, now: Instant, packet: Message) {
         let Message::Request(request) = packet else { return };
         match (&request.method, self.state, &self.response) {
@@ -106,7 +106,7 @@ impl Machine for InviteServerMachine {
             ) => {
                 core.send(response.clone());
             }
-            // RFC 6026 section 7.1: repetitions of the INVITE are "absorbed" in Accepted.
+            // RFC 6026 section 7.1: retransmitted INVITEs are "absorbed" in Accepted.
             _ => {}
         }
     }
@@ -117,7 +117,7 @@ impl Machine for InviteServerMachine {
         }
         if core.end.has_come(now) {
             if self.state == InviteServerState::Completed {
-                core.tell(TransactionEvent::TimedOut(Timer::H));
+                core.report(TransactionEvent::TimedOut(Timer::H));
             }
             core.terminate();
         } else if core.again.has_come(now, Some(core.timing.t2))
@@ -128,9 +128,9 @@ impl Machine for InviteServerMachine {
     }
 
     fn handle_transport_failure(&mut self, core: &mut Core) {
-        // RFC 6026 section 8.5: a 2xx may be on its way along another, so Accepted lasts.
+        // RFC 6026 section 8.5: another 2xx may still arrive, so Accepted continues.
         if self.state == InviteServerState::Accepted {
-            core.tell(TransactionEvent::TransportFailed);
+            core.report(TransactionEvent::TransportFailed);
         } else {
             core.fail();
         }
