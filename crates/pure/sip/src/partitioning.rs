@@ -251,9 +251,9 @@ mod tests {
         let mut ask = |message: Message| {
             let server = &mut servers[partitioning.partition_of(&message.to_bytes()).unwrap() as usize];
             server.handle(Instant::ZERO, message, from);
-            let said: Vec<(Destination, Message)> = std::iter::from_fn(|| server.poll_transmit()).collect();
-            let is_forwarded = said.iter().any(|(_, message)| message.as_request().is_some());
-            (is_forwarded, said)
+            let sent: Vec<(Destination, Message)> = std::iter::from_fn(|| server.poll_transmit()).collect();
+            let is_forwarded = sent.iter().any(|(_, message)| message.as_request().is_some());
+            (is_forwarded, sent)
         };
         let (_, challenged) = ask(request(0, 1, None));
         let refusal = challenged.iter().find_map(|(_, message)| message.as_response()).unwrap();

@@ -98,10 +98,10 @@ impl TimerGrant {
     /// # Errors
     /// The interval is too small.
     pub fn answer(
-        asked: Option<SessionExpires>,
+        requested: Option<SessionExpires>,
         is_supported: bool,
     ) -> Result<Option<Self>, IntervalTooSmall> {
-        let Some(SessionExpires { interval, refresher }) = asked else { return Ok(None) };
+        let Some(SessionExpires { interval, refresher }) = requested else { return Ok(None) };
         if interval < LEAST_INTERVAL {
             return if is_supported { Err(IntervalTooSmall) } else { Ok(None) };
         }
@@ -219,14 +219,14 @@ mod tests {
     /// RFC 4028 section 9, table 2.
     #[test]
     fn a_session_timer_is_granted_as_the_table_says() {
-        for (supports, asked, granted) in [
+        for (supports, requested, granted) in [
             (false, None, Refresher::Uas),
             (true, None, Refresher::Uac),
             (true, UAC, Refresher::Uac),
             (true, UAS, Refresher::Uas),
         ] {
-            let asked = SessionExpires { interval: 90, refresher: asked };
-            let grant = TimerGrant::answer(Some(asked), supports).unwrap().unwrap();
+            let requested = SessionExpires { interval: 90, refresher: requested };
+            let grant = TimerGrant::answer(Some(requested), supports).unwrap().unwrap();
             assert_eq!((grant.interval, grant.refresher, grant.is_required), (90, granted, supports));
         }
         let brief = Some(SessionExpires { interval: 89, refresher: None });

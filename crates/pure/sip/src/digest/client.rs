@@ -96,29 +96,29 @@ impl DigestClient {
         username: &str,
         password: &str,
     ) -> Result<(), ChallengeError> {
-        let mut asked: Vec<(Name, DigestChallenge)> = Vec::new();
+        let mut selected: Vec<(Name, DigestChallenge)> = Vec::new();
         for (name, challenge) in challenges {
             let field = match name {
                 Name::ProxyAuthenticate => Name::ProxyAuthorization,
                 _ => Name::Authorization,
             };
-            if !asked.iter().any(|(own, other)| *own == field && other.realm == challenge.realm) {
-                asked.push((field, challenge));
+            if !selected.iter().any(|(own, other)| *own == field && other.realm == challenge.realm) {
+                selected.push((field, challenge));
             }
         }
-        if asked.is_empty() {
+        if selected.is_empty() {
             return Err(ChallengeError::Unanswerable);
         }
         if self.answered >= MOST_CHALLENGES {
             return Err(ChallengeError::TooMany);
         }
         for known in &mut self.realms {
-            let is_asked = asked.iter().any(|(field, challenge)| known.is_of(field, &challenge.realm));
-            if !is_asked {
+            let is_challenged = selected.iter().any(|(field, challenge)| known.is_of(field, &challenge.realm));
+            if !is_challenged {
                 known.accept();
             }
         }
-        for (field, challenge) in asked {
+        for (field, challenge) in selected {
             let known = self.realms.iter().position(|known| known.is_of(&field, &challenge.realm));
             let was_stale = match known.map(|at| &self.realms[at]) {
                 Some(known) if !known.is_accepted && (known.was_stale || !challenge.stale) => {
@@ -322,8 +322,8 @@ mod tests {
             [("auth", "706fcf5503c9f329a77c6c80fec01dfd"), ("auth-int", "7d4c3f52daa0c69d3c0e03f23e8a5900")]
         {
             let (mut client, mut counts) = (DigestClient::default(), NonceCounts::default());
-            let asked = challenge(&format!("Digest realm=\"r\", nonce=\"n\", qop=\"{qop}\"")).unwrap();
-            client.challenged([(Name::WwwAuthenticate, asked)], "bob", "secret").unwrap();
+            let selected = challenge(&format!("Digest realm=\"r\", nonce=\"n\", qop=\"{qop}\"")).unwrap();
+            client.challenged([(Name::WwwAuthenticate, selected)], "bob", "secret").unwrap();
             let mut ask = |client: &mut DigestClient| {
                 let answers = client.answers(&Method::Register, "sip:biloxi.com", b"", "c", (0, &mut counts));
                 answers.map(|(_, answer)| answer).next().unwrap()

@@ -1,4 +1,4 @@
-//! A user agent that answers calls by itself (RFC 3261 sections 8.2 and 13.3).
+//! An answering machine: a user agent server without a person (RFC 3261 sections 8.2 and 13.3).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::element::Element;
 use super::incoming_call::{IncomingCall, SessionState, granted, too_small};
 use super::offers::{answer_offer, body_types, describe, description, not_understood};
 use super::plain::{PlainCalls, PlainRequestInfo, PlainResponses};
-use super::reply::{allow, is_readable, reply, add_capabilities, unsupported, with_allow};
+use super::reply::{add_capabilities, allow, is_readable, reply, unsupported, with_allow};
 use super::transactions::{ElementEvent, Transactions, weight_of};
 use super::{Destination, Domain, Source};
 use crate::dialog::{
@@ -22,7 +22,7 @@ use crate::sdp::SDP_TYPE;
 use crate::transaction::{ClientKey, ServerKey, Timing};
 use crate::{Message, Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
 
-/// What it takes.
+/// The supported methods.
 pub(super) const ALLOWED: [Method; 8] = [
     Method::Invite,
     Method::Ack,
@@ -37,7 +37,7 @@ pub(super) const ALLOWED: [Method; 8] = [
 /// "To prevent cancellation, the UAS MUST send a non-100 provisional response at every minute" (RFC 3261 section 13.3.1.1).
 const EXTENSION: Duration = Duration::from_secs(60);
 
-/// A user agent server that behaves as it is told.
+/// A user agent server that answers calls by a policy.
 #[derive(Debug)]
 pub struct AnsweringMachine {
     pub(super) domain: Domain,
@@ -47,23 +47,23 @@ pub struct AnsweringMachine {
     pub(super) transactions: Transactions,
     /// Boxed, so that insertion and removal in the tree move pointers.
     pub(super) calls: BTreeMap<DialogId, Box<IncomingCall>>,
-    /// Weight of these calls: one with a long INVITE weighs as much as several.
+    /// Weight of these calls. A call with a long INVITE has the weight of several.
     pub(super) strict_weight: usize,
-    /// The fast path may answer: see [`AnsweringPolicy::answers_at_once`].
+    /// The policy allows the fast path: see [`AnsweringPolicy::answers_at_once`].
     pub(super) is_plain: bool,
     /// Calls of the fast path.
     pub(super) plain: Option<PlainCalls>,
-    /// Tag of the call whose journal the strict model is being given.
+    /// Tag of the call whose journal the strict model replays.
     pub(super) replayed_tag: Option<u64>,
-    /// Which call an INVITE has begun.
+    /// The calls of INVITEs that have a transaction.
     invites: BTreeMap<ServerKey, DialogId>,
-    /// Requests that refresh sessions, while their transactions last.
+    /// Refreshes of sessions that have a transaction.
     pub(super) refreshes: BTreeMap<ClientKey, (DialogId, Request)>,
     due: BTreeSet<(Instant, DialogId)>,
 }
 
 impl AnsweringMachine {
-    /// That listens where `domain` says, with at most `most` calls at once.
+    /// A machine that listens at the addresses of `domain`, with at most `most` calls at once.
     pub fn new(
         domain: Domain,
         manners: AnsweringPolicy,
@@ -88,17 +88,17 @@ impl AnsweringMachine {
         }
     }
 
-    /// Calls that are not over.
+    /// Number of calls that have not ended.
     pub fn calls(&self) -> usize {
         self.calls.len() + self.plain.as_ref().map_or(0, |plain| plain.active)
     }
 
     fn request(&mut self, now: Instant, key: ServerKey, request: &Request) {
         if request.method == Method::Ack {
-            self.acknowledged(now, request);
+            self.handle_ack(now, request);
             return;
         }
-        match self.judged(now, &key, request) {
+        match self.response_outside_call(now, &key, request) {
             Ok(Some(response)) => self.transactions.respond(now, &key, response),
             Ok(None) => self.begin(now, key, request),
             Err(refusal) => {
@@ -111,8 +111,8 @@ impl AnsweringMachine {
         }
     }
 
-    /// The answer to what is no new call; `None` is one.
-    fn judged(
+    /// The response to a request; `None` for an INVITE that begins a call.
+    fn response_outside_call(
         &mut self,
         now: Instant,
         key: &ServerKey,
@@ -126,9 +126,9 @@ impl AnsweringMachine {
             return Ok(Some(with_allow(reply(request, Status::METHOD_NOT_ALLOWED), &ALLOWED)));
         }
         if request.method == Method::Cancel {
-            return Ok(Some(self.cancelled(now, key, request)));
+            return Ok(Some(self.handle_cancel(now, key, request)));
         }
-        // A SIPS URI of one who is not reached over TLS is as one of a scheme that is not known.
+        // A SIPS URI is of an unknown scheme for a user agent without TLS.
         if request.uri.as_sip().is_none() || is_sips(&request.uri) && !self.domain.is_secure() {
             return Ok(Some(reply(request, Status::UNSUPPORTED_URI_SCHEME)));
         }
@@ -147,7 +147,7 @@ impl AnsweringMachine {
         }
     }
 
-    /// A request within a dialog.
+    /// The response to a request within a dialog.
     fn within(
         &mut self,
         now: Instant,
@@ -174,7 +174,7 @@ impl AnsweringMachine {
                     return Ok(reply(request, Status::CALL_DOES_NOT_EXIST));
                 };
                 provisionals.handle_request(now, request)?;
-                // The PRACK for an offer of this side brings its answer; any other may bring an offer (RFC 3262 section 5).
+                // The PRACK for an offer of this side has its answer. Any other PRACK may have an offer (RFC 3262 section 5).
                 if !request.body.is_empty() && !call.invite.body.is_empty() {
                     answer_offer(&self.manners, call, request, &mut response);
                 }
@@ -218,7 +218,7 @@ impl AnsweringMachine {
         Ok(response)
     }
 
-    fn acknowledged(&mut self, now: Instant, request: &Request) {
+    fn handle_ack(&mut self, now: Instant, request: &Request) {
         let Some(id) = DialogId::of_request(request) else { return };
         let Some(call) = self.calls.get_mut(&id) else { return };
         let Some(acceptance) = &mut call.acceptance else { return };
@@ -229,7 +229,7 @@ impl AnsweringMachine {
     }
 
     /// "If the original request was an INVITE, the UAS SHOULD immediately respond to the INVITE with a 487 (Request Terminated)."
-    fn cancelled(&mut self, now: Instant, key: &ServerKey, request: &Request) -> Response {
+    fn handle_cancel(&mut self, now: Instant, key: &ServerKey, request: &Request) -> Response {
         let invite = key.cancelled();
         if !self.transactions.has(&invite) {
             let Some(tag) = self.tag_of_plain(now, request) else {
@@ -273,7 +273,7 @@ impl AnsweringMachine {
         let tag = format!("{:016x}", self.replayed_tag.unwrap_or_else(|| self.random.bits()));
         let mut ringing = request.response(Status::RINGING);
         ringing.headers.add_to_tag(&tag);
-        // What is sent again past the transaction goes the way of all else.
+        // A 2xx that is sent again without its transaction has the same destination.
         let way_back = self.transactions.way_back(&key);
         ringing.headers.push(Name::Contact, contact(&self.domain, request, way_back.as_ref()));
         let Ok(dialog) = Dialog::callee(request, &ringing) else {
@@ -289,7 +289,7 @@ impl AnsweringMachine {
             key: key.clone(),
             invite: request.clone(),
             began: now,
-            said: 0,
+            progress_sent: 0,
             answered: false,
             dialog,
             session,
@@ -313,14 +313,14 @@ impl AnsweringMachine {
         self.attend(now, &id);
     }
 
-    /// Does what is due for a call, and notes when something will be next.
+    /// Handles the expired deadlines of a call, and sets the next one.
     pub(super) fn attend(&mut self, now: Instant, id: &DialogId) {
         let Some(mut call) = self.calls.remove(id) else { return };
-        let goes_on = self.work(now, id, &mut call);
+        let continues = self.work(now, id, &mut call);
         if let Some(before) = call.due.take() {
             self.due.remove(&(before, id.clone()));
         }
-        if !goes_on {
+        if !continues {
             self.strict_weight -= call.weight;
             return;
         }
@@ -338,7 +338,8 @@ impl AnsweringMachine {
     }
 
     fn next(&self, call: &IncomingCall) -> Option<Instant> {
-        let progress = self.manners.progress.get(call.said).map(|progress| call.began + progress.after);
+        let progress =
+            self.manners.progress.get(call.progress_sent).map(|progress| call.began + progress.after);
         let answer = match self.manners.answer {
             Answer::Accept(after) | Answer::Refuse(after, _) => Some(call.began + after),
             Answer::Never => None,
@@ -356,7 +357,7 @@ impl AnsweringMachine {
         open.chain(own.into_iter().flatten()).min()
     }
 
-    /// Whether the call goes on.
+    /// Handles the expired deadlines of a call. Returns whether the call continues.
     fn work(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) -> bool {
         if !call.answered {
             if now < call.end {
@@ -401,19 +402,30 @@ impl AnsweringMachine {
 
     fn progress(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) {
         while let Some(progress) =
-            self.manners.progress.get(call.said).filter(|own| call.began + own.after <= now).copied()
+            self.manners.progress.get(call.progress_sent).filter(|own| call.began + own.after <= now).copied()
         {
-            call.said += 1;
-            self.say(now, id, call, progress);
+            call.progress_sent += 1;
+            self.send_progress(now, id, call, progress);
         }
         if call.extended <= now {
-            let last = call.said.checked_sub(1).and_then(|place| self.manners.progress.get(place));
+            let last = call.progress_sent.checked_sub(1).and_then(|place| self.manners.progress.get(place));
             let status = last.map_or(Status::RINGING, |last| last.status);
-            self.say(now, id, call, ProgressResponse { after: Duration::ZERO, status, media: false });
+            self.send_progress(
+                now,
+                id,
+                call,
+                ProgressResponse { after: Duration::ZERO, status, media: false },
+            );
         }
     }
 
-    fn say(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall, progress: ProgressResponse) {
+    fn send_progress(
+        &mut self,
+        now: Instant,
+        id: &DialogId,
+        call: &mut IncomingCall,
+        progress: ProgressResponse,
+    ) {
         call.extended = now + EXTENSION;
         let mut response = self.establishing(call, progress.status, id);
         if progress.media {
@@ -426,7 +438,7 @@ impl AnsweringMachine {
         }
     }
 
-    /// Whether the call goes on.
+    /// Sends the final response if it is due. Returns whether the call continues.
     fn answer(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) -> bool {
         match self.manners.answer {
             Answer::Refuse(after, status) if call.began + after <= now => {
@@ -440,7 +452,7 @@ impl AnsweringMachine {
                 let mut response = with_allow(self.establishing(call, Status::OK, id), &ALLOWED);
                 call.session.accept(now, &mut response);
                 // "If the INVITE request contained an offer, and the UAS had not yet sent an answer, the 2xx MUST contain an
-                // answer." An answer in a response that was not sent reliably is to be said again.
+                // answer." An answer in an unreliable response must be repeated.
                 if !call.described || call.provisionals.is_none() {
                     describe(&mut response, &call.description);
                 }
@@ -465,7 +477,7 @@ impl AnsweringMachine {
             {
                 self.transactions.send_directly(response, to);
             }
-            // Nobody has acknowledged: "the session SHOULD be terminated. This is accomplished with a BYE".
+            // There was no ACK: "the session SHOULD be terminated. This is accomplished with a BYE".
             if acceptance.outcome() == Some(AcceptanceOutcome::Unacknowledged) {
                 call.hang_up = Some(now);
             }
@@ -487,7 +499,7 @@ impl AnsweringMachine {
         }
     }
 
-    /// A response that makes a dialog (RFC 3261 section 12.1.1).
+    /// A response that establishes a dialog (RFC 3261 section 12.1.1).
     fn establishing(&self, call: &IncomingCall, status: Status, id: &DialogId) -> Response {
         let mut response = of_call(&call.invite, status, id);
         // "the UAS MUST copy all Record-Route header field values from the request into the response".
@@ -499,14 +511,14 @@ impl AnsweringMachine {
     }
 }
 
-/// The response to OPTIONS.
+/// Adds the capabilities to a response to OPTIONS.
 fn capable(mut response: Response) -> Response {
     allow(&mut response.headers, &ALLOWED);
     add_capabilities(&mut response.headers, &body_types(), &format!("{RELIABLE}, {TIMER}"));
     response
 }
 
-/// Whether the sender takes a session description in the response: without Accept it does (RFC 3261 section 20.1).
+/// Whether the sender accepts a session description in the response, the default without Accept (RFC 3261 section 20.1).
 fn accepts_descriptions(request: &Request) -> bool {
     let mut types = request
         .headers
@@ -517,14 +529,14 @@ fn accepts_descriptions(request: &Request) -> bool {
         || types.any(|kind| ["*/*", "application/*", SDP_TYPE].contains(&&*kind))
 }
 
-/// A 2xx that goes through its transaction the first time, and past it when it is sent again.
+/// A 2xx that the transaction sends the first time, and that is retransmitted without it.
 fn accepted(now: Instant, invite: &Request, response: &Response, timing: Timing) -> Acceptance {
     let mut acceptance = Acceptance::new(now, invite, response.clone(), timing);
     let _ = acceptance.poll_transmit();
     acceptance
 }
 
-/// A response with the tag of its call.
+/// A response with the tag of the call.
 fn of_call(request: &Request, status: Status, id: &DialogId) -> Response {
     with_tag(request, status, &id.local_tag)
 }
@@ -535,7 +547,7 @@ fn with_tag(request: &Request, status: Status, tag: &str) -> Response {
     response
 }
 
-/// Where this side of the dialog that `request` begins, or changes, is reached by who is answered there.
+/// The `Contact` of this side for the dialog of `request`. `way_back` is the destination of its responses.
 pub(super) fn contact(domain: &Domain, request: &Request, way_back: Option<&Destination>) -> NameAddr {
     let is_secure = needs_sips(request);
     let own = way_back.map_or(Transport::Udp, Destination::transport);
@@ -563,7 +575,7 @@ impl Element for AnsweringMachine {
     fn handle_event(&mut self, now: Instant, event: ElementEvent) {
         match event {
             ElementEvent::Request(key, request) => self.request(now, key, &request),
-            // Whatever a BYE comes to, its call is over.
+            // The response to a BYE is ignored: its call has ended.
             ElementEvent::Response(key, response) => self.refreshed(now, &key, &response),
             ElementEvent::Failed(key, status) => {
                 if let Some((_, request)) = self.refreshes.get(&key) {

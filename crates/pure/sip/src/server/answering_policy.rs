@@ -1,4 +1,4 @@
-//! How a user agent that answers calls by itself behaves.
+//! The policy of an answering machine.
 
 use std::net::SocketAddr;
 
@@ -6,55 +6,55 @@ use netrig_core::Duration;
 
 use crate::Status;
 
-/// How a machine behaves.
+/// The policy by which a machine answers calls.
 #[derive(Clone, Debug)]
 pub struct AnsweringPolicy {
-    /// What it says before its answer, in the order of their times.
+    /// Provisional responses, by time.
     pub progress: Vec<ProgressResponse>,
-    /// How it answers.
+    /// The final response.
     pub answer: Answer,
-    /// How long after the ACK it hangs up; `None` leaves that to the caller.
+    /// Time from the ACK to the machine's BYE; `None` leaves the BYE to the caller.
     pub hold: Option<Duration>,
-    /// How long a call may last, from its INVITE: then it hangs up or, if it rings still, refuses with 480. A caller that is gone
-    /// without a word would keep its call for ever.
+    /// Longest duration of a call from its INVITE. Then the machine hangs up, or refuses a ringing call with 480. Without a limit,
+    /// a caller that disappears would keep its call for ever.
     pub longest: Duration,
-    /// Whether provisional responses are sent reliably to who supports it (RFC 3262).
+    /// Provisional responses are sent reliably to callers that support it (RFC 3262).
     pub reliable: bool,
-    /// Where it receives media; session descriptions say so.
+    /// Address of received media in session descriptions.
     pub media: SocketAddr,
 }
 
 /// A provisional response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgressResponse {
-    /// So long after the INVITE.
+    /// Time after the INVITE.
     pub after: Duration,
-    /// 101 to 199.
+    /// Status from 101 to 199.
     pub status: Status,
-    /// With a session description: early media.
+    /// The response has a session description: early media.
     pub media: bool,
 }
 
 impl ProgressResponse {
-    /// At once, with a session description: 183.
+    /// A 183 with a session description at once.
     pub const fn early_media() -> Self {
         Self { after: Duration::ZERO, status: Status::SESSION_PROGRESS, media: true }
     }
 }
 
-/// How a machine answers.
+/// The final response of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// With 200 so long after the INVITE.
+    /// 200 this long after the INVITE.
     Accept(Duration),
-    /// With this, 300 to 699, so long after the INVITE: busy, decline.
+    /// This status, 300 to 699, this long after the INVITE: busy, decline.
     Refuse(Duration, Status),
-    /// Not at all: it rings until the caller gives up, or for as long as a call may last.
+    /// None: the call rings until the caller cancels it, or until the longest duration.
     Never,
 }
 
 impl AnsweringPolicy {
-    /// It rings at once, answers at once, and waits an hour for the BYE.
+    /// A policy that rings and answers at once, and waits for the BYE for an hour.
     pub fn new(media: SocketAddr) -> Self {
         Self {
             progress: vec![ProgressResponse { after: Duration::ZERO, status: Status::RINGING, media: false }],

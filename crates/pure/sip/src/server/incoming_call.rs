@@ -1,4 +1,4 @@
-//! A call that a user agent answers by itself: its state, and that of its session timer.
+//! A call of an answering machine, and the state of its session timer.
 
 use netrig_core::{Instant, Stream};
 
@@ -12,15 +12,15 @@ use crate::sdp::SessionDescription;
 use crate::transaction::ServerKey;
 use crate::{Method, Name, Request, Response, Status};
 
-/// A call that is not over.
+/// A call that has not ended.
 #[derive(Debug)]
 pub(super) struct IncomingCall {
     pub(super) key: ServerKey,
     pub(super) invite: Request,
     pub(super) began: Instant,
-    /// How many of the provisional responses were sent.
-    pub(super) said: usize,
-    /// Its final response was sent.
+    /// Number of provisional responses of the policy that were sent.
+    pub(super) progress_sent: usize,
+    /// The final response was sent.
     pub(super) answered: bool,
     pub(super) dialog: Dialog,
     pub(super) session: SessionState,
@@ -28,29 +28,29 @@ pub(super) struct IncomingCall {
     pub(super) acceptance: Option<Acceptance>,
     /// The answer to the caller's offer, or an offer of its own.
     pub(super) description: SessionDescription,
-    /// A response has said it.
+    /// A response had the description.
     pub(super) described: bool,
-    /// When the caller is told again that it rings.
+    /// Time of the next provisional response that extends the INVITE transaction of proxies.
     pub(super) extended: Instant,
     pub(super) way_back: Option<Destination>,
     pub(super) hang_up: Option<Instant>,
-    /// Until when the caller wants an answer.
+    /// End of the invitation by `Expires`.
     pub(super) expires: Option<Instant>,
-    /// When it has lasted as long as it may.
+    /// End of the longest duration.
     pub(super) end: Instant,
     pub(super) due: Option<Instant>,
     pub(super) weight: usize,
 }
 
 impl IncomingCall {
-    /// Whether it was answered and acknowledged, so that it may be hung up: "the callee's UA MUST NOT send a BYE on a confirmed
+    /// Whether the machine may send a BYE: "the callee's UA MUST NOT send a BYE on a confirmed
     /// dialog until it has received an ACK for its 2xx response or until the server transaction times out" (RFC 3261 section 15).
     pub(super) fn is_talk(&self) -> bool {
         let outcome = self.acceptance.as_ref().and_then(Acceptance::outcome);
         self.answered && outcome.is_some()
     }
 
-    /// Whether the offer of the INVITE, or that of this side where it has none, is answered.
+    /// Whether the offer of the INVITE has an answer. If the INVITE has none, the offer is that of this side.
     fn is_settled(&self) -> bool {
         let provisionals = self.provisionals.as_ref().filter(|_| self.described);
         if !self.invite.body.is_empty() {
@@ -61,7 +61,7 @@ impl IncomingCall {
             || provisionals.is_some_and(|own| !own.holds_2xx_back())
     }
 
-    /// RFC 3311 section 5.2: an offer while another waits for its answer.
+    /// Refuses an offer while another one has no answer (RFC 3311 section 5.2).
     pub(super) fn refuse_crossing_offer(&self, random: &mut Stream) -> Result<(), RequestRefusal> {
         const RULE: &str = "RFC 3311 section 5.2";
         if self.is_settled() {
@@ -75,26 +75,26 @@ impl IncomingCall {
             ));
         }
         let refusal =
-            RequestRefusal::new(Status::SERVER_INTERNAL_ERROR, RULE, "an offer before it has no answer");
+            RequestRefusal::new(Status::SERVER_INTERNAL_ERROR, RULE, "an earlier offer has no answer");
         Err(refusal.with_retry_after(random))
     }
 }
 
-/// What is kept of the session timer of a call.
+/// The session timer of a call.
 #[derive(Debug, Default)]
 pub(super) struct SessionState {
-    /// What the 2xx is to say.
+    /// The grant for the next 2xx.
     grant: Option<TimerGrant>,
-    /// From the 2xx on.
+    /// The timer, once a 2xx was sent.
     pub(super) timer: Option<SessionTimer>,
-    /// The caller takes UPDATE: RFC 4028 section 7.4 recommends it, for it needs no offer.
+    /// The caller supports UPDATE, which RFC 4028 section 7.4 recommends, because it needs no offer.
     pub(super) takes_update: bool,
-    /// A refresh waits for its response.
-    pub(super) is_asking: bool,
+    /// A refresh has no final response yet.
+    pub(super) is_refreshing: bool,
 }
 
 impl SessionState {
-    /// Of the INVITE that begins a call.
+    /// The state after the INVITE of a call.
     ///
     /// # Errors
     /// The session interval is too small.
@@ -103,7 +103,7 @@ impl SessionState {
         Ok(Self { grant: granted(invite)?, takes_update, ..Self::default() })
     }
 
-    /// A 2xx is sent now, and says what was granted.
+    /// Starts the timer, and adds the grant to a 2xx that is sent now.
     pub(super) fn accept(&mut self, now: Instant, response: &mut Response) {
         response.headers.push(Name::Supported, format!("{RELIABLE}, {TIMER}"));
         self.timer = self.grant.map(|grant| {
@@ -115,7 +115,7 @@ impl SessionState {
         });
     }
 
-    /// The same to a request within the dialog.
+    /// Starts the timer again with a new grant, for a 2xx to a request within the dialog.
     pub(super) fn renew(&mut self, now: Instant, grant: Option<TimerGrant>, response: &mut Response) {
         self.grant = grant;
         self.accept(now, response);
@@ -126,14 +126,14 @@ impl SessionState {
     }
 }
 
-/// The answer to what a request asks of session timers.
+/// The grant for the session timer of a request.
 pub(super) fn granted(request: &Request) -> Result<Option<TimerGrant>, IntervalTooSmall> {
     let headers = &request.headers;
-    let asked = headers.get(&Name::SessionExpires).and_then(|value| SessionExpires::read(value.as_bytes()));
-    TimerGrant::answer(asked, headers.has_token(&Name::Supported, TIMER))
+    let requested = headers.get(&Name::SessionExpires).and_then(|value| SessionExpires::read(value.as_bytes()));
+    TimerGrant::answer(requested, headers.has_token(&Name::Supported, TIMER))
 }
 
-/// 422, to a request whose session interval is too small.
+/// A 422 to a request whose session interval is too small.
 pub(super) fn too_small(request: &Request) -> Response {
     let mut response = reply(request, Status::SESSION_INTERVAL_TOO_SMALL);
     response.headers.push(Name::MinSe, LEAST_INTERVAL);

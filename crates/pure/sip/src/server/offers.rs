@@ -1,5 +1,4 @@
-//! Offers and answers of a user agent that answers calls by itself (RFC 3264), wherever they stand: in an INVITE, a PRACK or
-//! an UPDATE.
+//! Offers and answers of an answering machine (RFC 3264), in INVITE, PRACK and UPDATE.
 
 use super::answering_policy::AnsweringPolicy;
 use super::incoming_call::IncomingCall;
@@ -8,7 +7,7 @@ use crate::multipart::{ALTERNATIVE_TYPE, MIXED_TYPE, SessionBody, is_required, s
 use crate::sdp::{SDP_TYPE, SessionDescription};
 use crate::{Name, Request, Response, Status};
 
-/// The types of bodies that are understood, as `Accept` lists them.
+/// The supported types of bodies, for `Accept`.
 pub(super) fn body_types() -> String {
     format!("{SDP_TYPE}, {MIXED_TYPE}, {ALTERNATIVE_TYPE}")
 }
@@ -18,8 +17,8 @@ pub(super) fn describe(response: &mut Response, description: &SessionDescription
     response.body = description.to_string().into();
 }
 
-/// Answers the offer of a request within the call, or makes one where it has none, in the 2xx to it. A refusal stands in its
-/// place if that cannot be: "the session parameters MUST remain unchanged".
+/// Adds a session description to the 2xx to a request within the call: the answer to its offer, or an offer if it has none. If
+/// that fails, `response` becomes a refusal: "the session parameters MUST remain unchanged".
 pub(super) fn answer_offer(
     manners: &AnsweringPolicy,
     call: &mut IncomingCall,
@@ -28,8 +27,8 @@ pub(super) fn answer_offer(
 ) {
     match description(manners, request) {
         Ok(mut description) => {
-            // "the version in the origin field MUST increment by one from the previous SDP" if anything else is another than
-            // there (RFC 3264 section 8).
+            // "the version in the origin field MUST increment by one from the previous SDP" if the description changed (RFC 3264
+            // section 8).
             let version = call.description.origin.version;
             description.origin.version = version;
             description.origin.version += u64::from(description != call.description);
@@ -40,8 +39,8 @@ pub(super) fn answer_offer(
     }
 }
 
-/// "The response MUST contain an Accept header field listing the types of all bodies it understands", and for encodings "an
-/// Accept-Encoding header field" (RFC 3261 section 8.2.3).
+/// A refusal of a body. "The response MUST contain an Accept header field listing the types of all bodies it understands", and
+/// for encodings "an Accept-Encoding header field" (RFC 3261 section 8.2.3).
 pub(super) fn not_understood(request: &Request, status: Status) -> Response {
     let mut response = reply(request, status);
     if status == Status::UNSUPPORTED_MEDIA_TYPE {
@@ -51,10 +50,10 @@ pub(super) fn not_understood(request: &Request, status: Status) -> Response {
     response
 }
 
-/// What answers the offer of a request; an offer, where it has none.
+/// The answer to the offer of a request, or an offer if it has none.
 ///
 /// # Errors
-/// It is not understood, or nothing of it can be taken: 415, 400 or 488.
+/// The body is unsupported or malformed, or no medium can be accepted: 415, 400 or 488.
 pub(super) fn description(
     manners: &AnsweringPolicy,
     request: &Request,
@@ -69,7 +68,7 @@ pub(super) fn description(
     }
     let offer = match session_body(of(Name::ContentType).unwrap_or_default(), &request.body) {
         SessionBody::Description(offer) => offer,
-        // What need not be understood is passed over (RFC 3261 section 8.2.3), and leaves no offer.
+        // An optional body of unknown type is ignored (RFC 3261 section 8.2.3), so there is no offer.
         SessionBody::NotUnderstood if !is_required(&request.headers) => {
             return Ok(SessionDescription::audio(address, port, 1));
         }
@@ -79,7 +78,7 @@ pub(super) fn description(
     let offer = std::str::from_utf8(offer).ok().and_then(|text| SessionDescription::parse(text).ok());
     let offer = offer.ok_or(Status::BAD_REQUEST)?;
     let answer = offer.answer(address, port, 1, &["0", "8", "101"]);
-    // Nothing is left to talk with (RFC 3261 section 21.4.26).
+    // No medium can be accepted (RFC 3261 section 21.4.26).
     if answer.media.iter().all(|media| media.port == 0) {
         return Err(Status::NOT_ACCEPTABLE_HERE);
     }

@@ -1,4 +1,4 @@
-//! A proxy that keeps the state of its transactions, and forks (RFC 3261 section 16).
+//! A stateful proxy, which forks (RFC 3261 section 16).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::element::Element;
 use super::forward::{TOKEN, copy, leads_away, preprocess, refusal, targets, way, without_own_via};
 use super::hop::RequestHop;
 use super::registry::{EXTENSIONS, user_of};
-use super::reply::{is_readable, keyed_fingerprint, reply, add_capabilities};
+use super::reply::{add_capabilities, is_readable, keyed_fingerprint, reply};
 use super::transactions::{ElementEvent, Transactions};
 use super::{Bindings, Partition, Registry, transport_of};
 use crate::digest::is_same_proof;
@@ -21,12 +21,12 @@ use crate::{Headers, Method, Name, Request, Response, SipUri, Status, Uri};
 /// minutes."
 pub const TIMER_C: Duration = Duration::from_secs(181);
 
-/// The stateful proxy of a domain: it takes its users' registrations, and forwards to all of a user's addresses at once.
+/// The stateful proxy of a domain. It accepts registrations, and forwards a request to all contacts of a user at once.
 #[derive(Debug)]
 pub struct Proxy {
     pub(super) registry: Registry,
     record_route: bool,
-    /// Makes the tokens of dialogs.
+    /// Secret of the tokens of dialogs.
     key: [u64; 2],
     random: Stream,
     partition: Partition,
@@ -36,23 +36,23 @@ pub struct Proxy {
     pub(super) due: BTreeSet<(Instant, ClientKey)>,
 }
 
-/// What a request has come to (RFC 3261 section 16.2: the response context).
+/// The response context of a request (RFC 3261 section 16.2).
 #[derive(Debug)]
 struct ResponseContext {
     request: Request,
     branches: BTreeMap<ClientKey, ProxyBranch>,
-    /// Final ones that were not forwarded.
+    /// Final responses that were not forwarded.
     responses: Vec<Response>,
-    /// A final one was forwarded.
+    /// A final response was forwarded.
     answered: bool,
 }
 
-/// Whether a branch is to be cancelled.
+/// State of the CANCEL of a branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum CancelState {
     #[default]
     No,
-    /// As soon as a provisional response has come.
+    /// To be sent after the first provisional response.
     Wanted,
     Sent,
 }
@@ -60,7 +60,7 @@ enum CancelState {
 #[derive(Debug, Default)]
 struct ProxyBranch {
     is_final: bool,
-    /// Its transaction is over.
+    /// The transaction has ended.
     is_over: bool,
     cancel: CancelState,
     /// Timer C.
@@ -68,7 +68,7 @@ struct ProxyBranch {
 }
 
 impl Proxy {
-    /// With at most `most` transactions at once. With `record_route` it stays in the way of the dialogs that begin here.
+    /// A proxy with at most `most` transactions at once. With `record_route` it stays on the path of dialogs.
     pub fn new(
         registry: Registry,
         record_route: bool,
@@ -89,26 +89,26 @@ impl Proxy {
         }
     }
 
-    /// That of a partition, which draws branches from `random`. Its tokens are those of all partitions.
+    /// The proxy of a partition, which draws branches from `random`. All partitions make the same tokens.
     #[must_use]
     pub(super) fn of_partition(self, partition: Partition, random: Stream) -> Self {
         Self { partition, random, ..self }
     }
 
-    /// Where its users are.
+    /// The users and their contacts.
     pub const fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Requests that are under way.
+    /// Number of requests with a response context.
     pub fn pending(&self) -> usize {
         self.contexts.len()
     }
 
     fn request(&mut self, now: Instant, key: ServerKey, request: &Request) {
-        let decided = self.processed(now, &key, request);
-        match decided {
-            // An ACK for a 2xx has no transaction; what is wrong with it nobody can be told.
+        let result = self.process(now, &key, request);
+        match result {
+            // An ACK for a 2xx has no transaction, and gets no response.
             Ok(hops) if request.method == Method::Ack => {
                 hops.into_iter().take(1).for_each(|hop| self.transactions.send_directly(hop.request, hop.to));
             }
@@ -118,9 +118,9 @@ impl Proxy {
         }
     }
 
-    /// The order of RFC 3261 section 16, for each method: what is wrong with a request (16.3), the routes of this proxy (16.4),
-    /// whether it ends here, and where else it goes (16.5 and 16.6).
-    fn processed(
+    /// The steps of RFC 3261 section 16 for each method: validation (16.3), the routes of this proxy (16.4), the response if the
+    /// request ends here, else the targets (16.5 and 16.6).
+    fn process(
         &mut self,
         now: Instant,
         key: &ServerKey,
@@ -132,7 +132,7 @@ impl Proxy {
         }
         if request.method == Method::Cancel {
             // "If a matching response context is found, the element MUST immediately return a 200 (OK) response to the CANCEL
-            // request." What is not found was not forwarded from here, statelessly either.
+            // request." Without one the request was never forwarded, because this proxy is never stateless.
             let known = self.contexts.contains_key(&key.cancelled());
             self.cancel_all(now, &key.cancelled());
             return answer(if known { Status::OK } else { Status::CALL_DOES_NOT_EXIST });
@@ -154,8 +154,7 @@ impl Proxy {
         }
     }
 
-    /// Whether a request, of which what was written for this proxy is off, is one that it answers: a registration of the domain,
-    /// or a question what the proxy itself can.
+    /// Whether the proxy answers a request after [`preprocess`]: a registration of the domain, or OPTIONS for the proxy itself.
     fn is_for_itself(&self, own: &Request) -> bool {
         let is_meant = match own.method {
             Method::Register => true,
@@ -165,7 +164,7 @@ impl Proxy {
         is_meant && self.registry.is_own(&own.uri) && own.headers.get(&Name::Route).is_none()
     }
 
-    /// Whether the request has the credentials of `user`. An ACK is not challenged (RFC 3261 section 22.1).
+    /// Whether a request has the credentials of `user`. An ACK is not challenged (RFC 3261 section 22.1).
     ///
     /// # Errors
     /// The challenge, or 403 for another user's credentials.
@@ -182,8 +181,8 @@ impl Proxy {
         }
     }
 
-    /// Token for the requests of one side of a dialog. It permits requests with this Call-ID and `To` tag to the next hop `hop`, in any
-    /// domain, and no other requests. Only this proxy can compute it.
+    /// Token for the requests of one side of a dialog. It permits only requests with this Call-ID and `To` tag to the next hop
+    /// `hop`, in any domain. Only this proxy can compute it.
     fn token(&self, call_id: &str, tag: &str, hop: &SipUri) -> String {
         let transport = transport_of(hop).map_or("", Transport::name);
         let target = hop.target().to_string().to_ascii_lowercase();
@@ -191,8 +190,8 @@ impl Proxy {
         keyed_fingerprint(self.key, &format!("{call_id}\n{tag}\n{target}\n{port}\n{transport}"))
     }
 
-    /// Token for the callee of a request; empty if there is none. The callee's requests within the dialog go to the proxy before this
-    /// one, or to the contact of the caller.
+    /// Token for the callee of a request; empty without a tag or next hop. The callee's requests within the dialog go to the proxy
+    /// before this one, or to the contact of the caller.
     fn token_for_callee(&self, request: &Request) -> String {
         let headers = &request.headers;
         let tag = headers.from().ok().flatten().and_then(|from| from.tag().map(str::to_owned));
@@ -209,9 +208,9 @@ impl Proxy {
         token().unwrap_or_default()
     }
 
-    /// Replaces the callee's token in the `Record-Route` of a response by one for the caller, whose requests within the dialog go to
-    /// the proxy behind this one, or to the contact of the callee. A response that makes no dialog gets no token. A proxy may rewrite
-    /// its own value (RFC 3261 section 16.7, step 8).
+    /// Replaces the callee's token in the `Record-Route` of a response by one for the caller. The caller's requests within the
+    /// dialog go to the proxy after this one, or to the contact of the callee. A response that makes no dialog gets no token. A
+    /// proxy may rewrite its own value (RFC 3261 section 16.7, step 8).
     fn hand_out_token(&self, response: &mut Response) {
         let Ok(mut routes) = response.headers.addresses(&Name::RecordRoute) else { return };
         let makes_dialog = (101..300).contains(&response.status.code());
@@ -234,8 +233,8 @@ impl Proxy {
         response.headers.set_all(&Name::RecordRoute, routes);
     }
 
-    /// Whether `request`, as it was received, has the token for its next hop. `own` is the request after [`preprocess`], whose first
-    /// route, or Request-URI, is the next hop.
+    /// Whether the received `request` has the token for its next hop. `own` is the request after [`preprocess`]; its first route,
+    /// or else its Request-URI, is the next hop.
     fn has_token(&self, request: &Request, own: &Request) -> bool {
         let routes = |request: &Request| request.headers.addresses(&Name::Route).unwrap_or_default();
         let hop = routes(own).into_iter().next().map_or_else(|| own.uri.clone(), |route| route.uri);
@@ -248,7 +247,7 @@ impl Proxy {
         has(&request.uri) || routes(request).iter().any(|route| has(&route.uri))
     }
 
-    /// The user of this domain that a request is from.
+    /// The user in `From`, if it belongs to this domain.
     fn own_user(&self, request: &Request) -> Option<String> {
         let from = request.headers.from().ok()??;
         self.registry.is_own(&from.uri).then(|| user_of(&from.uri))
@@ -261,13 +260,13 @@ impl Proxy {
         request: &Request,
         own: Request,
     ) -> Result<Vec<RequestHop>, Box<Response>> {
-        // Users prove who they are once for each dialog, and wherever a request is to leave the domain without the dialog's token.
+        // Users authenticate once per dialog, and for a request that leaves the domain without the dialog's token.
         let user = self.own_user(request);
         let begins = request.headers.to().ok().flatten().is_some_and(|to| to.tag().is_none());
         let is_proven = self.challenge(now, request, user.as_deref().filter(|_| begins))?;
         let token = self.token_for_callee(request);
         let way = way(request);
-        // A stranger is led to the users of this domain, and on to nobody else.
+        // Other senders reach only the users of this domain.
         let may_leave = self.registry.relays || is_proven || self.has_token(request, &own);
         if !may_leave && leads_away(&self.registry, &own) && !self.challenge(now, request, user.as_deref())? {
             return Err(Box::new(reply(request, Status::FORBIDDEN)));
@@ -309,7 +308,7 @@ impl Proxy {
         self.finish_if_all_have(now, &key);
     }
 
-    /// RFC 3261 section 16.7; the `Via` is off already.
+    /// Handles a response, whose own `Via` is removed already (RFC 3261 section 16.7).
     fn response(&mut self, now: Instant, branch_key: &ClientKey, mut response: Response) {
         self.hand_out_token(&mut response);
         let Some(key) = self.owners.get(branch_key).cloned() else { return };
@@ -337,7 +336,7 @@ impl Proxy {
         self.set_timer_c(branch_key, None);
         let Some(context) = self.contexts.get_mut(&key) else { return };
         match status.class() {
-            // "Any 2xx response": each is forwarded at once, that of a second branch too if it is one to INVITE.
+            // "Any 2xx response" is forwarded at once. To an INVITE that includes a 2xx of a second branch.
             Class::Success => {
                 context.answered = true;
                 self.transactions.respond(now, &key, response);
@@ -357,7 +356,7 @@ impl Proxy {
         }
     }
 
-    /// As if that status had come: 408 after a timeout, 503 where the network failed (RFC 3261 sections 16.8 and 16.9).
+    /// Handles a failed branch like a response: 408 after a timeout, 503 after a transport failure (RFC 3261 sections 16.8 and 16.9).
     fn failed(&mut self, now: Instant, branch: &ClientKey, status: Status) {
         let context = self.owners.get(branch).and_then(|key| self.contexts.get(key));
         if let Some(response) = context.map(|context| reply(&context.request, status)) {
@@ -395,7 +394,7 @@ impl Proxy {
         }
     }
 
-    /// Now, or as soon as a provisional response has come (RFC 3261 section 9.1).
+    /// Cancels a branch now, or after its first provisional response (RFC 3261 section 9.1).
     fn cancel(&mut self, now: Instant, key: &ClientKey) {
         let is_sent = self.transactions.cancel(now, key);
         let owner = self.owners.get(key).and_then(|owner| self.contexts.get_mut(owner));
@@ -419,7 +418,7 @@ impl Proxy {
         self.due.extend(at.map(|at| (at, key.clone())));
     }
 
-    /// RFC 3261 section 16.8.
+    /// Handles timer C (RFC 3261 section 16.8).
     fn timer_c(&mut self, now: Instant, key: &ClientKey) {
         self.set_timer_c(key, None);
         let owner = self.owners.get(key).and_then(|owner| self.contexts.get(owner));

@@ -5,7 +5,7 @@ use netrig_core::Instant;
 use super::Registry;
 use super::element::Element;
 use super::registry::EXTENSIONS;
-use super::reply::{is_readable, reply, add_capabilities, with_allow};
+use super::reply::{add_capabilities, is_readable, reply, with_allow};
 use super::transactions::{ElementEvent, Transactions};
 use crate::transaction::Timing;
 use crate::{Method, Request, Response, Status};

@@ -24,7 +24,7 @@ pub struct Domain {
     pub listens: Vec<(Transport, SocketAddr)>,
 }
 
-/// Who there is.
+/// The users of a domain.
 #[derive(Clone, Debug, Default)]
 pub enum DomainUsers {
     /// Any user.

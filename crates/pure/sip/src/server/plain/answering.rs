@@ -1,4 +1,4 @@
-//! Plain calls to a user agent server.
+//! Handling of plain requests by the answering machine.
 
 use bytes::Bytes;
 use netrig_core::Instant;
@@ -23,22 +23,22 @@ use crate::{Headers, Message, Method, Name, Request, Response, Status};
 /// The end of a response without a body.
 const NO_BODY: &[u8] = b"Content-Length: 0\r\n\r\n";
 
-/// A tag as it is written, 16 hexadecimal digits.
+/// The text of a tag, 16 hexadecimal digits.
 fn tag_text(tag: u64) -> [u8; 16] {
     let mut digits = [0; 16];
     put_hex(tag, &mut digits);
     digits
 }
 
-/// A plain request that has arrived.
+/// A received plain request.
 struct PlainArrival<'a> {
     now: Instant,
     datagram: &'a [u8],
     from: Source,
-    /// Where its responses go.
+    /// Destination of its responses.
     reply_to: Source,
     request: PlainRequest<'a>,
-    /// Hashes of its Call-ID and of its transaction.
+    /// Hash of its Call-ID, and of its transaction below.
     call_id: u128,
     transaction: u128,
 }
@@ -79,10 +79,10 @@ impl AnsweringMachine {
             }
             _ => false,
         };
-        is_handled.then(|| arrival.request.heard())
+        is_handled.then(|| arrival.request.info())
     }
 
-    /// Accepts an INVITE, if it begins a plain call and there is room.
+    /// Accepts an INVITE if it begins a plain call and there is room. Returns whether it did.
     fn accept_plain(&mut self, arrival: &PlainArrival<'_>, responses: &mut PlainResponses) -> bool {
         let PlainArrival { now, datagram, from, reply_to, ref request, call_id, transaction } = *arrival;
         let is_call = request.to_tag.is_none() && request.has_contact && request.has_description;
@@ -99,7 +99,7 @@ impl AnsweringMachine {
         let tag = self.random.bits();
         let digits = tag_text(tag);
         let provisional = self.manners.progress.iter().map(|progress| (progress.status, &tail.provisional));
-        // Where these stand in the bytes of all, which are the same in each.
+        // Range of the copied fields in the bytes, which are the same in each response.
         let mut copied = None;
         for (status, tail) in provisional.chain([(Status::OK, &tail.ok)]) {
             responses.push(reply_to, status, |out| {
@@ -136,8 +136,8 @@ impl AnsweringMachine {
         self.plain.as_ref().map_or(0, PlainCalls::weight)
     }
 
-    /// Prepares the strict model for a message: plain calls that the message concerns are given to it. Returns whether the message is
-    /// handled with that: an INVITE that is absorbed, or a request that is refused with 482.
+    /// Prepares the strict model for a message: gives it the plain calls of the message. Returns whether the message is handled
+    /// with that: an absorbed INVITE, or a request that is refused with 482.
     pub(in crate::server) fn leave_plain(&mut self, now: Instant, message: &Message, from: Source) -> bool {
         let Some(plain) = &self.plain else { return false };
         let request = message.as_request();
@@ -152,7 +152,7 @@ impl AnsweringMachine {
             let key = || ServerKey::of(request).ok().flatten();
             invited.is_none() && !self.transactions.has_transaction(key)
         };
-        // The INVITE of a call that has ended is under way as long as its transaction is.
+        // If a call has ended, its INVITE can still have a transaction.
         let ended = named.filter(|key| !is_open(key)).and_then(|key| plain.get(key));
         let ended = ended.filter(|call| call.keeps_invite(now));
         let merged = request
@@ -172,7 +172,7 @@ impl AnsweringMachine {
         let others = std::mem::replace(&mut self.transactions, own);
         let before = self.calls.len();
         for (at, from, bytes) in call.journal() {
-            // The strict model reads what the fast path has read.
+            // The strict model can read each message of the fast path.
             let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) else { continue };
             self.replayed_tag = Some(call.tag);
             self.transactions.handle(at, message, from);
@@ -183,19 +183,19 @@ impl AnsweringMachine {
         self.transactions.handle_timeout(now);
         drain(self, now);
         let own = std::mem::replace(&mut self.transactions, others);
-        // Its responses have been sent.
+        // Its responses were sent before.
         self.transactions.take_over(own);
         self.transactions.set_external_weight(self.plain_weight());
     }
 
-    /// The tag of the plain call that has ended and whose INVITE a CANCEL names.
+    /// The tag of an ended plain call for the CANCEL of its INVITE.
     pub(in crate::server) fn tag_of_plain(&self, now: Instant, cancel: &Request) -> Option<String> {
         let plain = self.plain.as_ref()?;
         let call = plain.get(find_invite_of(plain, now, cancel)?)?;
         Some(format!("{:016x}", call.tag))
     }
 
-    /// Handles the deadlines of plain calls that have expired.
+    /// Handles expired deadlines of plain calls.
     pub(in crate::server) fn handle_plain_timeout(&mut self, now: Instant) {
         while let Some(key) = self.plain.as_mut().and_then(|plain| plain.handle_timeout(now)) {
             self.give_up_plain(now, key);
@@ -204,7 +204,7 @@ impl AnsweringMachine {
     }
 }
 
-/// The plain call whose INVITE has the transaction of a request, whatever the method of that.
+/// The plain call whose INVITE has the transaction key of a request, without regard to its method.
 fn find_invite_of(plain: &PlainCalls, now: Instant, request: &Request) -> Option<Key> {
     plain.find_invite(now, plain.transaction_hash(BranchKey::of(&request.headers.top_via_view()?)?))
 }
@@ -223,7 +223,7 @@ fn is_merged(plain: &PlainCalls, call: &PlainCall, request: &Request) -> bool {
         && plain.text_hash(tag) == call.remote_tag
 }
 
-/// Whether an INVITE is a retransmission, which is absorbed (RFC 6026 section 7.1).
+/// Whether an INVITE is a retransmission to absorb (RFC 6026 section 7.1).
 fn is_absorbed(plain: &PlainCalls, key: Key, arrival: &PlainArrival<'_>) -> bool {
     arrival.request.to_tag.is_none() && plain.find_invite(arrival.now, arrival.transaction) == Some(key)
 }
@@ -237,7 +237,7 @@ fn call_of<'a>(plain: &'a PlainCalls, key: Key, request: &PlainRequest<'_>) -> O
     })
 }
 
-/// Returns whether the ACK is that of the call's 2xx. One with the branch of the INVITE is handled by that transaction.
+/// Handles the ACK of the call's 2xx. Returns false for an ACK with the branch of the INVITE, which belongs to that transaction.
 fn handle_ack(plain: &mut PlainCalls, key: Key, arrival: &PlainArrival<'_>) -> bool {
     let PlainArrival { now, datagram, from, ref request, transaction, .. } = *arrival;
     let call = call_of(plain, key, request);
@@ -248,7 +248,7 @@ fn handle_ack(plain: &mut PlainCalls, key: Key, arrival: &PlainArrival<'_>) -> b
     is_its
 }
 
-/// Returns whether the BYE ends the call, or has ended it: a retransmission gets the same response.
+/// Handles a BYE that ends the call, or a retransmission, which gets the same response. Returns whether it is one of these.
 fn handle_bye(
     plain: &mut PlainCalls,
     key: Key,
@@ -274,7 +274,7 @@ fn handle_bye(
     is_again || is_end
 }
 
-/// The tail of the responses to an INVITE, made by the strict model; `None` if that does not accept it.
+/// The tail of the responses to an INVITE, made by the strict model; `None` if the strict model would refuse it.
 fn tail_of(
     domain: &Domain,
     manners: &AnsweringPolicy,
