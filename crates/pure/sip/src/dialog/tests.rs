@@ -1,4 +1,4 @@
-//! Dialogs against the rules that stand in the RFCs.
+//! Dialogs, against the rules of the RFCs.
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
@@ -123,7 +123,7 @@ fn invites_do_not_cross() {
     let other = callee.request(Method::Invite).unwrap();
     let refusal = caller.handle_request(&other, &mut random()).unwrap_err();
     assert_eq!((refusal.status, refusal.retry_after), (Status::REQUEST_PENDING, None));
-    // Whoever got 491 is free again.
+    // After a 491 an INVITE is allowed again.
     callee.handle_response(&other.response(Status::REQUEST_PENDING));
     callee.handle_request(&mine, &mut random()).unwrap();
     assert!(callee.request(Method::Invite).is_err());
@@ -194,7 +194,7 @@ fn a_forked_invite_makes_several_dialogs() {
     assert_eq!(handle(0.1, 180, "one", "<sip:early;lr>"), InvitationEvent::Early("one".into()));
     assert_eq!(handle(0.2, 183, "two", ""), InvitationEvent::Early("two".into()));
     assert_eq!(handle(0.3, 183, "one", ""), InvitationEvent::Early("one".into()));
-    let acknowledged = |told| match told {
+    let acknowledged = |event| match event {
         InvitationEvent::Accepted(tag, ack) => (tag, ack),
         other => panic!("{other:?}"),
     };
@@ -227,8 +227,8 @@ fn a_refused_invite_leaves_no_dialog() {
     );
     assert_eq!(invitation.dialog("one").unwrap().state(), DialogState::Terminated);
     for tag in 0..MOST_DIALOGS + 1 {
-        let told = invitation.handle_response(at(2.0), &response(&invite, 200, &format!("t{tag}"), ""));
-        assert_eq!(told.is_err(), tag + 1 >= MOST_DIALOGS, "one is there already");
+        let event = invitation.handle_response(at(2.0), &response(&invite, 200, &format!("t{tag}"), ""));
+        assert_eq!(event.is_err(), tag + 1 >= MOST_DIALOGS, "there is one dialog already");
     }
 }
 
@@ -306,7 +306,7 @@ fn a_reliable_response_waits_for_its_prack() {
     assert_eq!(receiver.handle_response(&later), ProvisionalKind::TooEarly);
     assert!(matches!(receiver.handle_response(&second), ProvisionalKind::Reliable(_)));
     assert_eq!(receiver.handle_response(&response(&invite, 180, "x", "")), ProvisionalKind::Unreliable);
-    // Doubled without an end, for 64·T1.
+    // The pause doubles without a limit, for 64·T1.
     let mut count = 0;
     while let Some(next) = sender.poll_timeout() {
         sender.handle_timeout(next);

@@ -113,7 +113,8 @@ impl DigestClient {
             return Err(ChallengeError::TooMany);
         }
         for known in &mut self.realms {
-            let is_challenged = selected.iter().any(|(field, challenge)| known.is_of(field, &challenge.realm));
+            let is_challenged =
+                selected.iter().any(|(field, challenge)| known.is_of(field, &challenge.realm));
             if !is_challenged {
                 known.accept();
             }

@@ -1,8 +1,8 @@
-//! What an answering machine says, and when.
+//! Messages of an answering machine, with their times.
 
 use netrig_core::Seeds;
 
-use super::tests::{ALICE, at, domain, message, request, said, source};
+use super::tests::{ALICE, at, domain, message, request, source, transmitted};
 use super::*;
 use crate::dialog::{ProvisionalKind, ProvisionalReceiver};
 use crate::header::Transport;
@@ -23,13 +23,14 @@ fn invite(number: u32, more: &str) -> Message {
     request("INVITE", "sip:bob@biloxi.com", ALICE, number, more)
 }
 
-/// Until nothing is due any more before `end` seconds: milliseconds and what was said.
+/// Runs a machine up to its last deadline before `end` seconds: its messages with their times, ms.
 fn run(machine: &mut AnsweringMachine, end: f64) -> Vec<(u64, Message)> {
-    let mut all: Vec<(u64, Message)> = said(machine).into_iter().map(|(_, message)| (0, message)).collect();
+    let mut all: Vec<(u64, Message)> =
+        transmitted(machine).into_iter().map(|(_, message)| (0, message)).collect();
     while let Some(next) = machine.poll_timeout().filter(|next| *next < at(end)) {
         machine.handle_timeout(next);
         let now = next.as_nanos() / 1_000_000;
-        all.extend(said(machine).into_iter().map(|(_, message)| (now, message)));
+        all.extend(transmitted(machine).into_iter().map(|(_, message)| (now, message)));
     }
     all
 }
@@ -100,7 +101,7 @@ fn a_2xx_that_nobody_acknowledges_is_repeated_and_ended() {
     assert!(all.contains(&(32000, "BYE".into())));
 }
 
-/// Whose caller is gone without a word: it has an end nevertheless.
+/// The caller disappears without a message: the call ends nevertheless.
 #[test]
 fn no_call_lasts_longer_than_it_may() {
     let longest = Duration::from_secs(60);
@@ -115,7 +116,7 @@ fn no_call_lasts_longer_than_it_may() {
     ringing.handle(at(0.0), invite(1, ""), source(ALICE));
     assert_eq!(words(&run(&mut ringing, 60.1)), [(0, "180".into()), (60_000, "480".into())]);
     assert_eq!(ringing.calls(), 0);
-    // "MUST NOT send a BYE on a confirmed dialog until it has received an ACK": what nobody acknowledges ends by itself.
+    // "MUST NOT send a BYE on a confirmed dialog until it has received an ACK": a call without an ACK ends by itself.
     let mut unheard = machine(AnsweringPolicy { longest: Duration::from_secs(10), ..manners() });
     unheard.handle(at(0.0), invite(1, ""), source(ALICE));
     let all = words(&run(&mut unheard, 33.0));
@@ -136,7 +137,7 @@ fn it_refuses_or_never_answers() {
     assert_eq!(busy.calls(), 0);
     let mut never = machine(AnsweringPolicy { answer: Answer::Never, ..manners() });
     never.handle(at(0.0), invite(1, ""), source(ALICE));
-    // RFC 3261 section 13.3.1.1: once a minute, lest a proxy cancels it.
+    // RFC 3261 section 13.3.1.1: once a minute, so that no proxy cancels it.
     let minutes: Vec<(u64, String)> = (0..9).map(|minute| (minute * 60_000, "180".into())).collect();
     assert_eq!(words(&run(&mut never, 500.0)), minutes);
     never.handle(at(500.0), request("CANCEL", "sip:bob@biloxi.com", ALICE, 1, ""), source(ALICE));
@@ -217,7 +218,7 @@ fn an_encoding_that_is_not_understood_is_said() {
     let Message::Request(request) = &mut call else { panic!("it is a request") };
     request.body = vec![0x1f, 0x8b].into();
     machine.handle(at(0.0), call, source(ALICE));
-    let refused = said(&mut machine).remove(0).1;
+    let refused = transmitted(&mut machine).remove(0).1;
     assert_eq!(refused.as_response().unwrap().status, Status::UNSUPPORTED_MEDIA_TYPE);
     assert_eq!(
         refused.headers().get(&Name::Accept),
@@ -232,7 +233,7 @@ fn a_sips_call_has_a_sips_contact() {
     let call = || request("INVITE", "sips:bob@biloxi.com", ALICE, 1, "");
     let mut plain = machine(manners());
     plain.handle(at(0.0), call(), source(ALICE));
-    assert_eq!(words(&run(&mut plain, 0.1)), [(0, "416".into())], "nobody reaches it over TLS");
+    assert_eq!(words(&run(&mut plain, 0.1)), [(0, "416".into())], "the machine does not listen over TLS");
     let mut domain = domain();
     domain.listens.push((Transport::Tls, "192.0.2.9:5061".parse().unwrap()));
     let random = Seeds::new(1).stream("machine");
@@ -243,7 +244,7 @@ fn a_sips_call_has_a_sips_contact() {
     assert!(all.iter().all(|(_, own)| own.headers().get(&Name::Contact) == Some("<sips:192.0.2.9:5061>")));
 }
 
-/// RFC 3261 section 8.2.2.2: what forks send on two ways is one request.
+/// RFC 3261 section 8.2.2.2: a forked request on two paths is one request.
 #[test]
 fn a_request_on_two_ways_is_taken_once() {
     let mut machine = machine(manners());
@@ -257,7 +258,7 @@ fn a_request_on_two_ways_is_taken_once() {
     machine.handle(at(0.1), again("branch=z9hG4bKother\r", invite(1, "")), source(ALICE));
     assert_eq!(words(&run(&mut machine, 0.1)), [(0, "482".into())]);
     assert_eq!(machine.calls(), 1);
-    // Another of the same call is none of those, nor is one when the first is over.
+    // A new request of the same call is not merged, nor is one after the end of the first.
     machine.handle(at(0.1), request("OPTIONS", "sip:bob@biloxi.com", ALICE, 1, ""), source(ALICE));
     assert_eq!(words(&run(&mut machine, 0.1)), [(0, "200".into())]);
     run(&mut machine, 200.0);
@@ -265,7 +266,7 @@ fn a_request_on_two_ways_is_taken_once() {
     assert_eq!(words(&run(&mut machine, 200.0)), [(0, "180".into()), (0, "200".into())]);
 }
 
-/// RFC 3262: the second waits for the PRACK of the first, the 2xx for that of what has a description.
+/// RFC 3262: the second response waits for the PRACK of the first, and the 2xx for the PRACK of one with a description.
 #[test]
 fn provisional_responses_arrive() {
     let mut machine = machine(AnsweringPolicy {
@@ -297,7 +298,7 @@ fn provisional_responses_arrive() {
     let all = prack(&mut machine, &first[0].1, 2);
     let found: Vec<String> = words(&all).into_iter().map(|(_, word)| word).collect();
     assert_eq!(found, ["180", "200", "200"], "the next, the INVITE's and the PRACK's");
-    assert_eq!(all[1].1.body().len(), 0, "the answer was said already");
+    assert_eq!(all[1].1.body().len(), 0, "the answer was sent already");
 }
 
 /// RFC 3261 section 11.2.
@@ -306,10 +307,10 @@ fn options_tell_what_it_can() {
     let mut machine = machine(manners());
     machine.handle(at(0.0), request("OPTIONS", "sip:bob@biloxi.com", ALICE, 1, ""), source(ALICE));
     let all = run(&mut machine, 0.1);
-    let told = all[0].1.headers();
-    assert!(told.has_token(&Name::Allow, "UPDATE"));
-    assert_eq!(told.get(&Name::Accept), Some("application/sdp, multipart/mixed, multipart/alternative"));
-    assert!(told.has_token(&Name::Supported, "100rel") && told.has_token(&Name::Supported, "timer"));
+    let listed = all[0].1.headers();
+    assert!(listed.has_token(&Name::Allow, "UPDATE"));
+    assert_eq!(listed.get(&Name::Accept), Some("application/sdp, multipart/mixed, multipart/alternative"));
+    assert!(listed.has_token(&Name::Supported, "100rel") && listed.has_token(&Name::Supported, "timer"));
 }
 
 #[test]
@@ -317,7 +318,7 @@ fn what_it_cannot_do_is_said() {
     let mut machine = machine(manners());
     let mut ask = |message: Message| {
         machine.handle(at(0.0), message, source(ALICE));
-        said(&mut machine)
+        transmitted(&mut machine)
             .into_iter()
             .map(|(_, message)| message.as_response().unwrap().status.code())
             .collect::<Vec<_>>()

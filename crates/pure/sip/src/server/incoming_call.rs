@@ -129,7 +129,8 @@ impl SessionState {
 /// The grant for the session timer of a request.
 pub(super) fn granted(request: &Request) -> Result<Option<TimerGrant>, IntervalTooSmall> {
     let headers = &request.headers;
-    let requested = headers.get(&Name::SessionExpires).and_then(|value| SessionExpires::read(value.as_bytes()));
+    let requested =
+        headers.get(&Name::SessionExpires).and_then(|value| SessionExpires::read(value.as_bytes()));
     TimerGrant::answer(requested, headers.has_token(&Name::Supported, TIMER))
 }
 
