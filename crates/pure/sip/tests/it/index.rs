@@ -123,7 +123,8 @@ fn a_bye_that_is_refused_is_no_disconnection() {
     assert_eq!(tally.sessions().completion(), Some(1.0));
 }
 
-/// The delay of a disconnect ends with the 2xx or the timeout (RFC 6076 section 4.4), kept apart where it was the timeout, whatever else was wrong with the call; one whose other rule was broken and whose BYE was answered has not failed there.
+/// The delay of a disconnect ends with the 2xx or the timeout (RFC 6076 section 4.4). Delays that end with the timeout are kept
+/// apart, whatever else failed in the call. A call that broke another rule and whose BYE was answered has no failed disconnect.
 #[test]
 fn a_disconnect_fails_at_the_expiry_of_timer_f() {
     for failure in [Failure::TimedOut(Timer::F), Failure::Rule("RFC 3261 section 12.1.1")] {
