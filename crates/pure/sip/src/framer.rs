@@ -24,10 +24,10 @@ pub struct Framer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
     /// The header fields have no end within the limit.
-    #[error("header fields of more than {LONGEST_HEAD} bytes")]
+    #[error("the header fields are longer than {LONGEST_HEAD} bytes")]
     HeadTooLong,
     /// A message exceeds the limit.
-    #[error("a message of {length} bytes, where {longest} are allowed")]
+    #[error("a message of {length} bytes is longer than the limit of {longest}")]
     TooLong {
         /// Length of the message, bytes.
         length: usize,
@@ -36,7 +36,7 @@ pub enum FramingError {
     },
     /// `Content-Length` is missing, is not a number, or stands twice with different values. RFC 3261 section 18.3 requires it
     /// in streams.
-    #[error("no length of the body: {0}")]
+    #[error("the length of the body is unknown: {0}")]
     NoLength(ParseError),
 }
 

@@ -354,7 +354,7 @@ impl<'a> Lines<'a> {
             None => {
                 Ok(SessionDescription { origin, name, connection, informative, times, attributes, media })
             }
-            Some(_) => Err(self.error("a line that may stand here", "5")),
+            Some(_) => Err(self.error("a line that is allowed here", "5")),
         }
     }
 

@@ -249,7 +249,7 @@ pub(crate) fn uri<'a>(cursor: &mut Cursor<'a>) -> Result<UriView<'a>, ParseError
             let rest =
                 cursor.take_while(|byte| byte.is_ascii_graphic() && !matches!(byte, b'<' | b'>' | b'"'));
             if rest.is_empty() {
-                return Err(cursor.error("something behind the scheme of a URI"));
+                return Err(cursor.error("text after the scheme of a URI"));
             }
             Ok(UriView::Other { scheme, rest })
         }

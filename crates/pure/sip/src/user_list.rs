@@ -49,13 +49,13 @@ pub enum UserFault {
     #[error("a quotation mark is not closed: one within a field is written twice")]
     OpenQuotation,
     /// The line is not valid CSV.
-    #[error("it cannot be read")]
+    #[error("the line is not valid CSV")]
     Unreadable,
     /// The first column cannot be the user part of a SIP URI.
     #[error("`{0}` cannot be the user of a SIP URI{hint}", hint = hint(.0))]
     Name(String),
     /// The same name is in an earlier line.
-    #[error("`{name}` stands in line {line} already")]
+    #[error("`{name}` is in line {line} already")]
     Repeated {
         /// The name.
         name: String,
@@ -182,7 +182,7 @@ mod tests {
             ),
             ("a,b\n,c\n", "2: `` cannot be"),
             ("a,b\n\"c,d\n", "2: a quotation mark is not closed"),
-            ("a,b\n# x\na,c\n", "3: `a` stands in line 1 already"),
+            ("a,b\n# x\na,c\n", "3: `a` is in line 1 already"),
         ] {
             let error = read_users(text).unwrap_err().to_string();
             assert!(error.starts_with(said), "{text}: {error}");

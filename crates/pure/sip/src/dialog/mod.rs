@@ -137,8 +137,8 @@ struct DialogParts {
 fn parts(headers: &Headers) -> Result<DialogParts, Violation> {
     let missing = |what: &'static str| Violation::new("RFC 3261 section 8.1.1", what);
     let (call_id, from, to) =
-        parties(headers).ok_or_else(|| missing("there is no Call-ID, From or To that can be read"))?;
-    let cseq = headers.cseq().ok().flatten().ok_or_else(|| missing("there is no CSeq that can be read"))?;
+        parties(headers).ok_or_else(|| missing("Call-ID, From or To is missing or unreadable"))?;
+    let cseq = headers.cseq().ok().flatten().ok_or_else(|| missing("CSeq is missing or unreadable"))?;
     Ok(DialogParts { call_id, from, to, sequence: cseq.number })
 }
 
@@ -290,7 +290,7 @@ impl Dialog {
     /// RFC 3261 section 14.1 or 15 forbids the request now.
     pub fn request(&mut self, method: Method) -> Result<Request, Violation> {
         if self.state == DialogState::Terminated {
-            return Err(Violation::new("RFC 3261 section 12.3", "the dialog is over"));
+            return Err(Violation::new("RFC 3261 section 12.3", "the dialog has ended"));
         }
         // "a UAC MUST NOT initiate a new INVITE transaction within a dialog while another INVITE transaction is in progress in
         // either direction."
@@ -377,7 +377,7 @@ impl Dialog {
             return Err(RequestRefusal::new(
                 Status::CALL_DOES_NOT_EXIST,
                 "RFC 3261 section 12.2.2",
-                "the dialog is over",
+                "the dialog has ended",
             ));
         }
         // "the sequence number of the request is lower than the remote sequence number, the request is out of order and MUST be
