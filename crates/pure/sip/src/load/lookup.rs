@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use netrig_core::{Duration, Instant};
 
-use super::plan::Work;
+use super::scenario::Work;
 use crate::record::{Counts, Key, Owner, Record, Side, Stamps, Token, Unlocated};
 
 /// What names an attempt that was never begun: no call has this place.

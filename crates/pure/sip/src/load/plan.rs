@@ -6,50 +6,16 @@ use bytes::Bytes;
 use netrig_core::{Duration, SpanDistribution};
 
 use super::arrivals::{Arrivals, Gaps, Stage};
-use super::call::Scenario;
 use super::caller::MOST_PLACES;
-use super::own_message::{MessageStep, OwnMessage, own_session};
+use super::message_change::own_session;
+use super::own_message::{MessageStep, OwnMessage};
+use super::scenario::{Scenario, Work};
 use super::setup::{Directory, Setup};
 use crate::dialog::LEAST_INTERVAL;
 use crate::header::Transport;
 use crate::index::Thresholds;
-use crate::record::What;
 use crate::sdp::{DISCARD, Description};
 use crate::transaction::Timing;
-
-/// What users do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// Each registers, once.
-    Register,
-    /// All are registered beforehand, and register again.
-    ReRegister,
-    /// All are registered beforehand, and take that back, once each.
-    Unregister,
-    /// Each calls its peer, or asks it something.
-    Call(Scenario),
-}
-
-impl Work {
-    /// What its records say that was done.
-    pub const fn what(self) -> What {
-        match self {
-            Self::Register | Self::ReRegister => What::Register,
-            Self::Unregister => What::Unregister,
-            Self::Call(scenario) => scenario.what(),
-        }
-    }
-
-    /// Whether each user does it once only.
-    pub const fn is_once(self) -> bool {
-        matches!(self, Self::Register | Self::Unregister)
-    }
-
-    /// Whether it is of registrations.
-    pub const fn registers(self) -> bool {
-        !matches!(self, Self::Call(_))
-    }
-}
 
 /// What of those who begin does something.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -37,6 +37,14 @@ pub(super) fn put_routes<'a>(
     Route { target: router, next: router }
 }
 
+/// The transport that a URI names, if it does (RFC 3261 section 19.1.1).
+pub(super) fn transport_of(uri: &[u8]) -> Option<&[u8]> {
+    uri.split(|byte| matches!(byte, b';' | b'?' | b'>')).skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_at_checked(10)?;
+        name.eq_ignore_ascii_case(b"transport=").then_some(value)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

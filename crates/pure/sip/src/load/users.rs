@@ -6,7 +6,8 @@ use std::collections::BinaryHeap;
 use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
 
 use super::arrivals::Schedule;
-use super::plan::{Pace, Plan, Portion, Work};
+use super::plan::{Pace, Plan, Portion};
+use super::scenario::Work;
 
 /// The users of one shard as they begin, by when they were to, in the time of the plan.
 #[derive(Debug)]

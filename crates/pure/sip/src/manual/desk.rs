@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use netrig_core::{Duration, Endpoint as _, Instant, Stream};
 
-use super::Step;
-use super::compose::{Draft, Identity, Party};
+use super::draft::{Draft, Identity, Party};
+use super::step::Step;
 use crate::dialog::{Dialog, Invitation, State, Told as Invited};
 use crate::digest::{Challenge, ChallengeError, DigestClient, NonceCounts, Proven};
 use crate::transaction::{Client, ClientKey, Event, InviteClient, Timer};

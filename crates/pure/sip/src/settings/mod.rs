@@ -5,6 +5,7 @@
 mod drawn_time;
 mod load;
 mod location;
+mod plan;
 mod rule_test;
 mod scenario;
 mod script;

@@ -9,8 +9,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::drawn_time::DrawnTime;
-use super::load::{Called, LoadSettings};
-use super::scenario::ScenarioName;
 use super::{SettingError, wrong};
 use crate::digest::Algorithm;
 use crate::load::Plan;
@@ -110,17 +108,6 @@ impl Serving {
             Self::Program => None,
         }
     }
-
-    /// That it can serve such users.
-    pub(super) fn check(&self, load: &LoadSettings) -> Result<(), SettingError> {
-        let Some(own) = self.own() else { return Ok(()) };
-        own.check()?;
-        let takes_no_registrations = matches!(own.role, ServerRole::Uas | ServerRole::StatelessProxy);
-        if takes_no_registrations && (load.prepares() || load.scenarios().any(ScenarioName::registers)) {
-            return wrong("server.role", "it takes no registrations: `registrar`, `proxy` or `redirect` do");
-        }
-        load.scenarios().try_for_each(|scenario| own.check_scenario(scenario, load))
-    }
 }
 
 impl ServerSettings {
@@ -174,49 +161,7 @@ impl ServerSettings {
         }
     }
 
-    /// That it does what users of this scenario want of it.
-    fn check_scenario(&self, scenario: ScenarioName, load: &LoadSettings) -> Result<(), SettingError> {
-        use ScenarioName::{EarlyMedia, Fork, Options, Prack, Redirect, Subscribe};
-        let calls = !scenario.registers() && scenario != Options;
-        match self.role {
-            ServerRole::Registrar if calls => {
-                wrong("server.role", "a registrar answers no calls: `proxy`, `redirect` or `uas` do")
-            }
-            ServerRole::Redirect if calls && scenario != Redirect && !load.follow_redirects => wrong(
-                "server.role",
-                "it sends callers elsewhere: `scenario = \"redirect\"` is a success then, or `follow_redirects = true` has them go there",
-            ),
-            ServerRole::Redirect | ServerRole::Proxy | ServerRole::StatelessProxy
-                if calls && load.callee == Called::Server && self.contact.is_none() =>
-            {
-                wrong(
-                    "callee",
-                    "nobody is registered whom the server could find: `callee = \"own\"`, or a `contact` of the server",
-                )
-            }
-            ServerRole::Uas => match scenario {
-                Redirect if self.refuse.is_none_or(|status| !(300..400).contains(&status)) => {
-                    wrong("server.refuse", "it sends nobody elsewhere: give it a status from 300 to 399")
-                }
-                EarlyMedia if !self.early_media => wrong(
-                    "server.early_media",
-                    "it sends no session description before it answers: switch it on",
-                ),
-                Prack if !self.reliable => wrong(
-                    "server.reliable",
-                    "its provisional responses are not to be acknowledged: switch it on",
-                ),
-                Fork | Subscribe => wrong(
-                    "server.role",
-                    format!("a `uas` does not serve `{scenario}`: `proxy` with `callee = \"own\"` does"),
-                ),
-                _ => Ok(()),
-            },
-            _ => Ok(()),
-        }
-    }
-
-    fn check(&self) -> Result<(), SettingError> {
+    pub(super) fn check(&self) -> Result<(), SettingError> {
         let is = |role: ServerRole| self.role == role;
         if self.record_route && !is(ServerRole::Proxy) {
             return wrong("server.record_route", "only a proxy stays in the way of calls");

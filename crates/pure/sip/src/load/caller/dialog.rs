@@ -4,8 +4,8 @@ use netrig_core::Instant;
 
 use super::super::authorize::failure_of;
 use super::super::output::Output;
-use super::super::routes::put_routes;
-use super::super::scan::{Address, Scan};
+use super::super::routes::{put_routes, transport_of};
+use super::super::scan::Scan;
 use super::super::text::Text;
 use super::sending::Sent;
 use super::{Caller, Key, Phase, Scenario};
@@ -14,19 +14,6 @@ use crate::record::stamp;
 
 /// Routes that are looked at without taking memory.
 const FEW: usize = 16;
-
-/// The tag of an address as it stands in a message.
-pub(super) fn tag_of(address: &[u8]) -> Option<&[u8]> {
-    Address::of(address).parameter(b"tag")
-}
-
-/// The transport that a URI names, if it does (RFC 3261 section 19.1.1).
-pub(super) fn transport_of(uri: &[u8]) -> Option<&[u8]> {
-    uri.split(|byte| matches!(byte, b';' | b'?' | b'>')).skip(1).find_map(|parameter| {
-        let (name, value) = parameter.split_at_checked(10)?;
-        name.eq_ignore_ascii_case(b"transport=").then_some(value)
-    })
-}
 
 impl Caller {
     /// The dialog that a response has begun: the other side, and the way to it.

@@ -9,15 +9,9 @@ use super::super::scan::Scan;
 use super::super::text::Text;
 use super::inviting::broken_dialog;
 use super::sending::Sent;
-use super::{Call, Caller, Clock, Key, Phase, Scenario, Timed, record};
+use super::{Call, Caller, Clock, Key, Phase, Timed, record};
 use crate::deadline::Deadline;
 use crate::record::{Counts, Failure, Stamps};
-
-/// Whether a call that was answered may come to more dialogs yet.
-pub(super) fn may_fork(call: &Call) -> bool {
-    let is_forked = matches!(call.scenario, Scenario::Fork { .. }) || call.counts.surplus > 0;
-    is_forked && (200..300).contains(&call.status)
-}
 
 impl Caller {
     /// A 2xx of another dialog than the call's own.

@@ -8,7 +8,6 @@ use super::super::scan::Scan;
 use super::super::session::broken_answer;
 use super::super::template::{Hole, Values};
 use super::super::text::Text;
-use super::dialog::tag_of;
 use super::sending::Sent;
 use super::{Caller, Clock, Key, Phase, Scenario, record};
 use crate::deadline::Deadline;
@@ -155,7 +154,7 @@ impl Caller {
         );
         if !is_answered {
             self.strays += 1;
-        } else if tag_of(call.remote.as_bytes()) == scan.to_tag {
+        } else if call.remote_tag() == scan.to_tag {
             call.counts.acknowledgements_again += 1;
             self.write(key, Sent::Acknowledge(cseq), out);
         } else {

@@ -9,6 +9,7 @@ mod dialog;
 mod forks;
 mod inviting;
 mod redirecting;
+mod redirects;
 mod refreshing;
 mod reliable;
 mod sending;
@@ -21,12 +22,13 @@ use std::sync::Arc;
 use netrig_core::Instant;
 
 use super::authorize::{Proof, is_challenge};
-use super::call::{Call, Clock, Phase, Scenario};
+use super::call::{Call, Clock, Phase};
 use super::lookup::Located;
 use super::messages::{Requests, Responses, copy_of};
 use super::moment::Moment;
 use super::output::{Output, Way, Whose};
 use super::scan::{CSeq, Scan, Start};
+use super::scenario::Scenario;
 use super::setup::{Directory, Setup};
 use super::template::{Hole, TemplateError, Values};
 use super::text::Text;
@@ -38,9 +40,9 @@ use crate::record::{
 use crate::slab::Slab;
 use crate::transaction::Timer;
 use crate::wheel::Wheel;
-use redirecting::Redirects;
+use redirects::Redirects;
 
-pub(super) use redirecting::MOST_PLACES;
+pub(super) use redirects::MOST_PLACES;
 
 /// All calls that one shard has begun. It is driven by [`Caller::start`], [`Caller::handle_response`],
 /// [`Caller::handle_request`] and [`Caller::handle_timeout`].
@@ -292,7 +294,7 @@ impl Caller {
         let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) else { return };
         let is_held = matches!(call.phase, Phase::Holding | Phase::Changing);
         // Of a forked call another dialog may be meant.
-        if is_held && dialog::tag_of(call.remote.as_bytes()) == scan.from_tag {
+        if is_held && call.remote_tag() == scan.from_tag {
             stamp(&mut call.stamps.ended, self.arrived);
             call.failure = call.failure.or(Some(Failure::EndedByPeer));
             self.finish(token.key, out);
@@ -516,7 +518,7 @@ impl Caller {
         if call.token.key != key {
             return self.release(key, out);
         }
-        if forks::may_fork(call) {
+        if call.may_fork() {
             return self.linger(key, out);
         }
         out.records.push(record(call));
@@ -530,7 +532,7 @@ impl Caller {
                 self.redirects.remove(&key);
             }
             if call.token.key != key {
-                let tag = dialog::tag_of(call.remote.as_bytes()).unwrap_or_default();
+                let tag = call.remote_tag().unwrap_or_default();
                 self.forks.remove(&(call.token.key, tag.into()));
             }
         }

@@ -6,7 +6,6 @@ use super::super::authorize::{failure_of, is_challenge};
 use super::super::output::Output;
 use super::super::scan::Scan;
 use super::super::session::broken_answer;
-use super::dialog::tag_of;
 use super::sending::Sent;
 use super::{Caller, Key, Phase, Scenario};
 use crate::deadline::Deadline;
@@ -31,7 +30,7 @@ impl Caller {
             call.failure = call.failure.or(Some(Failure::Rule("RFC 3262 section 3")));
             return;
         };
-        let is_same = tag_of(call.remote.as_bytes()) == scan.to_tag && call.rseq != 0;
+        let is_same = call.remote_tag() == scan.to_tag && call.rseq != 0;
         // "If the UAC receives another reliable provisional response to the same request, and its RSeq value is not one higher
         // than the value of the sequence number, that response MUST NOT be acknowledged with a PRACK" (RFC 3262 section 4).
         let is_next = !is_same || rseq == call.rseq.wrapping_add(1);
