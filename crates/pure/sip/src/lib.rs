@@ -8,7 +8,7 @@
 //!   [`transaction`] repeats and answers on one hop, [`dialog`] is what two user agents agree on, [`digest`] proves who they
 //!   are, [`sdp`] says what they send, [`location`] finds where a URI is. [`server`] has them together: start from
 //!   [`server::Registrar`], [`server::Redirect`], [`server::StatelessProxy`], [`server::Proxy`] or
-//!   [`server::AnsweringMachine`], which are driven alike. [`manual::Desk`] is a user agent client each of whose requests a
+//!   [`server::AnsweringMachine`], which are driven alike. [`manual::ManualClient`] is a user agent client each of whose requests a
 //!   person composes, looks at and sends; [`fault`] makes a message wrong on purpose.
 //! * **Users and calls by the million.** Start from [`load::Plan`], all that a test's users do, and [`load::Part`], which does
 //!   it: what comes is found by a scanner, what goes is written from templates, and a call takes less than 512 bytes. What became

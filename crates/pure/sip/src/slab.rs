@@ -2,7 +2,7 @@
 
 /// Where an object is, and how many have been there before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct SlabKey {
     /// Below the capacity of what has them.
     pub index: u32,
     /// Of the place.
@@ -13,7 +13,7 @@ pub struct Key {
 /// up to the most that were there at once and is then never allocated again.
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
-    entries: Vec<Entry<T>>,
+    entries: Vec<SlabEntry<T>>,
     /// The first of the free places.
     free: Option<u32>,
     capacity: u32,
@@ -21,13 +21,13 @@ pub struct Slab<T> {
 }
 
 #[derive(Clone, Debug)]
-struct Entry<T> {
+struct SlabEntry<T> {
     generation: u32,
-    state: State<T>,
+    state: SlotState<T>,
 }
 
 #[derive(Clone, Debug)]
-enum State<T> {
+enum SlotState<T> {
     Occupied(T),
     /// With the next free place.
     Free(Option<u32>),
@@ -50,75 +50,77 @@ impl<T> Slab<T> {
     }
 
     /// Puts in what `make` says of the place; `None` if there is no place left.
-    pub fn insert(&mut self, make: impl FnOnce(Key) -> T) -> Option<Key> {
+    pub fn insert(&mut self, make: impl FnOnce(SlabKey) -> T) -> Option<SlabKey> {
         let index = match self.free {
             Some(index) => index,
             None if self.entries.len() < self.capacity as usize => {
-                self.entries.push(Entry { generation: 0, state: State::Free(None) });
+                self.entries.push(SlabEntry { generation: 0, state: SlotState::Free(None) });
                 self.entries.len() as u32 - 1
             }
             None => return None,
         };
         let entry = &mut self.entries[index as usize];
-        let key = Key { index, generation: entry.generation };
+        let key = SlabKey { index, generation: entry.generation };
         self.free = match &entry.state {
-            State::Free(next) => *next,
-            State::Occupied(_) => None,
+            SlotState::Free(next) => *next,
+            SlotState::Occupied(_) => None,
         };
-        entry.state = State::Occupied(make(key));
+        entry.state = SlotState::Occupied(make(key));
         self.len += 1;
         Some(key)
     }
 
     /// The object, if it is still there.
-    pub fn get(&self, key: Key) -> Option<&T> {
+    pub fn get(&self, key: SlabKey) -> Option<&T> {
         let entry =
             self.entries.get(key.index as usize).filter(|entry| entry.generation == key.generation)?;
         match &entry.state {
-            State::Occupied(value) => Some(value),
-            State::Free(_) => None,
+            SlotState::Occupied(value) => Some(value),
+            SlotState::Free(_) => None,
         }
     }
 
     /// The object, if it is still there.
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: SlabKey) -> Option<&mut T> {
         let entry = self.entries.get_mut(key.index as usize)?;
         match &mut entry.state {
-            State::Occupied(value) if entry.generation == key.generation => Some(value),
+            SlotState::Occupied(value) if entry.generation == key.generation => Some(value),
             _ => None,
         }
     }
 
     /// The key of what is now at an index.
-    pub fn key_at(&self, index: u32) -> Option<Key> {
+    pub fn key_at(&self, index: u32) -> Option<SlabKey> {
         let entry = self.entries.get(index as usize)?;
-        matches!(entry.state, State::Occupied(_)).then_some(Key { index, generation: entry.generation })
+        matches!(entry.state, SlotState::Occupied(_))
+            .then_some(SlabKey { index, generation: entry.generation })
     }
 
     /// Of all that are there.
-    pub fn keys(&self) -> impl Iterator<Item = Key> {
+    pub fn keys(&self) -> impl Iterator<Item = SlabKey> {
         let places = (0..).zip(&self.entries);
-        places.filter_map(|(index, entry): (u32, &Entry<T>)| {
-            matches!(entry.state, State::Occupied(_)).then_some(Key { index, generation: entry.generation })
+        places.filter_map(|(index, entry): (u32, &SlabEntry<T>)| {
+            matches!(entry.state, SlotState::Occupied(_))
+                .then_some(SlabKey { index, generation: entry.generation })
         })
     }
 
     /// Whether the object was there once and is gone.
-    pub fn is_past(&self, key: Key) -> bool {
+    pub fn is_past(&self, key: SlabKey) -> bool {
         self.entries.get(key.index as usize).is_some_and(|entry| key.generation < entry.generation)
     }
 
     /// Takes the object out.
-    pub fn remove(&mut self, key: Key) -> Option<T> {
+    pub fn remove(&mut self, key: SlabKey) -> Option<T> {
         self.get(key)?;
         let entry = &mut self.entries[key.index as usize];
         entry.generation = entry.generation.wrapping_add(1);
-        let state = std::mem::replace(&mut entry.state, State::Free(self.free));
+        let state = std::mem::replace(&mut entry.state, SlotState::Free(self.free));
         self.free = Some(key.index);
         self.len -= 1;
         match state {
-            State::Occupied(value) => Some(value),
-            State::Free(_) => None,
+            SlotState::Occupied(value) => Some(value),
+            SlotState::Free(_) => None,
         }
     }
 }
@@ -139,7 +141,7 @@ mod tests {
         assert_eq!((slab.get(a), slab.get(c)), (None, Some(&"c")));
         assert_eq!(slab.get_mut(b), Some(&mut "b"));
         assert_eq!((slab.key_at(0), slab.key_at(7)), (Some(c), None));
-        assert_eq!(slab.get(Key { index: 9, generation: 0 }), None);
+        assert_eq!(slab.get(SlabKey { index: 9, generation: 0 }), None);
         slab.remove(b);
         slab.remove(c);
         assert!(slab.is_empty() && slab.key_at(0).is_none());

@@ -23,25 +23,25 @@ pub struct Wheel {
     /// The tick up to which all has come.
     now: u64,
     /// By the objects' indices.
-    nodes: Vec<Node>,
-    levels: Box<[Level; LEVELS]>,
+    nodes: Vec<WheelNode>,
+    levels: Box<[WheelLevel; LEVELS]>,
     len: usize,
 }
 
 /// An object's place in the list of its slot.
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct WheelNode {
     tick: u64,
     before: u32,
     next: u32,
 }
 
-impl Node {
+impl WheelNode {
     const EMPTY: Self = Self { tick: UNSET, before: NONE, next: NONE };
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Level {
+struct WheelLevel {
     /// A bit for each slot that has something.
     occupied: u64,
     /// The first of each slot's list.
@@ -50,7 +50,7 @@ struct Level {
     earliest: [u64; SLOTS],
 }
 
-impl Level {
+impl WheelLevel {
     const EMPTY: Self = Self { occupied: 0, first: [NONE; SLOTS], earliest: [UNSET; SLOTS] };
 }
 
@@ -61,7 +61,7 @@ impl Wheel {
             resolution: resolution.as_nanos().max(1),
             now: 0,
             nodes: Vec::new(),
-            levels: Box::new([Level::EMPTY; LEVELS]),
+            levels: Box::new([WheelLevel::EMPTY; LEVELS]),
             len: 0,
         }
     }
@@ -69,7 +69,7 @@ impl Wheel {
     /// Takes the memory for so many objects at once.
     #[must_use]
     pub fn with_room_for(mut self, objects: usize) -> Self {
-        self.nodes.resize(objects, Node::EMPTY);
+        self.nodes.resize(objects, WheelNode::EMPTY);
         self
     }
 
@@ -92,7 +92,7 @@ impl Wheel {
         }
         let place = index as usize;
         if place >= self.nodes.len() {
-            self.nodes.resize(place + 1, Node::EMPTY);
+            self.nodes.resize(place + 1, WheelNode::EMPTY);
         }
         // The last tick of all stands for "not set".
         let tick = at.as_nanos().div_ceil(self.resolution).min(UNSET - 1).max(self.now);
@@ -107,7 +107,7 @@ impl Wheel {
             && node.tick != UNSET
         {
             self.unlink(index);
-            self.nodes[index as usize] = Node::EMPTY;
+            self.nodes[index as usize] = WheelNode::EMPTY;
             self.len -= 1;
         }
     }
@@ -187,14 +187,14 @@ impl Wheel {
         }
         level.occupied |= 1 << slot;
         level.first[slot] = index;
-        self.nodes[index as usize] = Node { tick, before: NONE, next };
+        self.nodes[index as usize] = WheelNode { tick, before: NONE, next };
         if let Some(next) = self.nodes.get_mut(next as usize) {
             next.before = index;
         }
     }
 
     fn unlink(&mut self, index: u32) {
-        let Node { tick, before, next } = self.nodes[index as usize];
+        let WheelNode { tick, before, next } = self.nodes[index as usize];
         let (level, slot) = self.place_of(tick);
         if let Some(next) = self.nodes.get_mut(next as usize) {
             next.before = before;
@@ -217,7 +217,7 @@ impl Wheel {
         let mut index = std::mem::replace(&mut self.levels[level].first[slot], NONE);
         self.levels[level].occupied &= !(1 << slot);
         self.levels[level].earliest[slot] = UNSET;
-        while let Some(Node { tick, next, .. }) = self.nodes.get(index as usize).copied() {
+        while let Some(WheelNode { tick, next, .. }) = self.nodes.get(index as usize).copied() {
             self.link(index, tick);
             index = next;
         }

@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant, Quantity, quantity};
 
-use super::sessions::Answered;
+use super::sessions::AnswerClass;
 use crate::record::{Record, Stamps, What};
 
 /// A delay. Each begins with a request that was sent, at its first transmission, and ends with what was received: the
@@ -167,7 +167,7 @@ impl Delay {
         let is_first = record.counts.failed_over == 0 && record.counts.retried == 0;
         let request = if is_first { request } else { Instant::NEVER };
         let went_well = failure.is_none();
-        let answer = Answered::of(record);
+        let answer = AnswerClass::of(record);
         let is_call = what.is_invite();
         let status = if ringing == Instant::NEVER { answered } else { ringing };
         match self {
@@ -176,15 +176,17 @@ impl Delay {
             }
             Self::Unregistration if *what == What::Unregister && went_well => between(request, answered),
             Self::Connection if is_call && went_well => between(request, ringing),
-            Self::SessionRequest if is_call && answer == Answered::Accepted => between(request, status),
-            Self::SessionRequestFailed if is_call && answer == Answered::Refused => between(request, status),
-            Self::AnswerSignal if *what == What::Answer && answer == Answered::Accepted => {
+            Self::SessionRequest if is_call && answer == AnswerClass::Accepted => between(request, status),
+            Self::SessionRequestFailed if is_call && answer == AnswerClass::Refused => {
+                between(request, status)
+            }
+            Self::AnswerSignal if *what == What::Answer && answer == AnswerClass::Accepted => {
                 between(answered, acknowledged)
             }
             Self::Disconnect if what.is_call() && went_well => between(ending, ended),
             Self::DisconnectFailed if what.is_call() && ended == Instant::NEVER => between(ending, unended),
             Self::DisconnectRefused if what.is_call() && ended != Instant::NEVER => between(ending, unended),
-            Self::SessionDuration if is_call && answer == Answered::Accepted => between(answered, ending),
+            Self::SessionDuration if is_call && answer == AnswerClass::Accepted => between(answered, ending),
             Self::Redirect if *what == What::Redirect && went_well => between(request, answered),
             Self::Total if what.is_call() && went_well => {
                 Some(between(request, answered)? + between(ending, ended)?)
@@ -197,7 +199,7 @@ impl Delay {
             Self::Message if *what == What::Message && went_well => between(request, ended),
             Self::Prack if *what == What::Prack => between(changing, changed),
             Self::Reinvite if *what == What::Reinvite => between(changing, changed),
-            Self::Subscription if *what == What::Subscribe && answer == Answered::Accepted => {
+            Self::Subscription if *what == What::Subscribe && answer == AnswerClass::Accepted => {
                 between(request, answered)
             }
             Self::Notification if *what == What::Subscribe => between(request, changed),

@@ -18,6 +18,6 @@ mod thresholds;
 pub use delay::Delay;
 pub use histogram::Histogram;
 pub use samples::samples_of;
-pub use sessions::{Registrations, Sessions};
+pub use sessions::{RegistrationCounts, SessionCounts};
 pub use tally::{Outcomes, Repetitions, Tally};
-pub use thresholds::{Bound, Statistic, Thresholds, Verdict};
+pub use thresholds::{Bound, DelayStatistic, ThresholdVerdict, Thresholds};

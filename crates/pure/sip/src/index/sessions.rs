@@ -5,7 +5,7 @@ use crate::transaction::Timer;
 
 /// How a request was answered, by its final response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answered {
+pub(super) enum AnswerClass {
     /// 2xx.
     Accepted,
     /// 3xx.
@@ -18,7 +18,7 @@ pub(super) enum Answered {
     Never,
 }
 
-impl Answered {
+impl AnswerClass {
     pub(super) const fn of(record: &Record) -> Self {
         match record.status {
             200..300 => Self::Accepted,
@@ -32,7 +32,7 @@ impl Answered {
 
 /// Sessions that were asked for, each once however often its INVITE was sent or challenged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sessions {
+pub struct SessionCounts {
     /// All of them that have come to an end.
     pub requests: u64,
     /// Answered with 2xx.
@@ -48,15 +48,15 @@ pub struct Sessions {
     pub completed: u64,
 }
 
-impl Sessions {
+impl SessionCounts {
     pub(super) fn record(&mut self, record: &Record) {
         let is = |holds: bool| u64::from(holds);
-        let answer = Answered::of(record);
-        let is_established = answer == Answered::Accepted;
+        let answer = AnswerClass::of(record);
+        let is_established = answer == AnswerClass::Accepted;
         let is_left = matches!(record.failure, Some(Failure::TimedOut(Timer::B) | Failure::Connection(_)));
         self.requests += 1;
         self.established += is(is_established);
-        self.redirected += is(answer == Answered::Redirected);
+        self.redirected += is(answer == AnswerClass::Redirected);
         self.refused_by_user += is(matches!(record.status, 480 | 486 | 600 | 603));
         self.ineffective += is(matches!(record.status, 408 | 500 | 503 | 504) || is_left);
         self.completed += is(is_established && record.stamps.ended != netrig_core::Instant::NEVER);
@@ -95,7 +95,7 @@ impl Sessions {
 
 /// Registrations that were asked for, each once however often its REGISTER was sent or challenged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Registrations {
+pub struct RegistrationCounts {
     /// All of them that have come to an end.
     pub requests: u64,
     /// Answered with 2xx.
@@ -104,12 +104,12 @@ pub struct Registrations {
     pub ineffective: u64,
 }
 
-impl Registrations {
+impl RegistrationCounts {
     pub(super) fn record(&mut self, record: &Record) {
         let is_left = matches!(record.failure, Some(Failure::TimedOut(Timer::F) | Failure::Connection(_)));
         self.requests += 1;
         self.succeeded += u64::from(record.failure.is_none());
-        self.ineffective += u64::from(is_left || Answered::of(record) == Answered::Refused);
+        self.ineffective += u64::from(is_left || AnswerClass::of(record) == AnswerClass::Refused);
     }
 
     pub(super) const fn merge(&mut self, other: &Self) {

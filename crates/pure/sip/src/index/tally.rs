@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Delay, Histogram, Registrations, Sessions};
+use super::{Delay, Histogram, RegistrationCounts, SessionCounts};
 use crate::record::{Failure, Record, Side, What};
 
 /// What became of things of one kind.
@@ -115,8 +115,8 @@ pub struct Tally {
     outcomes: [Outcomes; What::ALL.len()],
     delays: [Histogram; Delay::ALL.len()],
     failures: BTreeMap<(What, Failure), u64>,
-    sessions: Sessions,
-    registrations: Registrations,
+    sessions: SessionCounts,
+    registrations: RegistrationCounts,
     repetitions: Repetitions,
     unrequested: BTreeMap<(&'static str, u16), u64>,
 }
@@ -201,12 +201,12 @@ impl Tally {
     }
 
     /// Calls, for the ratios of RFC 6076.
-    pub const fn sessions(&self) -> Sessions {
+    pub const fn sessions(&self) -> SessionCounts {
         self.sessions
     }
 
     /// Registrations and their renewals, for the ratios of RFC 6076.
-    pub const fn registrations(&self) -> Registrations {
+    pub const fn registrations(&self) -> RegistrationCounts {
         self.registrations
     }
 

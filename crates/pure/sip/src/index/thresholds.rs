@@ -7,7 +7,7 @@ use crate::record::What;
 
 /// What of a delay is held against its bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Statistic {
+pub enum DelayStatistic {
     /// The mean.
     #[default]
     Mean,
@@ -17,7 +17,7 @@ pub enum Statistic {
     Each,
 }
 
-impl Statistic {
+impl DelayStatistic {
     /// As it stands in a table: `mean`, `p95`, `max`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ pub struct Thresholds {
     /// The delays that are bound.
     pub bounds: Vec<Bound>,
     /// What of each.
-    pub statistic: Statistic,
+    pub statistic: DelayStatistic,
     /// The least share that must succeed, 0 to 1.
     pub success: f64,
 }
@@ -70,7 +70,7 @@ impl Default for Thresholds {
                 bound(Delay::Disconnect, 500),
                 bound(Delay::Redirect, 500),
             ],
-            statistic: Statistic::Mean,
+            statistic: DelayStatistic::Mean,
             success: 0.999,
         }
     }
@@ -78,7 +78,7 @@ impl Default for Thresholds {
 
 /// Whether a threshold was kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Verdict {
+pub enum ThresholdVerdict {
     /// Of a delay: what it was, and the most that it may be.
     Delay {
         /// Which.
@@ -99,7 +99,7 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl ThresholdVerdict {
     /// Whether it was kept.
     pub fn is_kept(&self) -> bool {
         match self {
@@ -111,14 +111,14 @@ impl Verdict {
 
 impl Thresholds {
     /// What a tally says to each threshold; of what has not happened nothing is said.
-    pub fn judge(&self, tally: &Tally) -> Vec<Verdict> {
+    pub fn judge(&self, tally: &Tally) -> Vec<ThresholdVerdict> {
         let delays = self.bounds.iter().filter_map(|Bound { delay, most }| {
             let was = self.statistic.of(tally.delay(*delay))?;
-            Some(Verdict::Delay { delay: *delay, was, most: *most })
+            Some(ThresholdVerdict::Delay { delay: *delay, was, most: *most })
         });
         let successes = What::ALL.iter().filter_map(|what| {
             let was = tally.outcomes(*what).success()?;
-            Some(Verdict::Success { what: *what, was, least: self.success })
+            Some(ThresholdVerdict::Success { what: *what, was, least: self.success })
         });
         successes.chain(delays).collect()
     }

@@ -21,7 +21,7 @@ pub enum Gaps {
 
 /// A part of the time with its rate, which goes evenly from one value to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stage {
+pub struct RateStage {
     /// At its beginning, 1/s.
     pub from: f64,
     /// At its end, 1/s.
@@ -38,7 +38,7 @@ pub enum Arrivals {
         /// Around which mean the gaps are how.
         gaps: Gaps,
         /// One after the other; after the last its rate stays.
-        stages: Vec<Stage>,
+        stages: Vec<RateStage>,
     },
     /// At these moments, counted from the start.
     Trace(Vec<Duration>),
@@ -89,7 +89,7 @@ pub fn moments_of(text: &str) -> Result<Vec<Duration>, TraceError> {
 impl Arrivals {
     /// At one rate, 1/s.
     pub fn at(rate: f64, gaps: Gaps) -> Self {
-        Self::Rate { gaps, stages: vec![Stage { from: rate, to: rate, lasts: Duration::MAX }] }
+        Self::Rate { gaps, stages: vec![RateStage { from: rate, to: rate, lasts: Duration::MAX }] }
     }
 
     /// The moments, by the seed.
@@ -120,7 +120,7 @@ impl Arrivals {
             Self::Rate { stages, .. } => {
                 let mut left = within.as_secs_f64();
                 let mut count = 0.0;
-                for (place, Stage { from, to, lasts }) in stages.iter().enumerate() {
+                for (place, RateStage { from, to, lasts }) in stages.iter().enumerate() {
                     let all = lasts.as_secs_f64();
                     let span = left.min(all);
                     let slope = if all > 0.0 { (to - from) / all } else { 0.0 };
@@ -195,7 +195,7 @@ impl Iterator for Schedule {
 /// Where it stands when so many more have arrived: the stage, how far within it, and how long that took, s. `None` if they
 /// never do.
 fn after(
-    stages: &[Stage],
+    stages: &[RateStage],
     (mut place, mut within): (usize, f64),
     mut left: f64,
 ) -> Option<(usize, f64, f64)> {
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn stages_and_traces_last_as_long_as_they_say() {
-        let stage = |seconds| Stage { from: 1.0, to: 2.0, lasts: Duration::from_secs(seconds) };
+        let stage = |seconds| RateStage { from: 1.0, to: 2.0, lasts: Duration::from_secs(seconds) };
         let stages = Arrivals::Rate { gaps: Gaps::Constant, stages: vec![stage(30), stage(60)] };
         assert_eq!(stages.lasts(), Some(Duration::from_secs(90)));
         assert_eq!(Arrivals::at(100.0, Gaps::Constant).lasts(), None);
@@ -294,7 +294,7 @@ mod tests {
     /// From 0 to 100/s in 10 s: the n-th arrival is at √(n/5) s, 500 in all; then one each 10 ms.
     #[test]
     fn a_ramp_rises_evenly_and_its_end_stays() {
-        let stage = Stage { from: 0.0, to: 100.0, lasts: Duration::from_secs(10) };
+        let stage = RateStage { from: 0.0, to: 100.0, lasts: Duration::from_secs(10) };
         let ramp = Arrivals::Rate { gaps: Gaps::Constant, stages: vec![stage] };
         let at: Vec<f64> = ramp.schedule(1).take(511).map(|at| at.as_secs_f64()).collect();
         for n in [1_u32, 5, 125, 500] {
@@ -302,7 +302,7 @@ mod tests {
         }
         assert!((at[510] - 10.1).abs() < 1e-6);
         assert_eq!(ramp.expected(Duration::from_secs(12)), 700.0);
-        let none = Stage { from: 1.0, to: 0.0, lasts: Duration::from_secs(2) };
+        let none = RateStage { from: 1.0, to: 0.0, lasts: Duration::from_secs(2) };
         let dying = Arrivals::Rate { gaps: Gaps::Constant, stages: vec![none] };
         assert_eq!(dying.schedule(1).count(), 2, "nobody comes after its end");
     }

@@ -10,15 +10,15 @@ use super::lookup::Located;
 use super::refresh::{CalleeRefresh, CallerRefresh, FarSide};
 use super::scan::Address;
 use super::scenario::Scenario;
-use super::session::Session;
+use super::session::DescribedSession;
 use super::setup::Setup;
-use super::text::Text;
+use super::text::InlineText;
 use crate::deadline::{Deadline, Repetition, earliest};
-use crate::record::{Counts, Failure, Stamps, Token, Wish};
+use crate::record::{AttemptCounts, CalleeBehavior, Failure, Stamps, Token};
 
 /// How far a caller is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum CallerPhase {
     /// INVITE sent, nothing heard.
     Calling,
     /// A provisional response has come.
@@ -48,7 +48,7 @@ pub(super) enum Phase {
 
 /// When something is to be done without being asked.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Clock {
+pub(super) struct CallTimers {
     /// The last request, or final response, is sent again: timers A, E, G.
     pub(super) again: Repetition,
     /// It is given up: timers B, F, H; or forgotten: D, I.
@@ -57,7 +57,7 @@ pub(super) struct Clock {
     pub(super) act: Deadline,
 }
 
-impl Clock {
+impl CallTimers {
     pub(super) fn next(&self) -> Instant {
         earliest([self.again.at(), self.end.at(), self.act.at()]).unwrap_or(Instant::NEVER)
     }
@@ -65,10 +65,10 @@ impl Clock {
 
 /// A call of a caller.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct CallerCall {
     pub(super) token: Token,
     pub(super) scenario: Scenario,
-    pub(super) phase: Phase,
+    pub(super) phase: CallerPhase,
     pub(super) failure: Option<Failure>,
     pub(super) user: u32,
     pub(super) peer: u32,
@@ -103,17 +103,17 @@ pub(super) struct Call {
     pub(super) rseq: u32,
     /// The session interval that its INVITE asks for, s; 0 for none.
     pub(super) interval: u32,
-    pub(super) counts: Counts,
-    pub(super) clock: Clock,
+    pub(super) counts: AttemptCounts,
+    pub(super) timers: CallTimers,
     pub(super) stamps: Stamps,
     /// Its session timer, if it is answered and has one.
     pub(super) refresh: Option<Box<CallerRefresh>>,
     /// The other side's tag, in its whole `To`.
-    pub(super) remote: Text<78>,
+    pub(super) remote: InlineText<78>,
     /// Where the other side is found.
-    pub(super) target: Text<46>,
+    pub(super) target: InlineText<46>,
     /// The route set, as lines.
-    pub(super) routes: Text<70>,
+    pub(super) routes: InlineText<70>,
     /// The credentials of the last request, if it has any.
     pub(super) proof: Option<Box<Proof>>,
     /// Where requests within the dialog go.
@@ -122,7 +122,7 @@ pub(super) struct Call {
     pub(super) located: Option<Arc<Located>>,
 }
 
-impl Call {
+impl CallerCall {
     /// Which of these servers is asked by it.
     pub(super) fn asked(&self, setup: &Setup) -> SocketAddr {
         setup.current(self.located.as_deref(), self.server)
@@ -147,7 +147,7 @@ impl Call {
 
 /// How far one who is called is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answering {
+pub(super) enum CalleePhase {
     /// Subscribed to.
     Notifying,
     /// 180 sent.
@@ -164,7 +164,7 @@ pub(super) enum Answering {
 
 /// What one who is called has answered last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum LastResponse {
     /// A provisional response, or nothing yet.
     Ringing,
     /// 200.
@@ -179,7 +179,7 @@ pub(super) enum Said {
     Unacknowledged,
 }
 
-impl Said {
+impl LastResponse {
     /// The status of the final response; zero without one.
     pub(super) const fn status(self) -> u16 {
         match self {
@@ -195,21 +195,21 @@ impl Said {
 
 /// A call of one who is called.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct CalleeCall {
     /// What names it in the record: the caller's, or its own.
     pub(super) token: Token,
-    pub(super) phase: Answering,
+    pub(super) phase: CalleePhase,
     pub(super) failure: Option<Failure>,
-    pub(super) wish: Wish,
-    pub(super) said: Said,
+    pub(super) behavior: CalleeBehavior,
+    pub(super) response: LastResponse,
     /// Of the INVITE.
     pub(super) cseq: u32,
-    pub(super) counts: Counts,
-    pub(super) clock: Clock,
+    pub(super) counts: AttemptCounts,
+    pub(super) timers: CallTimers,
     pub(super) stamps: Stamps,
     /// Of the Call-ID.
     pub(super) hash: u64,
-    pub(super) call_id: Text<62>,
+    pub(super) call_id: InlineText<62>,
     /// Of the branch of its INVITE.
     pub(super) branch: u64,
     /// When it is to be answered.
@@ -217,7 +217,7 @@ pub(super) struct Answer {
     /// How many provisional responses are to come before that.
     pub(super) provisionals: u16,
     /// What the last final response says of the session.
-    pub(super) session: Session,
+    pub(super) session: DescribedSession,
     /// `RSeq` of the last reliable response; 0 for none.
     pub(super) rseq: u32,
     /// Whether that waits for its PRACK.
@@ -233,7 +233,7 @@ pub(super) struct Answer {
     /// Where the INVITE has come from and its responses go.
     pub(super) from: SocketAddr,
     /// What its responses repeat of it, as lines.
-    pub(super) copied: Text<0>,
+    pub(super) copied: InlineText<0>,
 }
 
 /// What is kept of a subscription by the one who notifies.
@@ -254,5 +254,5 @@ pub(super) struct Subscription {
 }
 
 // What a million of them may take.
-const _: () = assert!(size_of::<Call>() < 512, "an active call takes less than 512 bytes");
-const _: () = assert!(size_of::<Answer>() < 512, "an active call takes less than 512 bytes");
+const _: () = assert!(size_of::<CallerCall>() < 512, "an active call takes less than 512 bytes");
+const _: () = assert!(size_of::<CalleeCall>() < 512, "an active call takes less than 512 bytes");

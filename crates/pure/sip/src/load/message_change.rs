@@ -110,7 +110,7 @@ impl OwnMessage {
 
 #[cfg(test)]
 mod tests {
-    use super::super::template::{Hole, Template, Values};
+    use super::super::template::{Hole, HoleValues, Template};
     use super::*;
 
     fn own(text: &str) -> OwnMessage {
@@ -155,7 +155,7 @@ mod tests {
         let template = Template::new(&message).unwrap();
         for user in ["a", "alice"] {
             let mut out = Vec::new();
-            template.write(&Values::default().with(Hole::User, user.as_bytes()), &mut out);
+            template.write(&HoleValues::default().with(Hole::User, user.as_bytes()), &mut out);
             let out = String::from_utf8(out).unwrap().replace("sip:@", "sip:b@");
             let read = Message::parse(&Bytes::from(out)).unwrap();
             let body = format!("{user}\r\n{user} {{\"a\": [1, true]}}");

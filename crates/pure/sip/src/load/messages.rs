@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 
 use super::own_message::MessageStep as Step;
-use super::scan::{Field, Parameters, Scan};
+use super::scan::{Field, FieldParameters, Scan};
 use super::session::changed;
 use super::setup::Setup;
 use super::template::{Hole, Template, TemplateError};
@@ -99,7 +99,7 @@ pub(super) struct Responses {
 }
 
 /// Where a request goes, as the template is made of it.
-enum To {
+enum RequestTarget {
     /// A user of the domain, in no dialog yet.
     Peer,
     /// The same, where a 3xx has said that it is: "It is RECOMMENDED that the UAC reuse the same To, From, and Call-ID used in the
@@ -135,7 +135,7 @@ fn own_template(setup: &Setup, step: Step, text: String) -> Result<Template, Tem
 fn request(
     setup: &Setup,
     (step, method): (Option<Step>, &Method),
-    to: &To,
+    to: &RequestTarget,
     more: &str,
     body: &[u8],
 ) -> Result<Template, TemplateError> {
@@ -143,12 +143,14 @@ fn request(
     let [user, peer, remote, target] = [Hole::User, Hole::Peer, Hole::Remote, Hole::Target].map(Hole::text);
     let routes = format!("Route: {}\r\n", Hole::Routes.text());
     let (uri, to, routes) = match to {
-        To::Peer => (format!("sip:{peer}@{domain}"), format!("<sip:{peer}@{domain}>"), ""),
-        To::Elsewhere => (target.to_owned(), format!("<sip:{peer}@{domain}>"), ""),
-        To::Refusing { is_elsewhere: false } => (format!("sip:{peer}@{domain}"), remote.to_owned(), ""),
-        To::Refusing { is_elsewhere: true } => (target.to_owned(), remote.to_owned(), ""),
-        To::Dialog => (target.to_owned(), remote.to_owned(), routes.as_str()),
-        To::Domain => (format!("sip:{domain}"), format!("<sip:{user}@{domain}>"), ""),
+        RequestTarget::Peer => (format!("sip:{peer}@{domain}"), format!("<sip:{peer}@{domain}>"), ""),
+        RequestTarget::Elsewhere => (target.to_owned(), format!("<sip:{peer}@{domain}>"), ""),
+        RequestTarget::Refusing { is_elsewhere: false } => {
+            (format!("sip:{peer}@{domain}"), remote.to_owned(), "")
+        }
+        RequestTarget::Refusing { is_elsewhere: true } => (target.to_owned(), remote.to_owned(), ""),
+        RequestTarget::Dialog => (target.to_owned(), remote.to_owned(), routes.as_str()),
+        RequestTarget::Domain => (format!("sip:{domain}"), format!("<sip:{user}@{domain}>"), ""),
     };
     let text = format!(
         "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/{} {local};rport;branch={}\r\nMax-Forwards: 70\r\n{routes}\
@@ -198,7 +200,7 @@ impl Requests {
         let Setup { description, .. } = setup;
         let own = own_contact(setup, 1);
         let within = |step, method: Method, more: &str, body: &[u8]| {
-            request(setup, (Some(step), &method), &To::Dialog, &described(more, body), body)
+            request(setup, (Some(step), &method), &RequestTarget::Dialog, &described(more, body), body)
         };
         let updating = format!("{own}{ALLOW}{SUPPORTED}{}", session());
         let invite = |description: &[u8]| within(Step::ReInvite, Method::Invite, &updating, description);
@@ -209,7 +211,7 @@ impl Requests {
             register: request(
                 setup,
                 (Some(Step::Register), &Method::Register),
-                &To::Domain,
+                &RequestTarget::Domain,
                 &registering,
                 b"",
             )?,
@@ -249,7 +251,7 @@ fn subscribing(setup: &Setup) -> String {
 impl InitialRequests {
     fn new(setup: &Setup, is_elsewhere: bool) -> Result<Self, TemplateError> {
         let Setup { description, .. } = setup;
-        let to = if is_elsewhere { To::Elsewhere } else { To::Peer };
+        let to = if is_elsewhere { RequestTarget::Elsewhere } else { RequestTarget::Peer };
         let initial = |step, method: Method, more: &str, body: &[u8]| {
             request(setup, (Some(step), &method), &to, more, body)
         };
@@ -265,7 +267,13 @@ impl InitialRequests {
             invite_bare: invite(&own, b"")?,
             invite_reliably: invite(&reliably, description)?,
             cancel: initial(Step::Cancel, Method::Cancel, "", b"")?,
-            refused: request(setup, (None, &Method::Ack), &To::Refusing { is_elsewhere }, "", b"")?,
+            refused: request(
+                setup,
+                (None, &Method::Ack),
+                &RequestTarget::Refusing { is_elsewhere },
+                "",
+                b"",
+            )?,
             options: initial(Step::Options, Method::Options, "", b"")?,
             message: initial(
                 Step::Message,
@@ -355,7 +363,7 @@ impl Responses {
 
 /// What one who is called asks within its dialog.
 #[derive(Clone, Debug)]
-pub(super) struct Inquiries {
+pub(super) struct CalleeRequests {
     pub(super) notify: Template,
     /// The session is refreshed, without a description.
     pub(super) update: Template,
@@ -366,7 +374,7 @@ pub(super) struct Inquiries {
     pub(super) bye: Template,
 }
 
-impl Inquiries {
+impl CalleeRequests {
     pub(super) fn new(setup: &Setup) -> Result<Self, TemplateError> {
         let Setup { local, transport, .. } = setup;
         let description = setup.described_answer();
@@ -442,7 +450,7 @@ fn put_stamped(via: &[u8], from: SocketAddr, out: &mut Vec<u8>) {
     let (sent_by, parameters) = via.split_at(memchr::memchr(b';', via).unwrap_or(via.len()));
     let mut asks = false;
     put_unfolded(sent_by, out);
-    for parameter in Parameters(parameters) {
+    for parameter in FieldParameters(parameters) {
         if parameter.is(b"rport") {
             // RFC 3581 section 4: the port from which the request has come, and the address even if it is that of Via.
             asks = true;

@@ -4,7 +4,7 @@
 //! that one shard does of its kind, shares nothing with others, and is driven in the same way: the driver reads
 //! datagrams by the dozen, gives each to [`Scan::of`] and, as [`Recipient::of`] says, to a machine with the time at
 //! which it came; sleeps no longer than the earliest `next_deadline`, and then calls `handle_timeout`. What is to be
-//! sent and what has come to its end stands in an [`Output`], which the driver empties when it likes.
+//! sent and what has come to its end stands in an [`LoadOutput`], which the driver empties when it likes.
 //!
 //! A whole load is a [`Plan`]: what its users do, and at which [`Arrivals`]. A [`Part`] of it has the machines of its users and
 //! lets them begin; as many parts as there are threads, or one in virtual time, make the same load.
@@ -51,26 +51,26 @@ mod users;
 
 pub use crate::slab::Slab;
 pub use crate::wheel::Wheel;
-pub use arrivals::{Arrivals, Gaps, Schedule, Stage, TraceError, moments_of};
+pub use arrivals::{Arrivals, Gaps, RateStage, Schedule, TraceError, moments_of};
 pub use callee::Callee;
-pub use caller::{Caller, Full};
-pub use course::Course;
+pub use caller::{CallLimitReached, Caller};
+pub use course::PlanClock;
 pub use lookup::Located;
 pub use moment::Moment;
-pub use output::{DepartingMessage, Outbox, Output, Way, Whose, is_over_tcp};
+pub use output::{ConnectionScope, DepartingMessage, LoadOutput, MessageConnection, Outbox, is_over_tcp};
 pub use own_message::{MessageStep, OwnBody, OwnMessage, OwnMessageError};
-pub use part::{Begun, Part};
+pub use part::{AttemptStart, Part};
 pub use plan::{CalleeOrder, PACE, Pace, Plan, PlanError, Portion};
 pub use recipient::Recipient;
-pub use registrant::{Occupied, Registrant};
+pub use registrant::{Registrant, UserBusy};
 pub use scan::Scan;
 pub use scenario::{Scenario, Work};
 pub use setup::{Directory, Setup, in_messages};
-pub use template::{Hole, Template, TemplateError, Values};
-pub use text::Text;
+pub use template::{Hole, HoleValues, Template, TemplateError};
+pub use text::InlineText;
 pub use user::Registration;
 
 pub use crate::record::{
-    Broken, Counts, Departure, Failure, Key, LONGEST_MESSAGE, Owner, Record, Side, Stamps, TlsFault, Token,
-    Unlocated, What, Wish,
+    AttemptCounts, Broken, CalleeBehavior, Departure, Failure, LONGEST_MESSAGE, Owner, Record, Side, SlabKey,
+    Stamps, TlsFault, Token, Unlocated, What,
 };

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::scan::Scan;
-use super::template::{Template, Values};
+use super::template::{HoleValues, Template};
 use crate::Method;
 use crate::record::{Departure, Record, Token};
 
@@ -25,7 +25,7 @@ pub(super) fn names_tcp(via: &[u8]) -> bool {
 
 /// What is to be taken after each call of a machine, or after several. Cleared and used again, it allocates nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Output {
+pub struct LoadOutput {
     /// To be sent, in this order.
     pub messages: Outbox,
     /// What has come to its end.
@@ -34,7 +34,7 @@ pub struct Output {
     pub unrequested: Vec<(&'static str, u16)>,
 }
 
-impl Output {
+impl LoadOutput {
     /// The other side has asked for something of its own.
     pub(super) fn unrequested(&mut self, method: &[u8], status: u16) {
         let name = Method::known(method).map_or("other", Method::as_str);
@@ -43,27 +43,27 @@ impl Output {
 }
 
 /// A message with where it goes, along what and, of what is sent for the first time, the attempt whose stamp says when that was.
-pub type DepartingMessage<'a> = (SocketAddr, Way, &'a [u8], Option<(Token, Departure)>);
+pub type DepartingMessage<'a> = (SocketAddr, MessageConnection, &'a [u8], Option<(Token, Departure)>);
 
 /// Messages one behind the other, each with where it goes.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
-    places: Vec<Place>,
+    entries: Vec<OutboxEntry>,
 }
 
 /// Where a message is, and where it goes.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct OutboxEntry {
     end: usize,
     to: SocketAddr,
-    way: Way,
+    way: MessageConnection,
     departure: Option<Departure>,
 }
 
 /// Along which connection a message goes, where it goes along one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum MessageConnection {
     /// A response: along that on which its request has come (RFC 3261 section 18.2.2).
     Back,
     /// A request: along one of the user's, or of the attempt's.
@@ -78,12 +78,12 @@ pub enum Way {
 impl Outbox {
     /// How many there are.
     pub const fn len(&self) -> usize {
-        self.places.len()
+        self.entries.len()
     }
 
     /// Whether there is none.
     pub const fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.entries.is_empty()
     }
 
     /// Each with where it goes.
@@ -92,17 +92,19 @@ impl Outbox {
     }
 
     /// Each with where it goes, and along what.
-    pub fn along(&self) -> impl Iterator<Item = (SocketAddr, Way, &[u8])> {
-        let starts = std::iter::once(0).chain(self.places.iter().map(|place| place.end));
-        starts.zip(&self.places).map(|(start, place)| (place.to, place.way, &self.bytes[start..place.end]))
+    pub fn along(&self) -> impl Iterator<Item = (SocketAddr, MessageConnection, &[u8])> {
+        let starts = std::iter::once(0).chain(self.entries.iter().map(|place| place.end));
+        starts.zip(&self.entries).map(|(start, place)| (place.to, place.way, &self.bytes[start..place.end]))
     }
 
     /// Each with where it goes, along what and, of what is sent for the first time, the attempt whose stamp says when that was.
     pub fn departing(&self) -> impl Iterator<Item = DepartingMessage<'_>> {
-        self.along().zip(&self.places).map(|((to, way, bytes), place)| {
+        self.along().zip(&self.entries).map(|((to, way, bytes), place)| {
             let stamped = match way {
-                Way::Of { attempt, .. } => place.departure.map(|departure| (attempt, departure)),
-                Way::Back => None,
+                MessageConnection::Of { attempt, .. } => {
+                    place.departure.map(|departure| (attempt, departure))
+                }
+                MessageConnection::Back => None,
             };
             (to, way, bytes, stamped)
         })
@@ -111,27 +113,33 @@ impl Outbox {
     /// Forgets all.
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.places.clear();
+        self.entries.clear();
     }
 
     /// Puts a message behind them, as it is.
-    pub fn push(&mut self, to: SocketAddr, way: Way, message: &[u8]) {
+    pub fn push(&mut self, to: SocketAddr, way: MessageConnection, message: &[u8]) {
         self.bytes.extend_from_slice(message);
         self.end(to, way);
     }
 
-    pub(super) fn write(&mut self, to: SocketAddr, way: Way, template: &Template, values: &Values<'_>) {
+    pub(super) fn write(
+        &mut self,
+        to: SocketAddr,
+        way: MessageConnection,
+        template: &Template,
+        values: &HoleValues<'_>,
+    ) {
         template.write(values, &mut self.bytes);
         self.end(to, way);
     }
 
-    fn end(&mut self, to: SocketAddr, way: Way) {
-        self.places.push(Place { end: self.bytes.len(), to, way, departure: None });
+    fn end(&mut self, to: SocketAddr, way: MessageConnection) {
+        self.entries.push(OutboxEntry { end: self.bytes.len(), to, way, departure: None });
     }
 
     /// How long the last message is, bytes.
     pub(super) fn last_len(&self) -> usize {
-        let start = self.places.len().checked_sub(2).map_or(0, |before| self.places[before].end);
+        let start = self.entries.len().checked_sub(2).map_or(0, |before| self.entries[before].end);
         self.bytes.len() - start
     }
 
@@ -149,7 +157,7 @@ impl Outbox {
 
     /// A stamp says when the last message was sent.
     pub(super) fn departs(&mut self, departure: Departure) {
-        if let Some(place) = self.places.last_mut() {
+        if let Some(place) = self.entries.last_mut() {
             place.departure = Some(departure);
         }
     }
@@ -157,7 +165,7 @@ impl Outbox {
 
 /// Whose connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum ConnectionScope {
     /// That of all.
     All,
     /// A user's.

@@ -8,10 +8,10 @@ use netrig_core::{Duration, Instant};
 
 use super::callee::Callee;
 use super::caller::Caller;
-use super::course::Course;
-use super::lookup::{Located, Looking};
+use super::course::PlanClock;
+use super::lookup::{Located, PendingLookup};
 use super::moment::Moment;
-use super::output::{Output, Whose};
+use super::output::{ConnectionScope, LoadOutput};
 use super::plan::{CalleeOrder, Plan};
 use super::recipient::Recipient;
 use super::registrant::Registrant;
@@ -20,9 +20,9 @@ use super::scenario::Work;
 use super::setup::Setup;
 use super::template::TemplateError;
 use super::user::Registration;
-use super::users::{Next, Users, share};
+use super::users::{NextUser, UserSchedule, share};
 use crate::index::Tally;
-use crate::record::{Broken, Departure, Owner, Record, Side, Token, Unlocated, Wish};
+use crate::record::{Broken, CalleeBehavior, Departure, Owner, Record, Side, Token, Unlocated};
 
 /// Registrations that are under way at once in each part before the load begins, and after it.
 const AT_ONCE: u32 = 32;
@@ -52,15 +52,15 @@ pub struct Part {
     own: u32,
     /// The number of the first user who is registered, among all.
     before: u32,
-    users: Users,
+    users: UserSchedule,
     /// To be sent, and what has come to its end.
-    pub out: Output,
+    pub out: LoadOutput,
     measured: Tally,
     warm_up: Tally,
     /// When the load began.
     start: Instant,
     /// How the plan is gone through since then.
-    course: Course,
+    course: PlanClock,
     /// Begun and not ended.
     open: u64,
     /// When the last of it was to begin, from the beginning of the load.
@@ -73,11 +73,11 @@ pub struct Part {
     /// The load is over.
     is_over: bool,
     /// Whose registration is to be taken back, since that was begun.
-    leaving: Option<Leaving>,
+    unregistrations: Option<Unregistrations>,
     /// What has failed before the load or after it.
     aside: Option<Record>,
     /// Attempts whose servers are looked for, by the number of the lookup.
-    looking: BTreeMap<u64, Looking>,
+    pending_lookups: BTreeMap<u64, PendingLookup>,
     /// Those of their users who register.
     registering: BTreeSet<u32>,
     /// Lookups so far, and those that nobody has taken.
@@ -87,7 +87,7 @@ pub struct Part {
 
 /// Registrations that are taken back.
 #[derive(Debug)]
-struct Leaving {
+struct Unregistrations {
     /// Users who were not asked yet.
     waiting: VecDeque<u32>,
     /// Users who were, and wait for the answer.
@@ -96,7 +96,7 @@ struct Leaving {
 
 /// What became of somebody who was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum AttemptStart {
     /// It has begun, and was to at this moment.
     At(Instant),
     /// There are as many calls as there may be.
@@ -115,7 +115,9 @@ impl Part {
         let part = |of: u32| share(of.into(), number.into(), parts.into()) as u32;
         let own = part(plan.users);
         let callee = match plan.callee {
-            CalleeOrder::Own { ringing } => Some(Callee::new(setup.clone(), Wish::Answer, ringing, secret)?),
+            CalleeOrder::Own { ringing } => {
+                Some(Callee::new(setup.clone(), CalleeBehavior::Answer, ringing, secret)?)
+            }
             CalleeOrder::Foreign => None,
         };
         // Of a load of calls the peers are registered, whose names stand behind those of the users. Who does nothing stands
@@ -138,26 +140,26 @@ impl Part {
             run: setup.run,
             caller: Caller::new(setup, plan.names.clone(), plan.passwords.clone())?,
             callee,
-            users: Users::new(&plan, (number, parts), own),
+            users: UserSchedule::new(&plan, (number, parts), own),
             plan,
             number,
             parts,
             own,
             before,
-            out: Output::default(),
+            out: LoadOutput::default(),
             measured: Tally::default(),
             warm_up: Tally::default(),
             start: Instant::NEVER,
-            course: Course::default(),
+            course: PlanClock::default(),
             open: 0,
             until: Duration::ZERO,
             open_since: Vec::new(),
             first,
             asked: first,
             is_over: false,
-            leaving: None,
+            unregistrations: None,
             aside: None,
-            looking: BTreeMap::new(),
+            pending_lookups: BTreeMap::new(),
             registering: BTreeSet::new(),
             lookups: 0,
             untaken: Vec::new(),
@@ -210,7 +212,7 @@ impl Part {
     }
 
     /// Goes through the plan in this way, which is as it was until now.
-    pub fn steer(&mut self, course: Course) {
+    pub fn steer(&mut self, course: PlanClock) {
         let end = course.end(self.plan.duration);
         self.users.end_at(if end == Instant::NEVER { end } else { course.plan(end) });
         self.course = course;
@@ -247,17 +249,17 @@ impl Part {
     }
 
     /// Lets begin who is due by now, the first of them.
-    pub fn begin(&mut self, now: Instant) -> Option<Begun> {
+    pub fn begin(&mut self, now: Instant) -> Option<AttemptStart> {
         let (next, due, work) = if now < self.start { None } else { self.users.take(self.planned(now)) }?;
         let due = self.moment(due);
         let parts = u64::from(self.parts);
         // The user's place in this part.
         let user = match next {
-            Next::User(user) => user,
-            Next::Arrival(number) => self.idle(work, (number / parts % u64::from(self.own)) as u32),
+            NextUser::User(user) => user,
+            NextUser::Arrival(number) => self.idle(work, (number / parts % u64::from(self.own)) as u32),
         };
-        let looking = Looking { work, user, due };
-        let begun = if self.plan.looks_up { self.look_up(looking) } else { self.ask(now, looking, None) };
+        let attempt = PendingLookup { work, user, due };
+        let begun = if self.plan.looks_up { self.look_up(attempt) } else { self.ask(now, attempt, None) };
         if let Err(missed) = begun {
             self.users.done(self.planned(now), user);
             return Some(missed);
@@ -266,12 +268,17 @@ impl Part {
         *self.since(due) += 1;
         self.until = self.until.max(due - self.start);
         self.tally(due).begun(work.what());
-        Some(Begun::At(due))
+        Some(AttemptStart::At(due))
     }
 
     /// Sends the first request of an attempt, to the servers that were looked for if they were.
-    fn ask(&mut self, now: Instant, attempt: Looking, located: Option<Arc<Located>>) -> Result<(), Begun> {
-        let Looking { work, user, due } = attempt;
+    fn ask(
+        &mut self,
+        now: Instant,
+        attempt: PendingLookup,
+        located: Option<Arc<Located>>,
+    ) -> Result<(), AttemptStart> {
+        let PendingLookup { work, user, due } = attempt;
         let global = self.global(user);
         let Self { plan, out, registrant, .. } = self;
         if let (true, Some(located)) = (work.registers(), &located) {
@@ -279,12 +286,15 @@ impl Part {
         }
         match work {
             Work::Register | Work::ReRegister => {
-                registrant.register(now, due, user, plan.expires, out).map_err(|_| Begun::Busy)
+                registrant.register(now, due, user, plan.expires, out).map_err(|_| AttemptStart::Busy)
             }
-            Work::Unregister => registrant.unregister(now, due, user, out).map_err(|_| Begun::Busy),
+            Work::Unregister => registrant.unregister(now, due, user, out).map_err(|_| AttemptStart::Busy),
             Work::Call(scenario) => {
                 let users = (global, global + plan.users);
-                self.caller.start(now, due, scenario, users, located, out).map(drop).map_err(|_| Begun::Full)
+                self.caller
+                    .start(now, due, scenario, users, located, out)
+                    .map(drop)
+                    .map_err(|_| AttemptStart::Full)
             }
         }
     }
@@ -295,17 +305,17 @@ impl Part {
     }
 
     /// Has an attempt wait until its server is found.
-    fn look_up(&mut self, attempt: Looking) -> Result<(), Begun> {
+    fn look_up(&mut self, attempt: PendingLookup) -> Result<(), AttemptStart> {
         if attempt.work.registers() {
             if self.is_busy(attempt.user) {
-                return Err(Begun::Busy);
+                return Err(AttemptStart::Busy);
             }
             self.registering.insert(attempt.user);
-        } else if self.caller.len() as usize + self.looking.len() >= self.plan.calls as usize {
-            return Err(Begun::Full);
+        } else if self.caller.len() as usize + self.pending_lookups.len() >= self.plan.calls as usize {
+            return Err(AttemptStart::Full);
         }
         self.lookups += 1;
-        self.looking.insert(self.lookups, attempt);
+        self.pending_lookups.insert(self.lookups, attempt);
         self.untaken.push(self.lookups);
         Ok(())
     }
@@ -317,7 +327,7 @@ impl Part {
 
     /// Tells an attempt where its server is, or why it has none: it sends its first request, or has failed.
     pub fn handle_lookup(&mut self, now: Instant, lookup: u64, found: Result<Arc<Located>, Unlocated>) {
-        let Some(attempt) = self.looking.remove(&lookup) else { return };
+        let Some(attempt) = self.pending_lookups.remove(&lookup) else { return };
         self.registering.remove(&attempt.user);
         // There was room for it when it began; what has taken it since is the tester's.
         let asked =
@@ -384,7 +394,7 @@ impl Part {
         &mut self,
         now: Instant,
         registers: Option<bool>,
-        (server, whose): (SocketAddr, Whose),
+        (server, whose): (SocketAddr, ConnectionScope),
         why: Broken,
     ) {
         if registers != Some(true) {
@@ -402,7 +412,12 @@ impl Part {
         let Some((token, _)) = Token::read_branch(branch) else { return };
         if (token.run, token.shard) == (self.run, self.number) && token.owner != Owner::Callee {
             let registers = Some(token.owner == Owner::Registration);
-            self.handle_disconnection(now, registers, (to, Whose::Attempt(token)), Broken::Undelivered);
+            self.handle_disconnection(
+                now,
+                registers,
+                (to, ConnectionScope::Attempt(token)),
+                Broken::Undelivered,
+            );
         }
     }
 
@@ -496,7 +511,8 @@ impl Part {
         let open: u64 = self.open_since.iter().take(over).map(|open| u64::from(*open)).sum();
         // Who looks for a server keeps none from answering.
         let end = self.start + SECOND * over as u64;
-        open.saturating_sub(self.looking.values().filter(|looking| looking.due < end).count() as u64)
+        let unlocated = self.pending_lookups.values().filter(|attempt| attempt.due < end).count();
+        open.saturating_sub(unlocated as u64)
     }
 
     /// Calls that were refused for want of room at the one who is called.
@@ -519,11 +535,11 @@ impl Part {
     /// of this one. Ends with the first that fails. Whether there is more to be done.
     pub fn take_back(&mut self, now: Instant) -> bool {
         self.is_over = true;
-        let Self { registrant, leaving, aside, out, .. } = self;
-        let Leaving { waiting, asked } = leaving.get_or_insert_with(|| {
+        let Self { registrant, unregistrations, aside, out, .. } = self;
+        let Unregistrations { waiting, asked } = unregistrations.get_or_insert_with(|| {
             *aside = None;
             let is_there = |user: &u32| registrant.state(*user) != Some(Registration::None);
-            Leaving { waiting: (0..registrant.len()).filter(is_there).collect(), asked: Vec::new() }
+            Unregistrations { waiting: (0..registrant.len()).filter(is_there).collect(), asked: Vec::new() }
         });
         if aside.is_some() {
             return false;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use netrig_core::{Duration, SpanDistribution};
 
-use super::arrivals::{Arrivals, Gaps, Stage};
+use super::arrivals::{Arrivals, Gaps, RateStage};
 use super::caller::MOST_PLACES;
 use super::message_change::own_session;
 use super::own_message::{MessageStep, OwnMessage};
@@ -478,7 +478,7 @@ impl Plan {
     }
 }
 
-fn is_rate(stage: &Stage) -> bool {
+fn is_rate(stage: &RateStage) -> bool {
     [stage.from, stage.to].iter().all(|rate| rate.is_finite() && *rate >= 0.0)
 }
 

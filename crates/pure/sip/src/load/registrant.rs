@@ -6,22 +6,22 @@ use std::sync::Arc;
 use netrig_core::{Duration, Instant};
 
 use super::authorize::{Proof, failure_of, is_challenge};
-use super::call::Clock;
+use super::call::CallTimers;
 use super::lookup::Located;
 use super::messages::Requests;
 use super::moment::Moment;
-use super::output::{Output, Way, Whose};
+use super::output::{ConnectionScope, LoadOutput, MessageConnection};
 use super::scan::Scan;
 use super::setup::{Directory, Setup};
-use super::template::{Hole, TemplateError, Values};
+use super::template::{Hole, HoleValues, TemplateError};
 use super::timed::Timed;
-use super::user::{Registration, User};
+use super::user::{RegistrantUser, Registration};
 use crate::deadline::Deadline;
 use crate::digest::NonceCounts;
 use crate::digits::{Decimal, decimal};
 use crate::record::{
-    Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, What, number_of, server_of,
-    stamp, transaction,
+    AttemptCounts, Broken, Departure, Failure, Owner, Record, Side, SlabKey, Stamps, Token, What, number_of,
+    server_of, stamp, transaction,
 };
 use crate::transaction::Timer;
 use crate::wheel::Wheel;
@@ -36,7 +36,7 @@ pub struct Registrant {
     names: Directory,
     passwords: Directory,
     nonces: NonceCounts,
-    users: Vec<User>,
+    users: Vec<RegistrantUser>,
     wheel: Wheel,
     registered: u32,
     /// When what is being handled came.
@@ -47,7 +47,7 @@ pub struct Registrant {
 /// There is no such user, or its last REGISTER is not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no such user, or it is being registered just now")]
-pub struct Occupied;
+pub struct UserBusy;
 
 impl Registrant {
     /// So many users, none of them registered.
@@ -62,7 +62,7 @@ impl Registrant {
     ) -> Result<Self, TemplateError> {
         Ok(Self {
             requests: Requests::new(&setup)?,
-            users: (0..users).map(|_| User::new()).collect(),
+            users: (0..users).map(|_| RegistrantUser::new()).collect(),
             wheel: Wheel::new(setup.resolution).with_room_for(users as usize),
             setup,
             names,
@@ -117,8 +117,8 @@ impl Registrant {
         intended: Instant,
         user: u32,
         expires: u32,
-        out: &mut Output,
-    ) -> Result<(), Occupied> {
+        out: &mut LoadOutput,
+    ) -> Result<(), UserBusy> {
         self.begin(now, intended, user, (What::Register, expires), out)
     }
 
@@ -131,8 +131,8 @@ impl Registrant {
         now: Instant,
         intended: Instant,
         user: u32,
-        out: &mut Output,
-    ) -> Result<(), Occupied> {
+        out: &mut LoadOutput,
+    ) -> Result<(), UserBusy> {
         self.begin(now, intended, user, (What::Unregister, 0), out)
     }
 
@@ -142,7 +142,7 @@ impl Registrant {
     }
 
     /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut LoadOutput) {
         self.arrived = now;
         self.do_all_due(now, out);
     }
@@ -153,7 +153,7 @@ impl Registrant {
         moment: impl Into<Moment>,
         scan: &Scan<'_>,
         (token, transaction): (Token, u16),
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let Moment { arrived, now } = moment.into();
         self.arrived = arrived;
@@ -190,7 +190,7 @@ impl Registrant {
         }
         let (asked, was_too_brief) = (user.expires, user.was_too_brief);
         match (status, scan.min_expires) {
-            (100..200, _) => user.clock.again.slow_down(self.setup.timing.t2),
+            (100..200, _) => user.timers.again.slow_down(self.setup.timing.t2),
             (200..300, _) => self.accepted(now, scan, status, index, out),
             (401 | 407, _) if self.authorize(scan, index) => self.send(now, index, out),
             // "it MAY retry the registration after making the expiration interval [...] equal to or greater than the
@@ -224,15 +224,15 @@ impl Registrant {
     pub fn handle_disconnection(
         &mut self,
         now: Instant,
-        (server, whose): (SocketAddr, Whose),
+        (server, whose): (SocketAddr, ConnectionScope),
         why: Broken,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         self.arrived = now;
         let concerned = match whose {
-            Whose::All => 0..self.users.len() as u32,
-            Whose::User(user) => user..user + 1,
-            Whose::Attempt(token) => token.key.index..token.key.index + 1,
+            ConnectionScope::All => 0..self.users.len() as u32,
+            ConnectionScope::User(user) => user..user + 1,
+            ConnectionScope::Attempt(token) => token.key.index..token.key.index + 1,
         };
         for index in concerned {
             let is_asked = self.users.get(index as usize).is_some_and(|user| {
@@ -244,7 +244,7 @@ impl Registrant {
                     && self.setup.current(user.located.as_deref(), user.server) == server
             });
             let is_refused =
-                |user: &&mut User| user.is_over_tcp && !user.stays_on_udp && why == Broken::Refused;
+                |user: &&mut RegistrantUser| user.is_over_tcp && !user.stays_on_udp && why == Broken::Refused;
             if let Some(user) = self.users.get_mut(index as usize).filter(|user| is_asked && is_refused(user))
             {
                 // "the element SHOULD retry the request, using UDP" (RFC 3261 section 18.1.1).
@@ -258,7 +258,7 @@ impl Registrant {
     }
 
     /// Asks the next server (RFC 3263 section 4.3). Whether there is one.
-    fn fail_over(&mut self, now: Instant, index: u32, out: &mut Output) -> bool {
+    fn fail_over(&mut self, now: Instant, index: u32, out: &mut LoadOutput) -> bool {
         let Some(user) = self.users.get_mut(index as usize) else { return false };
         let next = self.setup.server(user.located.as_deref(), user.server.saturating_add(1));
         if user.server >= 7 || next.is_none() {
@@ -281,12 +281,12 @@ impl Registrant {
         let may = user.counts.retried < retries;
         let Some(wait) = wait.filter(|wait| may && *wait <= longest_ringing) else { return false };
         user.is_waiting = true;
-        user.clock = Clock { act: Deadline::after(now, wait), ..Clock::default() };
+        user.timers = CallTimers { act: Deadline::after(now, wait), ..CallTimers::default() };
         true
     }
 
     /// The time of a `Retry-After` is over.
-    fn retry(&mut self, now: Instant, index: u32, out: &mut Output) {
+    fn retry(&mut self, now: Instant, index: u32, out: &mut LoadOutput) {
         let Some(user) = self.users.get_mut(index as usize) else { return };
         user.is_waiting = false;
         user.counts.retried += 1;
@@ -308,17 +308,17 @@ impl Registrant {
         intended: Instant,
         index: u32,
         (what, expires): (What, u32),
-        out: &mut Output,
-    ) -> Result<(), Occupied> {
-        let user = self.users.get_mut(index as usize).ok_or(Occupied)?;
+        out: &mut LoadOutput,
+    ) -> Result<(), UserBusy> {
+        let user = self.users.get_mut(index as usize).ok_or(UserBusy)?;
         if matches!(user.state, Registration::Registering | Registration::Unregistering) {
-            return Err(Occupied);
+            return Err(UserBusy);
         }
         let is_last = what == What::Unregister;
         user.state = if is_last { Registration::Unregistering } else { Registration::Registering };
         (user.what, user.expires, user.status, user.server) = (what, expires, 0, 0);
         (user.was_too_brief, user.broken, user.is_waiting) = (false, None, false);
-        (user.stamps, user.counts) = (Stamps::new(intended, now), Counts::default());
+        (user.stamps, user.counts) = (Stamps::new(intended, now), AttemptCounts::default());
         user.cseq += 1;
         self.send(now, index, out);
         Ok(())
@@ -327,14 +327,14 @@ impl Registrant {
     /// Sets timers E and F of a REGISTER that is sent now.
     fn time(&mut self, now: Instant, index: u32) {
         let Some(user) = self.users.get_mut(index as usize) else { return };
-        user.clock.again = self.setup.first_repetition(now, user.is_over_tcp);
-        user.clock.end = Deadline::after(now, self.setup.timing.patience());
+        user.timers.again = self.setup.first_repetition(now, user.is_over_tcp);
+        user.timers.end = Deadline::after(now, self.setup.timing.patience());
     }
 
     /// Sends REGISTER with timers E and F.
-    fn send(&mut self, now: Instant, index: u32, out: &mut Output) {
+    fn send(&mut self, now: Instant, index: u32, out: &mut LoadOutput) {
         let Some(user) = self.users.get_mut(index as usize) else { return };
-        user.clock.act.stop();
+        user.timers.act.stop();
         let is_first = user.stamps.request == now;
         self.prove(index);
         let is_over_tcp = self.write(index, out);
@@ -350,17 +350,17 @@ impl Registrant {
 
     const fn token(&self, index: u32) -> Token {
         let Setup { run, shard, .. } = self.setup;
-        Token { run, shard, owner: Owner::Registration, key: Key { index, generation: 0 } }
+        Token { run, shard, owner: Owner::Registration, key: SlabKey { index, generation: 0 } }
     }
 
     /// Whether it goes over TCP because of its length.
-    fn write(&self, index: u32, out: &mut Output) -> bool {
+    fn write(&self, index: u32, out: &mut LoadOutput) -> bool {
         let Some(user) = self.users.get(index as usize) else { return false };
         let token = self.token(index);
         let (name, branch) = (token.digits(), token.branch(transaction(user.cseq, user.server)));
         let (own, cseq, expires) =
             (self.names.of(index), Decimal::new(user.cseq.into()), Decimal::new(user.expires.into()));
-        let values = Values::default()
+        let values = HoleValues::default()
             .with(Hole::User, own.as_bytes())
             .with(Hole::CallId, &name)
             .with(Hole::Tag, &name)
@@ -368,13 +368,13 @@ impl Registrant {
             .with(Hole::CSeq, cseq.as_bytes())
             .with(Hole::Expires, expires.as_bytes())
             .with(Hole::Authorization, user.proof.as_deref().map_or(&[][..], |proof| &proof.lines));
-        let way = Way::Of { user: index, attempt: token };
+        let way = MessageConnection::Of { user: index, attempt: token };
         let server = self.setup.current(user.located.as_deref(), user.server);
         out.messages.write(server, way, &self.requests.register, &values);
         !user.stays_on_udp && self.setup.send_large_over_tcp(out)
     }
 
-    fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, index: u32, out: &mut Output) {
+    fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, index: u32, out: &mut LoadOutput) {
         let name = self.names.of(index);
         let name = String::from_utf8_lossy(name.as_bytes());
         let Some(user) = self.users.get_mut(index as usize) else { return };
@@ -392,7 +392,7 @@ impl Registrant {
             user.until = now + Duration::from_secs(granted.into());
             // A tenth of the time is left for it, for which F is the least but for short ones.
             let renewal = Duration::from_millis(u64::from(granted) * 900);
-            user.clock.act = Deadline::after(now, renewal);
+            user.timers.act = Deadline::after(now, renewal);
         } else {
             user.until = Instant::ZERO;
         }
@@ -405,11 +405,11 @@ impl Registrant {
         self.done(status, None, index, out);
     }
 
-    fn failed(&mut self, status: u16, failure: Failure, index: u32, out: &mut Output) {
+    fn failed(&mut self, status: u16, failure: Failure, index: u32, out: &mut LoadOutput) {
         let Some(user) = self.users.get_mut(index as usize) else { return };
         // What the registrar has, it keeps until its time is over; nobody renews it any more.
         user.state = Registration::None;
-        user.clock.act.stop();
+        user.timers.act.stop();
         if user.until != Instant::ZERO {
             user.until = Instant::ZERO;
             self.registered -= 1;
@@ -417,15 +417,15 @@ impl Registrant {
         self.done(status, Some(failure), index, out);
     }
 
-    fn done(&mut self, status: u16, failure: Option<Failure>, index: u32, out: &mut Output) {
+    fn done(&mut self, status: u16, failure: Option<Failure>, index: u32, out: &mut LoadOutput) {
         let token = self.token(index);
         let Some(user) = self.users.get_mut(index as usize) else { return };
         user.status = status;
         stamp(&mut user.stamps.answered, self.arrived);
-        user.clock.again.stop();
-        user.clock.end.stop();
+        user.timers.again.stop();
+        user.timers.end.stop();
         user.proof = user.proof.take().filter(|proof| proof.goes_on());
-        let User { what, stamps, broken, counts, .. } = *user;
+        let RegistrantUser { what, stamps, broken, counts, .. } = *user;
         let failure = broken.map(Failure::Rule).or(failure);
         out.records.push(Record {
             token,
@@ -466,21 +466,21 @@ impl Registrant {
     }
 
     /// Does what is due of one user.
-    fn due(&mut self, now: Instant, index: u32, out: &mut Output) {
+    fn due(&mut self, now: Instant, index: u32, out: &mut LoadOutput) {
         let t2 = self.setup.timing.t2;
         let Some(user) = self.users.get_mut(index as usize) else { return };
-        if user.clock.end.has_come(now) {
+        if user.timers.end.has_come(now) {
             if self.fail_over(now, index, out) {
                 return;
             }
             return self.failed(0, Failure::TimedOut(Timer::F), index, out);
         }
-        if user.clock.again.has_come(now, Some(t2)) {
+        if user.timers.again.has_come(now, Some(t2)) {
             user.counts.requests_again += 1;
             self.write(index, out);
         }
         let Some(user) = self.users.get_mut(index as usize) else { return };
-        if user.clock.act.has_come(now) {
+        if user.timers.act.has_come(now) {
             if user.is_waiting {
                 return self.retry(now, index, out);
             }
@@ -503,10 +503,10 @@ impl Timed for Registrant {
     }
 
     fn next_of(&self, index: u32) -> Option<Instant> {
-        self.users.get(index as usize).map(|user| user.clock.next())
+        self.users.get(index as usize).map(|user| user.timers.next())
     }
 
-    fn do_due(&mut self, now: Instant, index: u32, out: &mut Output) {
+    fn do_due(&mut self, now: Instant, index: u32, out: &mut LoadOutput) {
         self.due(now, index, out);
     }
 }

@@ -515,14 +515,14 @@ fn split_list(value: &[u8]) -> (&[u8], &[u8]) {
 
 /// A parameter of a header field.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parameter<'a> {
+pub(super) struct FieldParameter<'a> {
     /// From its `;` on.
     pub whole: &'a [u8],
     name: &'a [u8],
     value: Option<&'a [u8]>,
 }
 
-impl Parameter<'_> {
+impl FieldParameter<'_> {
     /// Whether it is of that name, in small letters.
     pub fn is(&self, name: &[u8]) -> bool {
         self.name.eq_ignore_ascii_case(name)
@@ -530,12 +530,12 @@ impl Parameter<'_> {
 }
 
 /// What stands behind each `;` of `;name=value;name`.
-pub(super) struct Parameters<'a>(pub &'a [u8]);
+pub(super) struct FieldParameters<'a>(pub &'a [u8]);
 
-impl<'a> Iterator for Parameters<'a> {
-    type Item = Parameter<'a>;
+impl<'a> Iterator for FieldParameters<'a> {
+    type Item = FieldParameter<'a>;
 
-    fn next(&mut self) -> Option<Parameter<'a>> {
+    fn next(&mut self) -> Option<FieldParameter<'a>> {
         let text = &self.0[memchr(b';', self.0)?..];
         let mut at = 1;
         let mut equals = None;
@@ -553,13 +553,13 @@ impl<'a> Iterator for Parameters<'a> {
         self.0 = &text[at..];
         let name = trimmed(&text[1..equals.unwrap_or(at)]);
         let value = equals.map(|equals| trimmed(&text[equals + 1..at]));
-        Some(Parameter { whole: &text[..at], name, value })
+        Some(FieldParameter { whole: &text[..at], name, value })
     }
 }
 
 /// Of `;name=value;name`: the value of the first of that name.
 fn parameter<'a>(parameters: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    Parameters(parameters).find(|own| own.is(name))?.value
+    FieldParameters(parameters).find(|own| own.is(name))?.value
 }
 
 /// Behind the quoted string that begins at `at`, or the end where it has none.

@@ -2,7 +2,7 @@
 
 use netrig_core::Duration;
 
-use crate::record::{What, Wish};
+use crate::record::{CalleeBehavior, What};
 
 /// What users do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,20 +101,20 @@ pub enum Scenario {
 
 impl Scenario {
     /// What the other side is to do for it.
-    pub const fn wish(self) -> Wish {
+    pub const fn callee_behavior(self) -> CalleeBehavior {
         match self {
-            Self::Busy => Wish::Refuse,
-            Self::Cancel { .. } | Self::NoAnswer { .. } => Wish::Ring,
-            Self::EarlyMedia { .. } => Wish::Progress,
-            Self::Prack { .. } => Wish::Reliable,
-            Self::Fork { .. } => Wish::Both,
+            Self::Busy => CalleeBehavior::Refuse,
+            Self::Cancel { .. } | Self::NoAnswer { .. } => CalleeBehavior::Ring,
+            Self::EarlyMedia { .. } => CalleeBehavior::Progress,
+            Self::Prack { .. } => CalleeBehavior::Reliable,
+            Self::Fork { .. } => CalleeBehavior::Both,
             Self::Call { .. }
             | Self::DelayedOffer { .. }
             | Self::Reinvite { .. }
             | Self::Redirect
             | Self::Options
             | Self::Message
-            | Self::Subscribe { .. } => Wish::Answer,
+            | Self::Subscribe { .. } => CalleeBehavior::Answer,
         }
     }
 

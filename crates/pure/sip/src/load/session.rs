@@ -5,7 +5,7 @@ use crate::sdp::Direction;
 
 /// What one who is called has said of the session last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Session {
+pub(super) struct DescribedSession {
     /// How often it has changed.
     pub(super) changes: u8,
     /// In which direction its media go, seen from this side.

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 
 use super::lookup::Located;
-use super::output::Output;
+use super::output::LoadOutput;
 use super::own_message::OwnMessage;
-use super::text::Text;
+use super::text::InlineText;
 use crate::Host;
 use crate::deadline::Repetition;
 use crate::digits::Decimal;
@@ -112,7 +112,7 @@ impl Setup {
     }
 
     /// Has the request that was written last go over TCP if it is too long for a datagram. Whether it does.
-    pub(super) fn send_large_over_tcp(&self, out: &mut Output) -> bool {
+    pub(super) fn send_large_over_tcp(&self, out: &mut LoadOutput) -> bool {
         let is_large = self.has_two_transports() && out.messages.last_len() > LONGEST_OVER_UDP;
         if is_large {
             out.messages.send_over_tcp();
@@ -265,25 +265,25 @@ impl Directory {
     }
 
     /// The text of one user; empty beyond the end of a list.
-    pub fn of(&self, user: u32) -> Text<46> {
+    pub fn of(&self, user: u32) -> InlineText<46> {
         match self {
-            Self::Fixed(text) => Text::of(text),
+            Self::Fixed(text) => InlineText::of(text),
             Self::Pattern { prefix, digits } => {
                 let number = Decimal::padded(user.into(), *digits);
                 let number = number.as_bytes();
                 if prefix.len() + number.len() > 46 {
-                    return Text::of(&[prefix, number].concat());
+                    return InlineText::of(&[prefix, number].concat());
                 }
                 let mut text = [0; 46];
                 text[..prefix.len()].copy_from_slice(prefix);
                 text[prefix.len()..prefix.len() + number.len()].copy_from_slice(number);
-                Text::of(&text[..prefix.len() + number.len()])
+                InlineText::of(&text[..prefix.len() + number.len()])
             }
             Self::Part { of, first, step } => of.of(first.saturating_add(user.saturating_mul(*step))),
             Self::List { bytes, ends } => {
                 let place = user as usize;
                 let start = place.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
-                Text::of(ends.get(place).map_or(&[], |end| &bytes[start as usize..*end as usize]))
+                InlineText::of(ends.get(place).map_or(&[], |end| &bytes[start as usize..*end as usize]))
             }
         }
     }

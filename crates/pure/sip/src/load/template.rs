@@ -1,7 +1,7 @@
 //! Messages that are prepared once and written many times.
 //!
 //! A [`Template`] is made of a strict [`Message`] in which [`Hole::text`] stands wherever a call has its own words, and
-//! is written by copying what stands between the holes and what [`Values`] puts into them. What is prepared right is
+//! is written by copying what stands between the holes and what [`HoleValues`] puts into them. What is prepared right is
 //! written right as long as the values are: nothing is checked while it is written.
 
 use bytes::Bytes;
@@ -97,9 +97,9 @@ impl Hole {
 
 /// What is put into the holes. What is not set is empty.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Values<'a>([&'a [u8]; Hole::ALL.len()]);
+pub struct HoleValues<'a>([&'a [u8]; Hole::ALL.len()]);
 
-impl<'a> Values<'a> {
+impl<'a> HoleValues<'a> {
     /// With `value` in each such hole. Lines end with CR LF.
     #[must_use]
     pub const fn with(mut self, hole: Hole, value: &'a [u8]) -> Self {
@@ -114,7 +114,7 @@ impl<'a> Values<'a> {
 
 /// A piece of a prepared message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     /// Of the fixed bytes: from, to.
     Fixed(u32, u32),
     Hole(Hole),
@@ -126,7 +126,7 @@ enum Piece {
 #[derive(Clone, Debug)]
 pub struct Template {
     fixed: Box<[u8]>,
-    pieces: Box<[Piece]>,
+    pieces: Box<[TemplatePiece]>,
     /// Of the fixed bytes, how many are the body's.
     body: usize,
     /// The holes of the body.
@@ -186,12 +186,14 @@ impl Template {
     }
 
     /// Writes the message behind what `out` has.
-    pub fn write(&self, values: &Values<'_>, out: &mut Vec<u8>) {
+    pub fn write(&self, values: &HoleValues<'_>, out: &mut Vec<u8>) {
         for piece in &self.pieces {
             match *piece {
-                Piece::Fixed(from, to) => out.extend_from_slice(&self.fixed[from as usize..to as usize]),
-                Piece::Hole(hole) => out.extend_from_slice(values.of(hole)),
-                Piece::Length => {
+                TemplatePiece::Fixed(from, to) => {
+                    out.extend_from_slice(&self.fixed[from as usize..to as usize])
+                }
+                TemplatePiece::Hole(hole) => out.extend_from_slice(values.of(hole)),
+                TemplatePiece::Length => {
                     let filled: usize = self.in_body.iter().map(|hole| values.of(*hole).len()).sum();
                     let length = self.body + filled;
                     out.extend_from_slice(Decimal::new(length as u64).as_bytes());
@@ -201,19 +203,19 @@ impl Template {
     }
 }
 
-type Cut = (usize, usize, Piece);
+type Cut = (usize, usize, TemplatePiece);
 
 const fn hole_of((.., piece): &Cut) -> Option<Hole> {
     match piece {
-        Piece::Hole(hole) => Some(*hole),
-        Piece::Fixed(..) | Piece::Length => None,
+        TemplatePiece::Hole(hole) => Some(*hole),
+        TemplatePiece::Fixed(..) | TemplatePiece::Length => None,
     }
 }
 
 struct Cutter<'a> {
     message: &'a [u8],
     fixed: Vec<u8>,
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePiece>,
 }
 
 impl Cutter<'_> {
@@ -221,7 +223,7 @@ impl Cutter<'_> {
         if from < to {
             let start = self.fixed.len() as u32;
             self.fixed.extend_from_slice(&self.message[from..to]);
-            self.pieces.push(Piece::Fixed(start, self.fixed.len() as u32));
+            self.pieces.push(TemplatePiece::Fixed(start, self.fixed.len() as u32));
         }
     }
 
@@ -236,7 +238,7 @@ impl Cutter<'_> {
                         return Err(TemplateError::InTheBody(hole.text()));
                     }
                     _ if hole.is_lines() => found.push(self.lines(start, end, hole)?),
-                    _ => found.push((start, end, Piece::Hole(hole))),
+                    _ => found.push((start, end, TemplatePiece::Hole(hole))),
                 }
             }
         }
@@ -254,7 +256,7 @@ impl Cutter<'_> {
         let is_alone =
             before.ends_with(b": ") && memchr::memchr(b':', &before[line..]) == Some(start - line - 2);
         match line_end {
-            Some(line_end) if is_alone => Ok((line, end + line_end.len(), Piece::Hole(hole))),
+            Some(line_end) if is_alone => Ok((line, end + line_end.len(), TemplatePiece::Hole(hole))),
             _ => Err(TemplateError::NotALine(hole.text())),
         }
     }
@@ -263,7 +265,7 @@ impl Cutter<'_> {
     fn length(&self, head: usize, body: usize) -> Option<Cut> {
         let right = format!("Content-Length: {body}\r\n");
         let start = memchr::memmem::find(&self.message[..head], right.as_bytes())?;
-        Some((start + "Content-Length: ".len(), start + right.len() - 2, Piece::Length))
+        Some((start + "Content-Length: ".len(), start + right.len() - 2, TemplatePiece::Length))
     }
 }
 

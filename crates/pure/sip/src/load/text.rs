@@ -2,7 +2,7 @@
 
 /// Bytes in their place up to `N` of them, and on the heap where there are more.
 #[derive(Clone, Debug)]
-pub enum Text<const N: usize> {
+pub enum InlineText<const N: usize> {
     /// In its place.
     Short {
         /// Of the bytes, how many count.
@@ -14,13 +14,13 @@ pub enum Text<const N: usize> {
     Long(Box<[u8]>),
 }
 
-impl<const N: usize> Default for Text<N> {
+impl<const N: usize> Default for InlineText<N> {
     fn default() -> Self {
         Self::Short { len: 0, bytes: [0; N] }
     }
 }
 
-impl<const N: usize> Text<N> {
+impl<const N: usize> InlineText<N> {
     /// Of a value as it stands in a message. Folds are as spaces, and no end of a line gets into what is written of it.
     pub fn of(value: &[u8]) -> Self {
         const { assert!(N < 256, "the length is one byte") };
@@ -73,12 +73,12 @@ mod tests {
     #[test]
     fn long_texts_are_kept_too() {
         for text in [&b""[..], b"abc", b"abcdefgh", b"abcdefghi"] {
-            assert_eq!(Text::<8>::of(text).as_bytes(), text);
-            assert_eq!(Text::<8>::of_lines(text).as_bytes(), text);
+            assert_eq!(InlineText::<8>::of(text).as_bytes(), text);
+            assert_eq!(InlineText::<8>::of_lines(text).as_bytes(), text);
         }
-        assert_eq!(Text::<8>::of(b"a\r\n\tb").as_bytes(), b"a  \tb");
-        assert_eq!(Text::<2>::of(b"a\r\n\tb").as_bytes(), b"a  \tb");
-        assert!(Text::<2>::default().is_empty());
+        assert_eq!(InlineText::<8>::of(b"a\r\n\tb").as_bytes(), b"a  \tb");
+        assert_eq!(InlineText::<2>::of(b"a\r\n\tb").as_bytes(), b"a  \tb");
+        assert!(InlineText::<2>::default().is_empty());
         let mut out = b"\n".to_vec();
         put_unfolded(b"a\nb", &mut out);
         assert_eq!(out, b"\na b");

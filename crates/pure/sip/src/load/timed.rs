@@ -2,7 +2,7 @@
 
 use netrig_core::Instant;
 
-use super::output::Output;
+use super::output::LoadOutput;
 use crate::wheel::Wheel;
 
 /// A machine whose objects, known by their indices, each wait for a time, and which has one wheel for them all.
@@ -14,10 +14,10 @@ pub(super) trait Timed {
     fn next_of(&self, index: u32) -> Option<Instant>;
 
     /// Does what is due of the object at an index. Its next time is kept afterwards.
-    fn do_due(&mut self, now: Instant, index: u32, out: &mut Output);
+    fn do_due(&mut self, now: Instant, index: u32, out: &mut LoadOutput);
 
     /// Does what is due of all objects.
-    fn do_all_due(&mut self, now: Instant, out: &mut Output) {
+    fn do_all_due(&mut self, now: Instant, out: &mut LoadOutput) {
         while let Some(index) = self.wheel().pop(now) {
             self.do_due(now, index, out);
             self.rest(index);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use netrig_core::Instant;
 
 use super::authorize::Proof;
-use super::call::Clock;
+use super::call::CallTimers;
 use super::lookup::Located;
-use crate::record::{Counts, Stamps, What};
+use crate::record::{AttemptCounts, Stamps, What};
 
 /// Whether a user is registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Registration {
 
 /// A user's registration.
 #[derive(Clone, Debug)]
-pub(super) struct User {
+pub(super) struct RegistrantUser {
     pub(super) state: Registration,
     /// What the last REGISTER is for.
     pub(super) what: What,
@@ -46,11 +46,11 @@ pub(super) struct User {
     pub(super) server: u8,
     /// Until when the registrar keeps it.
     pub(super) until: Instant,
-    pub(super) clock: Clock,
+    pub(super) timers: CallTimers,
     pub(super) stamps: Stamps,
     /// The first rule that an answer to the last REGISTER has broken.
     pub(super) broken: Option<&'static str>,
-    pub(super) counts: Counts,
+    pub(super) counts: AttemptCounts,
     /// The credentials of the last REGISTER, while it may have to be sent again or the server has given a nonce for the next.
     pub(super) proof: Option<Box<Proof>>,
     /// Where its requests go, if that was looked for.
@@ -58,9 +58,9 @@ pub(super) struct User {
 }
 
 // What a million of them may take: with its place in the wheel and its names, 256 MiB.
-const _: () = assert!(size_of::<User>() < 256, "an idle user takes less than 256 bytes");
+const _: () = assert!(size_of::<RegistrantUser>() < 256, "an idle user takes less than 256 bytes");
 
-impl User {
+impl RegistrantUser {
     pub(super) fn new() -> Self {
         Self {
             state: Registration::None,
@@ -74,10 +74,10 @@ impl User {
             is_waiting: false,
             server: 0,
             until: Instant::ZERO,
-            clock: Clock::default(),
+            timers: CallTimers::default(),
             stamps: Stamps::new(Instant::NEVER, Instant::NEVER),
             broken: None,
-            counts: Counts::default(),
+            counts: AttemptCounts::default(),
             proof: None,
             located: None,
         }

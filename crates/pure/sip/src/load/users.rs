@@ -11,14 +11,14 @@ use super::scenario::Work;
 
 /// The users of one shard as they begin, by when they were to, in the time of the plan.
 #[derive(Debug)]
-pub(super) enum Users {
+pub(super) enum UserSchedule {
     /// One after the other, at the moments of a schedule that all shards share: each takes every so many.
     Open {
         schedule: Schedule,
         /// The next of this shard's: its number among those of all shards, when it is due, and what it does.
         next: Option<(u64, Instant, Work)>,
         /// For all shards alike, so that each does the same however many there are.
-        lots: Lots,
+        work_draws: WorkDraws,
         number: u64,
         shard: u64,
         shards: u64,
@@ -30,7 +30,7 @@ pub(super) enum Users {
         waiting: BinaryHeap<Reverse<(Instant, u32)>>,
         pause: SpanDistribution,
         draws: Stream,
-        lots: Lots,
+        work_draws: WorkDraws,
         left: u64,
         until: Instant,
     },
@@ -38,12 +38,12 @@ pub(super) enum Users {
 
 /// Who begins: in an open loop by its number among all arrivals, in a closed one by its place in the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextUser {
     Arrival(u64),
     User(u32),
 }
 
-impl Users {
+impl UserSchedule {
     /// Of one of so many shards, which has so many users.
     pub fn new(plan: &Plan, (shard, shards): (u16, u16), own: u32) -> Self {
         let until = Instant::ZERO + plan.duration;
@@ -54,7 +54,7 @@ impl Users {
                 let mut users = Self::Open {
                     schedule: arrivals.schedule(plan.seed),
                     next: None,
-                    lots: Lots::new(plan, ""),
+                    work_draws: WorkDraws::new(plan, ""),
                     number: 0,
                     shard: number,
                     shards,
@@ -76,7 +76,7 @@ impl Users {
                     waiting: (0..own).map(&mut first).collect(),
                     pause: pause.clone(),
                     draws: Seeds::new(plan.seed).stream(&format!("sip/pauses/{shard}")),
-                    lots: Lots::new(plan, &format!("/{shard}")),
+                    work_draws: WorkDraws::new(plan, &format!("/{shard}")),
                     left: share(all, number, shards),
                     until,
                 }
@@ -95,18 +95,18 @@ impl Users {
     }
 
     /// Who is due by `now`, when that was, and what it does.
-    pub fn take(&mut self, now: Instant) -> Option<(Next, Instant, Work)> {
+    pub fn take(&mut self, now: Instant) -> Option<(NextUser, Instant, Work)> {
         let due = self.due().filter(|due| *due <= now)?;
         match self {
             Self::Open { next, .. } => {
                 let (number, _, work) = next.take()?;
                 self.advance();
-                Some((Next::Arrival(number), due, work))
+                Some((NextUser::Arrival(number), due, work))
             }
-            Self::Closed { waiting, left, lots, .. } => {
+            Self::Closed { waiting, left, work_draws, .. } => {
                 let Reverse((_, user)) = waiting.pop()?;
                 *left -= 1;
-                Some((Next::User(user), due, lots.draw()))
+                Some((NextUser::User(user), due, work_draws.draw()))
             }
         }
     }
@@ -134,10 +134,10 @@ impl Users {
     }
 
     fn advance(&mut self) {
-        let Self::Open { schedule, next, lots, number, shard, shards, most, .. } = self else { return };
+        let Self::Open { schedule, next, work_draws, number, shard, shards, most, .. } = self else { return };
         for due in schedule {
             let place = *number;
-            let work = lots.draw();
+            let work = work_draws.draw();
             *number += 1;
             if place >= *most {
                 return;
@@ -152,7 +152,7 @@ impl Users {
 
 /// What each who begins does, one after the other.
 #[derive(Debug)]
-pub(super) struct Lots {
+pub(super) struct WorkDraws {
     work: Work,
     mix: Vec<Portion>,
     which: Stream,
@@ -161,7 +161,7 @@ pub(super) struct Lots {
     spans: Stream,
 }
 
-impl Lots {
+impl WorkDraws {
     fn new(plan: &Plan, whose: &str) -> Self {
         let stream = |of: &str| Seeds::new(plan.seed).stream(&format!("sip/{of}{whose}"));
         Self {
@@ -213,11 +213,11 @@ mod tests {
     }
 
     fn all_of(plan: &Plan, part: (u16, u16)) -> Vec<(u64, Instant)> {
-        let mut users = Users::new(plan, part, 5);
+        let mut users = UserSchedule::new(plan, part, 5);
         std::iter::from_fn(|| users.take(Instant::NEVER))
             .map(|(next, due, _)| match next {
-                Next::Arrival(number) => (number, due),
-                Next::User(_) => unreachable!(),
+                NextUser::Arrival(number) => (number, due),
+                NextUser::User(_) => unreachable!(),
             })
             .collect()
     }
@@ -245,7 +245,7 @@ mod tests {
         let open = plan(Pace::Open(Arrivals::at(2000.0, Gaps::Poisson)));
         let plan = Plan { mix, hold, ..open };
         let all_of = |part: (u16, u16), seed| -> Vec<_> {
-            let mut users = Users::new(&Plan { seed, ..plan.clone() }, part, 5);
+            let mut users = UserSchedule::new(&Plan { seed, ..plan.clone() }, part, 5);
             let all = std::iter::from_fn(|| users.take(Instant::NEVER));
             all.map(|(_, due, work)| (due, work)).collect()
         };
@@ -281,10 +281,10 @@ mod tests {
     fn a_user_of_a_closed_loop_comes_again_after_a_pause() {
         let pause = Duration::from_millis(500);
         let plan = Plan { count: Some(9), ..plan(Pace::Closed(SpanDistribution::Constant(pause))) };
-        let mut users = Users::new(&plan, (0, 3), 2);
+        let mut users = UserSchedule::new(&plan, (0, 3), 2);
         let (first, at, _) = users.take(Instant::NEVER).unwrap();
         assert!(at < Instant::ZERO + pause);
-        let Next::User(user) = first else { panic!("a user") };
+        let NextUser::User(user) = first else { panic!("a user") };
         let (other, ..) = users.take(Instant::NEVER).unwrap();
         assert_ne!(first, other);
         assert_eq!(users.due(), None, "both are at work");

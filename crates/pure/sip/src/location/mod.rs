@@ -119,17 +119,17 @@ struct Service {
 
 /// A host with a port.
 #[derive(Clone, Debug)]
-struct Server {
+struct HostTarget {
     transport: Transport,
     name: String,
     port: u16,
 }
 
 #[derive(Clone, Debug)]
-enum Stage {
+enum LocatorStage {
     Naptr,
     Services(Vec<Service>),
-    Hosts(Vec<Server>),
+    Hosts(Vec<HostTarget>),
     Found,
 }
 
@@ -143,7 +143,7 @@ pub struct Locator {
     target: String,
     /// The transport that stands in the URI, or follows from it.
     named: Option<Transport>,
-    stage: Stage,
+    stage: LocatorStage,
     unasked: VecDeque<Question>,
     open: BTreeMap<Question, Option<Records>>,
     hops: VecDeque<Hop>,
@@ -171,7 +171,7 @@ impl Locator {
             is_secure,
             target: host.to_string(),
             named,
-            stage: Stage::Naptr,
+            stage: LocatorStage::Naptr,
             unasked: VecDeque::new(),
             open: BTreeMap::new(),
             hops: VecDeque::new(),
@@ -187,12 +187,12 @@ impl Locator {
             (Host::Address(ip), Some(transport), port) => {
                 let port = port.unwrap_or(transport.default_port());
                 self.hops.push_back(Hop { transport, address: SocketAddr::new(*ip, port) });
-                self.stage = Stage::Found;
+                self.stage = LocatorStage::Found;
             }
             // "If the TARGET was not a numeric IP address, but a port is present in the URI, the client performs an A or AAAA
             // record lookup of the domain name."
             (Host::Name(name), Some(transport), Some(port)) => {
-                self.ask_hosts(vec![Server { transport, name: name.clone(), port }]);
+                self.ask_hosts(vec![HostTarget { transport, name: name.clone(), port }]);
             }
             // "because a transport was specified explicitly, the client performs an SRV query for that specific transport".
             (Host::Name(name), Some(transport), None) => {
@@ -217,11 +217,11 @@ impl Locator {
         for service in &services {
             self.ask(Kind::Srv, service.name.clone());
         }
-        self.stage = Stage::Services(services);
+        self.stage = LocatorStage::Services(services);
         self.go_on();
     }
 
-    fn ask_hosts(&mut self, mut servers: Vec<Server>) {
+    fn ask_hosts(&mut self, mut servers: Vec<HostTarget>) {
         self.open.clear();
         servers.truncate(MOST_NAMES);
         for server in &servers {
@@ -232,7 +232,7 @@ impl Locator {
                 }
             }
         }
-        self.stage = Stage::Hosts(servers);
+        self.stage = LocatorStage::Hosts(servers);
         self.go_on();
     }
 
@@ -252,21 +252,21 @@ impl Locator {
         if self.open.values().any(Option::is_none) {
             return;
         }
-        match std::mem::replace(&mut self.stage, Stage::Found) {
-            Stage::Naptr => {
+        match std::mem::replace(&mut self.stage, LocatorStage::Found) {
+            LocatorStage::Naptr => {
                 let services = self.of_naptr();
                 // "If no NAPTR records are found, the client constructs SRV queries for those transport protocols it supports".
                 let services = if services.is_empty() { self.of_transports() } else { services };
                 self.ask_services(services);
             }
-            Stage::Services(services) => {
+            LocatorStage::Services(services) => {
                 let servers = self.of_services(&services);
                 if let Some(servers) = servers {
                     self.ask_hosts(servers);
                 }
             }
-            Stage::Hosts(servers) => self.of_hosts(&servers),
-            Stage::Found => {}
+            LocatorStage::Hosts(servers) => self.of_hosts(&servers),
+            LocatorStage::Found => {}
         }
     }
 
@@ -303,7 +303,7 @@ impl Locator {
     }
 
     /// The hosts of all services in their order. `None` if the services are decidedly not there.
-    fn of_services(&mut self, services: &[Service]) -> Option<Vec<Server>> {
+    fn of_services(&mut self, services: &[Service]) -> Option<Vec<HostTarget>> {
         let (mut servers, mut is_refused) = (Vec::new(), false);
         for Service { transport, name } in services {
             let question = Question { kind: Kind::Srv, name: name.clone() };
@@ -314,7 +314,7 @@ impl Locator {
             records.retain(|record| !without_dot(&record.target).is_empty());
             is_refused |= records.len() < before;
             for Srv { port, target, .. } in drawn(records, &mut self.random) {
-                servers.push(Server { transport: *transport, name: without_dot(&target), port });
+                servers.push(HostTarget { transport: *transport, name: without_dot(&target), port });
             }
         }
         if servers.is_empty() && is_refused {
@@ -327,13 +327,13 @@ impl Locator {
             let default = if self.is_secure { Transport::Tls } else { Transport::Udp };
             let transport = self.named.unwrap_or(default);
             let (name, port) = (self.target.clone(), transport.default_port());
-            servers.push(Server { transport, name, port });
+            servers.push(HostTarget { transport, name, port });
         }
         Some(servers)
     }
 
-    fn of_hosts(&mut self, servers: &[Server]) {
-        for Server { transport, name, port } in servers {
+    fn of_hosts(&mut self, servers: &[HostTarget]) {
+        for HostTarget { transport, name, port } in servers {
             let mut addresses = Vec::new();
             addresses.extend(name.parse::<IpAddr>());
             for kind in &self.abilities.families {
@@ -354,7 +354,7 @@ impl Locator {
 
     /// Whether all answers are here: [`Locator::next_hop`] says where, or nowhere.
     pub const fn is_done(&self) -> bool {
-        matches!(self.stage, Stage::Found)
+        matches!(self.stage, LocatorStage::Found)
     }
 
     /// Whether the domain says that it has no such service: an SRV record with the target "." and none else.

@@ -10,7 +10,7 @@ use crate::fault::{Fault, FaultError};
 
 /// A change of each message, or of those of one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct MessageChange {
     method: Option<Method>,
     /// Beside those of its own name, in place of nothing.
     is_added: bool,
@@ -25,7 +25,7 @@ pub struct Change {
 )]
 pub struct ChangeError(String);
 
-impl FromStr for Change {
+impl FromStr for MessageChange {
     type Err = ChangeError;
 
     /// `Name: value` in place of what is there, nothing in its place if there is no value; `+Name: value` beside it; with a
@@ -50,7 +50,7 @@ impl FromStr for Change {
     }
 }
 
-impl Change {
+impl MessageChange {
     /// The same, beside what is there of its name.
     #[must_use]
     pub fn added(self) -> Self {
@@ -138,7 +138,7 @@ mod tests {
         "BYE sip:b@x SIP/2.0\r\nVia: 1\r\nRoute: <sip:p>\r\nRoute: <sip:q>\r\nContent-Length: 0\r\n\r\n";
 
     fn changed(change: &str) -> String {
-        let change: Change = change.parse().unwrap();
+        let change: MessageChange = change.parse().unwrap();
         assert!(change.is_of(&Method::Bye));
         String::from_utf8(change.apply(&Bytes::from(BYE)).to_vec()).unwrap()
     }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_none_is_refused() {
         for text in ["Via", ": x", "a b c: x", ""] {
-            assert!(text.parse::<Change>().is_err(), "{text}");
+            assert!(text.parse::<MessageChange>().is_err(), "{text}");
         }
         for text in ["", "no-fault", "HELLO", "INVITE", "INVITE no-fault"] {
             assert!(text.parse::<Flaw>().is_err(), "{text}");
@@ -166,7 +166,7 @@ mod tests {
         let flaw: Flaw = "INVITE garbled-via".parse().unwrap();
         assert_eq!((flaw.fault, flaw.is_of(&Method::Bye)), (Fault::GarbledVia, false));
         assert!("garbled-via".parse::<Flaw>().unwrap().is_of(&Method::Bye));
-        let of_invites: Change = "INVITE To: x".parse().unwrap();
+        let of_invites: MessageChange = "INVITE To: x".parse().unwrap();
         assert!(!of_invites.is_of(&Method::Bye));
     }
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::desk::Desk;
-use super::draft::{Draft, Identity, Party};
+use super::client::ManualClient;
+use super::draft::{Draft, ManualClientConfig, RequestIdentity};
 use super::step::Step;
 use crate::dialog::{MAX_FORWARDS, State};
 use crate::header::{CSeq, NameAddr, Transport, Via};
@@ -11,7 +11,7 @@ use crate::sdp::{DISCARD, Description, SDP_TYPE};
 use crate::transaction::ClientKey;
 use crate::{Host, Name, Request, SipUri, Uri, Violation};
 
-impl Desk {
+impl ManualClient {
     /// Composes a request. That draws what has to be drawn and counts the use of nonces, and changes nothing else.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl Desk {
             Step::Register | Step::Invite | Step::Options | Step::Message => (self.outside(step), None),
         };
         let branch = format!("{}{}", crate::header::MAGIC_COOKIE, self.drawn());
-        let Party { local, transport, .. } = self.party;
+        let ManualClientConfig { local, transport, .. } = self.party;
         let mut via = Via::new(transport, Host::Address(local.ip()), Some(local.port()), &branch);
         via.parameters.push("rport", None);
         request.headers.push_front(Name::Via, via);
@@ -50,8 +50,8 @@ impl Desk {
     /// Outside of a call.
     fn outside(&mut self, step: Step) -> Request {
         let identity = match self.identities.get(&step) {
-            Some(last) if last.goes_on => Identity { sequence: last.sequence + 1, ..last.clone() },
-            _ => Identity {
+            Some(last) if last.goes_on => RequestIdentity { sequence: last.sequence + 1, ..last.clone() },
+            _ => RequestIdentity {
                 call_id: format!("{}@{}", self.drawn(), self.party.local.ip()),
                 tag: self.drawn(),
                 sequence: 1,
@@ -81,7 +81,7 @@ impl Desk {
     }
 
     fn contact(&self) -> Uri {
-        let Party { local, transport, from, .. } = &self.party;
+        let ManualClientConfig { local, transport, from, .. } = &self.party;
         let mut uri = SipUri::new(Host::Address(local.ip()));
         uri.port = Some(local.port());
         if let Some(user) = from.as_sip().and_then(|from| from.user.as_deref()) {

@@ -13,7 +13,7 @@ use crate::{Message, Method, Request, Uri};
 
 /// Who calls whom, and how.
 #[derive(Clone, Debug)]
-pub struct Party {
+pub struct ManualClientConfig {
     /// Where the caller is reached.
     pub local: SocketAddr,
     /// Over what.
@@ -51,7 +51,7 @@ pub struct Draft {
 
 /// What tells a request outside of a call from others.
 #[derive(Clone, Debug)]
-pub(super) struct Identity {
+pub(super) struct RequestIdentity {
     pub call_id: String,
     pub tag: String,
     pub sequence: u32,

@@ -7,11 +7,11 @@ mod token;
 
 use netrig_core::{Duration, Instant};
 
-pub use self::token::{Owner, Token, Wish};
+pub use self::token::{CalleeBehavior, Owner, Token};
 pub(crate) use self::token::{acknowledgement, number_of, server_of, transaction};
 use crate::digest::ChallengeError;
 use crate::framer::LONGEST_HEAD;
-pub use crate::slab::Key;
+pub use crate::slab::SlabKey;
 use crate::transaction::Timer;
 
 /// One call, registration or request from its beginning to its end.
@@ -32,7 +32,7 @@ pub struct Record {
     /// What happened when.
     pub stamps: Stamps,
     /// What was not as it should be.
-    pub counts: Counts,
+    pub counts: AttemptCounts,
     /// How long its server was looked for before the first request, if it was.
     pub lookup: Option<Duration>,
 }
@@ -120,7 +120,7 @@ pub enum Departure {
 
 /// How often it was not as it should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct AttemptCounts {
     /// Requests sent again because nobody answered in time.
     pub requests_again: u16,
     /// Final responses sent again because nobody acknowledged in time.

@@ -2,7 +2,7 @@
 
 use crate::digits::{hex, put_hex};
 use crate::header::MAGIC_COOKIE;
-use crate::slab::Key;
+use crate::slab::SlabKey;
 
 /// Hexadecimal digits of a token.
 const TOKEN: usize = 28;
@@ -15,14 +15,14 @@ pub enum Owner {
     /// A user's registration; its index is the user's.
     Registration,
     /// What a caller does, and what the one who is called is to do about it, if both are of one test.
-    Caller(Wish),
+    Caller(CalleeBehavior),
     /// A call that somebody else has begun: the tag of the one who is called.
     Callee,
 }
 
 /// What the one who is called is to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wish {
+pub enum CalleeBehavior {
     /// Ring, then answer.
     #[default]
     Answer,
@@ -41,12 +41,12 @@ pub enum Wish {
 impl Owner {
     const ALL: [Self; 8] = [
         Self::Registration,
-        Self::Caller(Wish::Answer),
-        Self::Caller(Wish::Refuse),
-        Self::Caller(Wish::Ring),
-        Self::Caller(Wish::Progress),
-        Self::Caller(Wish::Reliable),
-        Self::Caller(Wish::Both),
+        Self::Caller(CalleeBehavior::Answer),
+        Self::Caller(CalleeBehavior::Refuse),
+        Self::Caller(CalleeBehavior::Ring),
+        Self::Caller(CalleeBehavior::Progress),
+        Self::Caller(CalleeBehavior::Reliable),
+        Self::Caller(CalleeBehavior::Both),
         Self::Callee,
     ];
 }
@@ -62,7 +62,7 @@ pub struct Token {
     /// Of what.
     pub owner: Owner,
     /// Where.
-    pub key: Key,
+    pub key: SlabKey,
 }
 
 impl Token {
@@ -85,7 +85,7 @@ impl Token {
         }
         let (head, place) = (hex(&digits[..12])?, hex(&digits[12..])?);
         let owner = *Owner::ALL.get((head & 15) as usize)?;
-        let key = Key { index: place as u32, generation: (place >> 32) as u32 };
+        let key = SlabKey { index: place as u32, generation: (place >> 32) as u32 };
         Some(Self { run: (head >> 16) as u32, shard: (head >> 4) as u16 & 0xfff, owner, key })
     }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_token_is_read_as_it_was_written() {
         for owner in Owner::ALL {
-            let key = Key { index: 0xfedc_ba98, generation: 7 };
+            let key = SlabKey { index: 0xfedc_ba98, generation: 7 };
             let token = Token { run: 0x8123_4567, shard: 0xabc, owner, key };
             assert_eq!(Token::read(&token.digits()), Some(token));
             assert_eq!(Token::read(&[&token.digits()[..], b"@192.0.2.1"].concat()), Some(token));
@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn other_texts_are_none() {
-        let right = Token { run: 1, shard: 2, owner: Owner::Callee, key: Key { index: 3, generation: 4 } };
+        let right =
+            Token { run: 1, shard: 2, owner: Owner::Callee, key: SlabKey { index: 3, generation: 4 } };
         let digits = right.digits();
         assert_eq!(Token::read(&digits[1..]), None);
         assert_eq!(Token::read(&[&digits[..], b"0"].concat()), None);

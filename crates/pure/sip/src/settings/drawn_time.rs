@@ -50,8 +50,8 @@ impl Serialize for DrawnTime {
 
 impl<'de> Deserialize<'de> for DrawnTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> de::Visitor<'de> for Either {
+        struct DrawnTimeVisitor;
+        impl<'de> de::Visitor<'de> for DrawnTimeVisitor {
             type Value = DrawnTime;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a time such as `30 s`, or how it is drawn, such as `{ exponential = \"30 s\" }`")
@@ -63,7 +63,7 @@ impl<'de> Deserialize<'de> for DrawnTime {
                 SpanDistribution::deserialize(de::value::MapAccessDeserializer::new(map)).map(DrawnTime)
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(DrawnTimeVisitor)
     }
 }
 

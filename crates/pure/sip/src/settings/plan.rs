@@ -10,7 +10,7 @@ use super::scenario::{ScenarioName, Spans};
 use super::server::{ServerRole, ServerSettings, Serving};
 use super::{SettingError, wrong};
 use crate::load::{
-    Arrivals, CalleeOrder, Directory, Gaps, PACE, Pace, Plan, PlanError, Portion, Stage, Work,
+    Arrivals, CalleeOrder, Directory, Gaps, PACE, Pace, Plan, PlanError, Portion, RateStage, Work,
 };
 use crate::transaction::Timing;
 
@@ -58,7 +58,7 @@ impl LoadSettings {
     /// When its users begin; `None` if that is not said.
     fn pace(&self) -> Option<Pace> {
         let gaps = self.arrivals;
-        let stage = |stage: &StageSettings| Stage {
+        let stage = |stage: &StageSettings| RateStage {
             from: stage.rate,
             to: stage.to.unwrap_or(stage.rate),
             lasts: stage.lasts,

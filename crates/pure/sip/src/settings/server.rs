@@ -208,8 +208,8 @@ impl Serialize for Serving {
 
 impl<'de> Deserialize<'de> for Serving {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> de::Visitor<'de> for Either {
+        struct ServingVisitor;
+        impl<'de> de::Visitor<'de> for ServingVisitor {
             type Value = Serving;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`\"program\"`, or a server such as `{ role = \"registrar\" }`")
@@ -225,7 +225,7 @@ impl<'de> Deserialize<'de> for Serving {
                 ServerSettings::deserialize(de::value::MapAccessDeserializer::new(map)).map(Serving::Own)
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(ServingVisitor)
     }
 }
 

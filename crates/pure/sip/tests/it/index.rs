@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{Duration, Instant};
-use netrig_sip::index::{Delay, Statistic, Tally, Thresholds, Verdict};
-use netrig_sip::load::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish};
+use netrig_sip::index::{Delay, DelayStatistic, Tally, ThresholdVerdict, Thresholds};
+use netrig_sip::load::{
+    AttemptCounts, CalleeBehavior, Failure, Owner, Record, Side, SlabKey, Stamps, Token, What,
+};
 use netrig_sip::transaction::Timer;
 
 const NEVER: Instant = Instant::NEVER;
@@ -33,14 +35,24 @@ fn record(what: What, status: u16, failure: Option<Failure>, times: [Instant; 6]
         cancelling: NEVER,
         unended: NEVER,
     };
-    let key = Key { index: 0, generation: 0 };
-    let token = Token { run: 1, shard: 0, owner: Owner::Caller(Wish::Answer), key };
+    let key = SlabKey { index: 0, generation: 0 };
+    let token = Token { run: 1, shard: 0, owner: Owner::Caller(CalleeBehavior::Answer), key };
     let side = match what {
         What::Answer => Side::Callee,
         What::Register | What::Renew | What::Unregister => Side::Registrant,
         _ => Side::Caller,
     };
-    Record { token, side, what, user: 0, failure, status, stamps, counts: Counts::default(), lookup: None }
+    Record {
+        token,
+        side,
+        what,
+        user: 0,
+        failure,
+        status,
+        stamps,
+        counts: AttemptCounts::default(),
+        lookup: None,
+    }
 }
 
 fn tally_of(records: &[Record]) -> Tally {
@@ -242,14 +254,21 @@ fn thresholds_hold_what_they_are_told_to_hold() {
         let verdicts = thresholds.judge(&tally);
         let connection = verdicts
             .iter()
-            .find(|verdict| matches!(verdict, Verdict::Delay { delay: Delay::Connection, .. }));
+            .find(|verdict| matches!(verdict, ThresholdVerdict::Delay { delay: Delay::Connection, .. }));
         connection.unwrap().is_kept()
     };
     // In the mean 290 ms; the second longest of ten is their 95th percentile no more.
-    assert_eq!([Statistic::Mean, Statistic::P95, Statistic::Each].map(kept), [true, false, false]);
+    assert_eq!(
+        [DelayStatistic::Mean, DelayStatistic::P95, DelayStatistic::Each].map(kept),
+        [true, false, false]
+    );
     let tally = tally_of(&[answered(), silent()]);
     let verdicts = Thresholds::default().judge(&tally);
-    let success = Verdict::Success { what: What::Call, was: 0.5, least: 0.999 };
+    let success = ThresholdVerdict::Success { what: What::Call, was: 0.5, least: 0.999 };
     assert!(verdicts.contains(&success) && !success.is_kept());
-    assert!(!verdicts.iter().any(|verdict| matches!(verdict, Verdict::Delay { delay: Delay::Redirect, .. })));
+    assert!(
+        !verdicts
+            .iter()
+            .any(|verdict| matches!(verdict, ThresholdVerdict::Delay { delay: Delay::Redirect, .. }))
+    );
 }

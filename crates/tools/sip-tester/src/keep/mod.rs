@@ -88,14 +88,21 @@ mod tests {
     use netrig_agent::sip::tap::PassedMessage;
     use netrig_core::{Duration, Instant};
     use netrig_sip::header::Transport;
-    use netrig_sip::load::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish};
+    use netrig_sip::load::{
+        AttemptCounts, CalleeBehavior, Failure, Owner, Record, Side, SlabKey, Stamps, Token, What,
+    };
     use netrig_sip::transaction::Timer;
 
     use super::*;
     use crate::trace::SipTrace;
 
     fn token(index: u32) -> Token {
-        Token { run: 1, shard: 0, owner: Owner::Caller(Wish::Answer), key: Key { index, generation: 0 } }
+        Token {
+            run: 1,
+            shard: 0,
+            owner: Owner::Caller(CalleeBehavior::Answer),
+            key: SlabKey { index, generation: 0 },
+        }
     }
 
     /// An attempt that ended so long after it began.
@@ -110,7 +117,7 @@ mod tests {
             failure,
             status: 0,
             stamps,
-            counts: Counts::default(),
+            counts: AttemptCounts::default(),
             lookup: None,
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use netrig_core::Duration;
 use netrig_sip::Status;
-use netrig_sip::manual::{Change, Step};
+use netrig_sip::manual::{MessageChange, Step};
 
 use crate::commands::sip::subject::read;
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     /// A request is sent with these changes; once more with credentials, if it is challenged and there are some.
-    Send(Step, Vec<Change>),
+    Send(Step, Vec<MessageChange>),
     /// The last request's response is waited for.
     Wait(Wanted),
     /// Nothing is done but what the transactions do.

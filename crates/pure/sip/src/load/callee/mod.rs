@@ -10,20 +10,22 @@ use std::net::SocketAddr;
 
 use netrig_core::{Duration, Instant};
 
-use super::call::{Answer, Answering, Clock, Said};
-use super::messages::{Inquiries, Responses, copy_of};
+use super::call::{CallTimers, CalleeCall, CalleePhase, LastResponse};
+use super::messages::{CalleeRequests, Responses, copy_of};
 use super::moment::Moment;
-use super::output::{Output, Way, names_tcp};
+use super::output::{LoadOutput, MessageConnection, names_tcp};
 use super::refresh::granted;
 use super::scan::{Scan, Start};
-use super::session::Session;
+use super::session::DescribedSession;
 use super::setup::Setup;
-use super::template::{Hole, Template, TemplateError, Values};
-use super::text::Text;
+use super::template::{Hole, HoleValues, Template, TemplateError};
+use super::text::InlineText;
 use super::timed::Timed;
 use crate::deadline::{Deadline, Repetition};
 use crate::digits::{Decimal, decimal};
-use crate::record::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish, stamp};
+use crate::record::{
+    AttemptCounts, CalleeBehavior, Failure, Owner, Record, Side, SlabKey, Stamps, Token, What, stamp,
+};
 use crate::slab::Slab;
 use crate::table::Table;
 use crate::transaction::Timer;
@@ -31,7 +33,7 @@ use crate::wheel::Wheel;
 
 /// The tag where no call is: of OPTIONS, MESSAGE, and what is refused at once. Always the same, as a repetition gets
 /// the same answer.
-const NOBODY: Key = Key { index: u32::MAX, generation: u32::MAX };
+const NOBODY: SlabKey = SlabKey { index: u32::MAX, generation: u32::MAX };
 
 /// "the UAS MUST send a non-100 provisional response at every minute" (RFC 3261 section 13.3.1.1), so that no proxy gives the call
 /// up.
@@ -41,9 +43,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: &[u8] = b"~2";
 
 /// How many of the places at which one is called answer it.
-const fn answering(wish: Wish) -> u32 {
-    match wish {
-        Wish::Both => 2,
+const fn answering_contacts(behavior: CalleeBehavior) -> u32 {
+    match behavior {
+        CalleeBehavior::Both => 2,
         _ => 1,
     }
 }
@@ -58,12 +60,12 @@ const fn answering(wish: Wish) -> u32 {
 pub struct Callee {
     setup: Setup,
     responses: Responses,
-    inquiries: Inquiries,
+    inquiries: CalleeRequests,
     /// What calls of another test want.
-    foreign: Wish,
+    foreign: CalleeBehavior,
     /// From the INVITE to its answer.
     ringing: Duration,
-    calls: Slab<Answer>,
+    calls: Slab<CalleeCall>,
     table: Table,
     wheel: Wheel,
     lines: Vec<u8>,
@@ -82,13 +84,13 @@ impl Callee {
     /// The setup's domain is none.
     pub fn new(
         setup: Setup,
-        foreign: Wish,
+        foreign: CalleeBehavior,
         ringing: Duration,
         secret: [u8; 16],
     ) -> Result<Self, TemplateError> {
         Ok(Self {
             responses: Responses::new(&setup)?,
-            inquiries: Inquiries::new(&setup)?,
+            inquiries: CalleeRequests::new(&setup)?,
             foreign,
             ringing,
             calls: Slab::new(setup.calls),
@@ -128,7 +130,7 @@ impl Callee {
     }
 
     /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut LoadOutput) {
         self.arrived = now;
         self.do_all_due(now, out);
     }
@@ -139,7 +141,7 @@ impl Callee {
         moment: impl Into<Moment>,
         from: SocketAddr,
         scan: &Scan<'_>,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let Moment { arrived, now } = moment.into();
         self.arrived = arrived;
@@ -174,7 +176,7 @@ impl Callee {
         (token.run, token.shard, token.owner) == (self.setup.run, self.setup.shard, Owner::Callee)
     }
 
-    const fn token(&self, key: Key) -> Token {
+    const fn token(&self, key: SlabKey) -> Token {
         Token { run: self.setup.run, shard: self.setup.shard, owner: Owner::Callee, key }
     }
 
@@ -184,19 +186,19 @@ impl Callee {
         from: SocketAddr,
         scan: &Scan<'_>,
         template: impl FnOnce(&Responses) -> &Template,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         copy_of(scan, from, &self.token(NOBODY).digits(), &mut self.lines);
-        let values = Values::default().with(Hole::Copied, &self.lines);
-        out.messages.write(from, Way::Back, template(&self.responses), &values);
+        let values = HoleValues::default().with(Hole::Copied, &self.lines);
+        out.messages.write(from, MessageConnection::Back, template(&self.responses), &values);
     }
 
-    fn find(&self, scan: &Scan<'_>) -> (u64, Option<Key>) {
+    fn find(&self, scan: &Scan<'_>) -> (u64, Option<SlabKey>) {
         self.find_at(scan.call_id.unwrap_or_default(), user_of(scan))
     }
 
     /// The call of that name to one place of a user.
-    fn find_at(&self, name: &[u8], user: &[u8]) -> (u64, Option<Key>) {
+    fn find_at(&self, name: &[u8], user: &[u8]) -> (u64, Option<SlabKey>) {
         let hash = self.table.hash(name, user);
         let call = |index| self.calls.key_at(index).and_then(|key| self.calls.get(key));
         let index =
@@ -204,7 +206,7 @@ impl Callee {
         (hash, index.and_then(|index| self.calls.key_at(index)))
     }
 
-    fn invited(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut Output) {
+    fn invited(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut LoadOutput) {
         let (hash, known) = self.find(scan);
         let Some(cseq) = scan.cseq else {
             self.strays += 1;
@@ -217,11 +219,11 @@ impl Callee {
             Some(key) => return self.invited_again(from, scan, key, cseq.number, out),
             None => {}
         }
-        let wish = self.wish_of(scan);
+        let behavior = self.behavior_for(scan);
         let Ok(grant) = granted(scan) else {
             return self.at_once(from, scan, |responses| &responses.too_small, out);
         };
-        let Some(key) = self.open(from, scan, hash, wish) else {
+        let Some(key) = self.open(from, scan, hash, behavior) else {
             self.refused += u64::from(scan.call_id.is_some());
             return self.at_once(from, scan, |responses| &responses.full, out);
         };
@@ -232,19 +234,26 @@ impl Callee {
 
     /// What the caller wants of who is called at this place. Where that is registered at several, as many answer as are to, and
     /// all others ring until they are cancelled.
-    fn wish_of(&self, scan: &Scan<'_>) -> Wish {
+    fn behavior_for(&self, scan: &Scan<'_>) -> CalleeBehavior {
         let caller = scan.call_id.and_then(Token::read).filter(|token| token.run == self.setup.run);
-        let wish = match caller.map(|token| token.owner) {
-            Some(Owner::Caller(wish)) => wish,
+        let behavior = match caller.map(|token| token.owner) {
+            Some(Owner::Caller(behavior)) => behavior,
             _ => self.foreign,
         };
         let place = user_of(scan).rsplit(|byte| *byte == b'~').next().and_then(decimal);
-        let is_behind = self.setup.contacts > 1 && place.is_some_and(|place| place > answering(wish));
-        if is_behind && wish != Wish::Refuse { Wish::Ring } else { wish }
+        let is_behind =
+            self.setup.contacts > 1 && place.is_some_and(|place| place > answering_contacts(behavior));
+        if is_behind && behavior != CalleeBehavior::Refuse { CalleeBehavior::Ring } else { behavior }
     }
 
     /// A place for what begins; `None` if there is none left, or if it has no name.
-    fn open(&mut self, from: SocketAddr, scan: &Scan<'_>, hash: u64, wish: Wish) -> Option<Key> {
+    fn open(
+        &mut self,
+        from: SocketAddr,
+        scan: &Scan<'_>,
+        hash: u64,
+        behavior: CalleeBehavior,
+    ) -> Option<SlabKey> {
         let name = scan.call_id?;
         let caller = Token::read(name).filter(|token| token.run == self.setup.run);
         let own = self.token(NOBODY);
@@ -253,22 +262,22 @@ impl Callee {
         let make = |key| {
             let own = Token { key, ..own };
             copy_of(scan, from, &own.digits(), lines);
-            Answer {
+            CalleeCall {
                 token: caller.unwrap_or(own),
-                phase: Answering::Ringing,
+                phase: CalleePhase::Ringing,
                 failure: None,
-                wish,
-                said: Said::Ringing,
+                behavior,
+                response: LastResponse::Ringing,
                 cseq: scan.cseq.map_or(0, |cseq| cseq.number),
-                counts: Counts::default(),
-                clock: Clock::default(),
+                counts: AttemptCounts::default(),
+                timers: CallTimers::default(),
                 stamps: Stamps::new(self.arrived, self.arrived),
                 hash,
-                call_id: Text::of(name),
+                call_id: InlineText::of(name),
                 branch,
                 answers: Instant::NEVER,
                 provisionals: 0,
-                session: Session::default(),
+                session: DescribedSession::default(),
                 rseq: 0,
                 is_unacknowledged: false,
                 has_offered: scan.body.is_empty() && !self.setup.described_answer().is_empty(),
@@ -276,7 +285,7 @@ impl Callee {
                 subscription: None,
                 came_over_tcp: scan.via.is_some_and(names_tcp),
                 from,
-                copied: Text::of_lines(lines),
+                copied: InlineText::of_lines(lines),
             }
         };
         let key = self.calls.insert(make)?;
@@ -285,50 +294,60 @@ impl Callee {
     }
 
     /// Rings, or refuses, or answers at once.
-    fn begin(&mut self, now: Instant, key: Key, out: &mut Output) {
+    fn begin(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
         let Setup { longest_ringing, provisionals, .. } = self.setup;
         let Some(call) = self.calls.get_mut(key) else { return };
-        let span = match call.wish {
-            Wish::Refuse => return self.respond(now, key, Said::Busy, out),
-            Wish::Ring => longest_ringing,
-            Wish::Answer | Wish::Progress | Wish::Reliable | Wish::Both => self.ringing,
+        let span = match call.behavior {
+            CalleeBehavior::Refuse => return self.respond(now, key, LastResponse::Busy, out),
+            CalleeBehavior::Ring => longest_ringing,
+            CalleeBehavior::Answer
+            | CalleeBehavior::Progress
+            | CalleeBehavior::Reliable
+            | CalleeBehavior::Both => self.ringing,
         };
-        let is_silent = matches!(call.wish, Wish::Answer | Wish::Both);
+        let is_silent = matches!(call.behavior, CalleeBehavior::Answer | CalleeBehavior::Both);
         if span.is_zero() && is_silent && provisionals <= 1 {
-            return self.respond(now, key, Said::Ok, out);
+            return self.respond(now, key, LastResponse::Ok, out);
         }
         stamp(&mut call.stamps.ringing, now);
         call.answers = now + span;
         call.provisionals = provisionals;
         self.ring(now, key, out);
-        let is_due = |call: &Answer| call.phase == Answering::Ringing && !call.is_unacknowledged;
+        let is_due = |call: &CalleeCall| call.phase == CalleePhase::Ringing && !call.is_unacknowledged;
         while span.is_zero() && self.calls.get(key).is_some_and(is_due) {
             self.due(now, key, out);
         }
     }
 
     /// Sends the next provisional response; until it is answered or cancelled others follow.
-    fn ring(&mut self, now: Instant, key: Key, out: &mut Output) {
+    fn ring(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
         let timing = self.setup.timing;
         let Some(call) = self.calls.get_mut(key) else { return };
         let left = call.answers.max(now) - now;
         call.provisionals = call.provisionals.saturating_sub(1);
         let pause = Duration::from_nanos(left.as_nanos() / (u64::from(call.provisionals) + 1));
-        if call.wish == Wish::Reliable {
+        if call.behavior == CalleeBehavior::Reliable {
             // "The RSeq numbering space is within a single transaction", and that of "each subsequent reliable provisional
             // response for the same request MUST be greater by exactly one" (RFC 3262 section 3).
             call.rseq += 1;
             call.is_unacknowledged = true;
-            call.clock.again = Repetition::after(now, timing.t1);
-            call.clock.end = Deadline::after(now, timing.patience());
+            call.timers.again = Repetition::after(now, timing.t1);
+            call.timers.end = Deadline::after(now, timing.patience());
         }
-        call.clock.act = Deadline::after(now, pause.min(MINUTE));
+        call.timers.act = Deadline::after(now, pause.min(MINUTE));
         self.write(key, out);
     }
 
     /// An INVITE that has come before: its transaction answers with what it has answered last, and a 2xx is sent again
     /// by its own timer (RFC 6026 section 7.1).
-    fn invited_again(&mut self, from: SocketAddr, scan: &Scan<'_>, key: Key, cseq: u32, out: &mut Output) {
+    fn invited_again(
+        &mut self,
+        from: SocketAddr,
+        scan: &Scan<'_>,
+        key: SlabKey,
+        cseq: u32,
+        out: &mut LoadOutput,
+    ) {
         let branch = self.table.hash(scan.branch.unwrap_or_default(), b"");
         let Some(call) = self.calls.get_mut(key) else { return };
         call.counts.repeated += 1;
@@ -337,25 +356,25 @@ impl Callee {
             // forking.": 482 (RFC 3261 section 8.2.2.2).
             return self.at_once(from, scan, |responses| &responses.merged, out);
         }
-        if call.cseq == cseq && matches!(call.phase, Answering::Ringing | Answering::Refusing) {
+        if call.cseq == cseq && matches!(call.phase, CalleePhase::Ringing | CalleePhase::Refusing) {
             self.write(key, out);
         }
     }
 
     /// Sends a final response with its timers: G and H, and for a 2xx those of RFC 3261 section 13.3.1.4, which are the
     /// same.
-    fn respond(&mut self, now: Instant, key: Key, said: Said, out: &mut Output) {
+    fn respond(&mut self, now: Instant, key: SlabKey, response: LastResponse, out: &mut LoadOutput) {
         let timing = self.setup.timing;
         let Some(call) = self.calls.get_mut(key) else { return };
         // Its request may have come over TCP because of its length.
         let reliable = self.setup.transport.is_reliable() || call.came_over_tcp;
-        let is_accepted = said == Said::Ok;
-        call.said = said;
-        call.phase = if is_accepted { Answering::Accepted } else { Answering::Refusing };
+        let is_accepted = response == LastResponse::Ok;
+        call.response = response;
+        call.phase = if is_accepted { CalleePhase::Accepted } else { CalleePhase::Refusing };
         stamp(&mut call.stamps.answered, now);
         // A 2xx is sent again over any transport: a proxy may have lost it on another.
         let again = is_accepted || !reliable;
-        call.clock = Clock {
+        call.timers = CallTimers {
             again: if again { Repetition::after(now, timing.t1) } else { Repetition::default() },
             end: Deadline::after(now, timing.patience()),
             act: Deadline::default(),
@@ -367,43 +386,43 @@ impl Callee {
     }
 
     /// The last response, once more.
-    fn write(&self, key: Key, out: &mut Output) {
+    fn write(&self, key: SlabKey, out: &mut LoadOutput) {
         let Some(call) = self.calls.get(key) else { return };
         let session = call.refresh.as_ref().map(|refresh| refresh.grant.lines()).unwrap_or_default();
-        let values = Values::default()
+        let values = HoleValues::default()
             .with(Hole::Copied, call.copied.as_bytes())
             .with(Hole::Session, session.as_bytes());
         let Responses { ringing, progress, reliable, accepted, accepted_bare, .. } = &self.responses;
         let Responses { changed, busy, unavailable, unacknowledged, terminated, .. } = &self.responses;
-        let template = match (call.said, call.wish) {
-            (Said::Ringing, Wish::Progress) => progress,
-            (Said::Ringing, Wish::Reliable) => {
+        let template = match (call.response, call.behavior) {
+            (LastResponse::Ringing, CalleeBehavior::Progress) => progress,
+            (LastResponse::Ringing, CalleeBehavior::Reliable) => {
                 let number = Decimal::new(call.rseq.into());
                 let values = values.with(Hole::Reliable, number.as_bytes());
-                return out.messages.write(call.from, Way::Back, reliable, &values);
+                return out.messages.write(call.from, MessageConnection::Back, reliable, &values);
             }
-            (Said::Ringing, _) => ringing,
-            (Said::Ok, _) if call.session.changes > 0 => {
+            (LastResponse::Ringing, _) => ringing,
+            (LastResponse::Ok, _) if call.session.changes > 0 => {
                 let version = Decimal::new(u64::from(call.session.changes) + 1);
                 let values = values.with(Hole::Body, version.as_bytes());
                 let template = &changed[call.session.direction as usize];
-                return out.messages.write(call.from, Way::Back, template, &values);
+                return out.messages.write(call.from, MessageConnection::Back, template, &values);
             }
             // The session is described in what was acknowledged.
-            (Said::Ok, Wish::Reliable) => accepted_bare,
-            (Said::Ok, _) => accepted,
-            (Said::Unavailable, _) => unavailable,
-            (Said::Busy, _) => busy,
-            (Said::Unacknowledged, _) => unacknowledged,
-            (Said::Terminated, _) => terminated,
+            (LastResponse::Ok, CalleeBehavior::Reliable) => accepted_bare,
+            (LastResponse::Ok, _) => accepted,
+            (LastResponse::Unavailable, _) => unavailable,
+            (LastResponse::Busy, _) => busy,
+            (LastResponse::Unacknowledged, _) => unacknowledged,
+            (LastResponse::Terminated, _) => terminated,
         };
-        out.messages.write(call.from, Way::Back, template, &values);
+        out.messages.write(call.from, MessageConnection::Back, template, &values);
     }
 
-    fn cancelled(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut Output) {
+    fn cancelled(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut LoadOutput) {
         // What it cancels has its branch (RFC 3261 section 9.1).
         let branch = self.table.hash(scan.branch.unwrap_or_default(), b"");
-        let is_its_own = |key: &Key| self.calls.get(*key).is_some_and(|call| call.branch == branch);
+        let is_its_own = |key: &SlabKey| self.calls.get(*key).is_some_and(|call| call.branch == branch);
         let Some(key) = self.find(scan).1.filter(is_its_own) else {
             self.strays += 1;
             return self.at_once(from, scan, |responses| &responses.unknown, out);
@@ -411,17 +430,17 @@ impl Callee {
         // "the To tag of the response to the CANCEL and the To tag in the response to the original request SHOULD be
         // the same" (RFC 3261 section 9.2).
         copy_of(scan, from, &self.token(key).digits(), &mut self.lines);
-        let values = Values::default().with(Hole::Copied, &self.lines);
-        out.messages.write(from, Way::Back, &self.responses.ok, &values);
+        let values = HoleValues::default().with(Hole::Copied, &self.lines);
+        out.messages.write(from, MessageConnection::Back, &self.responses.ok, &values);
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.phase == Answering::Ringing {
+        if call.phase == CalleePhase::Ringing {
             stamp(&mut call.stamps.cancelling, self.arrived);
-            let said = if call.wish == Wish::Both && self.has_answered_elsewhere(scan) {
-                Said::Ok
+            let response = if call.behavior == CalleeBehavior::Both && self.has_answered_elsewhere(scan) {
+                LastResponse::Ok
             } else {
-                Said::Terminated
+                LastResponse::Terminated
             };
-            self.respond(now, key, said, out);
+            self.respond(now, key, response, out);
             self.rest(key.index);
         } else {
             call.counts.repeated += 1;
@@ -438,30 +457,30 @@ impl Callee {
             None => [own, SECOND].concat(),
         };
         let other = self.find_at(scan.call_id.unwrap_or_default(), &other).1;
-        other.and_then(|key| self.calls.get(key)).is_some_and(|call| call.said == Said::Ok)
+        other.and_then(|key| self.calls.get(key)).is_some_and(|call| call.response == LastResponse::Ok)
     }
 
     /// Does what is due of one call.
-    fn due(&mut self, now: Instant, key: Key, out: &mut Output) {
+    fn due(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
         let t2 = self.setup.timing.t2;
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.phase == Answering::Notifying {
+        if call.phase == CalleePhase::Notifying {
             return self.due_to_notify(now, key, out);
         }
         if self.refresh_due(now, key, out) {
             return;
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.clock.end.has_come(now) {
+        if call.timers.end.has_come(now) {
             return self.given_up(now, key, out);
         }
-        let is_provisional = call.phase == Answering::Ringing;
-        if call.clock.again.has_come(now, (!is_provisional).then_some(t2)) {
+        let is_provisional = call.phase == CalleePhase::Ringing;
+        if call.timers.again.has_come(now, (!is_provisional).then_some(t2)) {
             call.counts.responses_again += 1;
             self.write(key, out);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        if !call.clock.act.has_come(now) {
+        if !call.timers.act.has_come(now) {
             return;
         }
         if call.is_unacknowledged {
@@ -473,25 +492,26 @@ impl Callee {
         if now < call.answers || call.provisionals > 0 {
             return self.ring(now, key, out);
         }
-        if call.wish == Wish::Ring {
+        if call.behavior == CalleeBehavior::Ring {
             call.failure = Some(Failure::RangTooLong);
         }
-        let said = if call.wish == Wish::Ring { Said::Unavailable } else { Said::Ok };
-        self.respond(now, key, said, out);
+        let response =
+            if call.behavior == CalleeBehavior::Ring { LastResponse::Unavailable } else { LastResponse::Ok };
+        self.respond(now, key, response, out);
     }
 
     /// What was sent last is not acknowledged in time, or nobody has hung up.
-    fn given_up(&mut self, now: Instant, key: Key, out: &mut Output) {
+    fn given_up(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let failure = match call.phase {
-            Answering::Over => return self.forget(key),
-            Answering::Confirmed => Failure::LeftAlone,
+            CalleePhase::Over => return self.forget(key),
+            CalleePhase::Confirmed => Failure::LeftAlone,
             // "If a reliable provisional response is retransmitted for 64*T1 seconds without reception of a corresponding
             // PRACK, the UAS SHOULD reject the original request with a 5xx response." (RFC 3262 section 3)
-            Answering::Ringing => {
+            CalleePhase::Ringing => {
                 call.is_unacknowledged = false;
                 call.failure = Some(Failure::Without("PRACK"));
-                return self.respond(now, key, Said::Unacknowledged, out);
+                return self.respond(now, key, LastResponse::Unacknowledged, out);
             }
             _ => Failure::TimedOut(Timer::H),
         };
@@ -500,7 +520,7 @@ impl Callee {
         self.forget(key);
     }
 
-    fn forget(&mut self, key: Key) {
+    fn forget(&mut self, key: SlabKey) {
         if let Some(call) = self.calls.remove(key) {
             self.table.remove(call.hash, key.index);
             self.wheel.cancel(key.index);
@@ -516,10 +536,10 @@ impl Timed for Callee {
     fn next_of(&self, index: u32) -> Option<Instant> {
         let call = self.calls.get(self.calls.key_at(index)?)?;
         let refresh = call.refresh.as_ref().and_then(|refresh| refresh.own.as_ref()?.next());
-        Some(call.clock.next().min(refresh.unwrap_or(Instant::NEVER)))
+        Some(call.timers.next().min(refresh.unwrap_or(Instant::NEVER)))
     }
 
-    fn do_due(&mut self, now: Instant, index: u32, out: &mut Output) {
+    fn do_due(&mut self, now: Instant, index: u32, out: &mut LoadOutput) {
         if let Some(key) = self.calls.key_at(index) {
             self.due(now, key, out);
         }
@@ -533,9 +553,9 @@ fn user_of<'a>(scan: &Scan<'a>) -> &'a [u8] {
     memchr::memchr(b'@', behind).map_or(&[], |at| &behind[..at])
 }
 
-fn record(call: &Answer) -> Record {
-    let Answer { token, failure, said, stamps, counts, .. } = *call;
-    let status = said.status();
+fn record(call: &CalleeCall) -> Record {
+    let CalleeCall { token, failure, response, stamps, counts, .. } = *call;
+    let status = response.status();
     let what = if call.subscription.is_some() { What::Notify } else { What::Answer };
     Record { token, side: Side::Callee, what, user: u32::MAX, failure, status, stamps, counts, lookup: None }
 }

@@ -3,12 +3,12 @@
 use netrig_core::Instant;
 
 use super::super::authorize::failure_of;
-use super::super::output::Output;
+use super::super::output::LoadOutput;
 use super::super::routes::{put_routes, transport_of};
 use super::super::scan::Scan;
-use super::super::text::Text;
-use super::sending::Sent;
-use super::{Caller, Key, Phase, Scenario};
+use super::super::text::InlineText;
+use super::sending::CallRequest;
+use super::{Caller, CallerPhase, Scenario, SlabKey};
 use crate::Method;
 use crate::record::stamp;
 
@@ -17,7 +17,7 @@ const FEW: usize = 16;
 
 impl Caller {
     /// The dialog that a response has begun: the other side, and the way to it.
-    pub(super) fn take_dialog(&mut self, scan: &Scan<'_>, key: Key) {
+    pub(super) fn take_dialog(&mut self, scan: &Scan<'_>, key: SlabKey) {
         self.lines.clear();
         let mut few: [&[u8]; FEW] = [&[]; FEW];
         let mut many = Vec::new();
@@ -43,9 +43,9 @@ impl Caller {
         call.next_hop = self.setup.next_hop(route.next, call.located.as_deref(), server);
         call.is_dialog_over_tcp = self.setup.has_two_transports()
             && transport_of(route.next).is_some_and(|named| named.eq_ignore_ascii_case(b"tcp"));
-        call.routes = Text::of_lines(&self.lines);
-        call.remote = Text::of(scan.to.unwrap_or_default());
-        call.target = Text::of(route.target);
+        call.routes = InlineText::of_lines(&self.lines);
+        call.remote = InlineText::of(scan.to.unwrap_or_default());
+        call.target = InlineText::of(route.target);
     }
 
     /// A response to BYE, OPTIONS, MESSAGE or SUBSCRIBE.
@@ -54,18 +54,19 @@ impl Caller {
         now: Instant,
         scan: &Scan<'_>,
         (status, cseq): (u16, u32),
-        key: Key,
-        out: &mut Output,
+        key: SlabKey,
+        out: &mut LoadOutput,
     ) {
         let timing = self.setup.timing;
         let Some(call) = self.calls.get_mut(key) else { return };
         let method = match (call.phase, call.scenario) {
-            (Phase::Asking | Phase::Changing | Phase::Ending, Scenario::Subscribe { .. }) => {
-                Method::Subscribe
-            }
-            (Phase::Ending, _) => Method::Bye,
-            (Phase::Asking, Scenario::Options) => Method::Options,
-            (Phase::Asking, _) => Method::Message,
+            (
+                CallerPhase::Asking | CallerPhase::Changing | CallerPhase::Ending,
+                Scenario::Subscribe { .. },
+            ) => Method::Subscribe,
+            (CallerPhase::Ending, _) => Method::Bye,
+            (CallerPhase::Asking, Scenario::Options) => Method::Options,
+            (CallerPhase::Asking, _) => Method::Message,
             _ => return self.strays += 1,
         };
         if call.cseq != cseq {
@@ -74,15 +75,15 @@ impl Caller {
         if status < 200 {
             // "If Timer E fires while in the "Proceeding" state, the request MUST be passed to the transport layer for
             // retransmission, and Timer E MUST be reset with a value of T2 seconds" (RFC 3261 section 17.1.2.2).
-            call.clock.again.slow_down(timing.t2);
+            call.timers.again.slow_down(timing.t2);
             return;
         }
-        let is_first = call.phase == Phase::Asking;
+        let is_first = call.phase == CallerPhase::Asking;
         if matches!(status, 401 | 407) && self.authorize(scan, key) {
             let sent = match method {
-                Method::Bye => Sent::Bye,
-                Method::Subscribe if !is_first => Sent::Subscribe,
-                _ => Sent::Ask,
+                Method::Bye => CallRequest::Bye,
+                Method::Subscribe if !is_first => CallRequest::Subscribe,
+                _ => CallRequest::Ask,
             };
             return self.send(now, key, sent, out);
         }

@@ -4,38 +4,45 @@
 
 use netrig_core::Instant;
 
-use super::super::output::Output;
+use super::super::output::LoadOutput;
 use super::super::scan::Scan;
-use super::super::text::Text;
+use super::super::text::InlineText;
 use super::inviting::broken_dialog;
-use super::sending::Sent;
-use super::{Call, Caller, Clock, Key, Phase, Timed, record};
+use super::sending::CallRequest;
+use super::{CallTimers, Caller, CallerCall, CallerPhase, SlabKey, Timed, record};
 use crate::deadline::Deadline;
-use crate::record::{Counts, Failure, Stamps};
+use crate::record::{AttemptCounts, Failure, Stamps};
 
 impl Caller {
     /// A 2xx of another dialog than the call's own.
-    pub(super) fn forked(&mut self, now: Instant, scan: &Scan<'_>, cseq: u32, key: Key, out: &mut Output) {
+    pub(super) fn forked(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        cseq: u32,
+        key: SlabKey,
+        out: &mut LoadOutput,
+    ) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let id = (key, Box::from(scan.to_tag.unwrap_or_default()));
         if let Some(known) = self.forks.get(&id).copied() {
             call.counts.acknowledgements_again += 1;
-            self.write(known, Sent::Acknowledge(cseq), out);
+            self.write(known, CallRequest::Acknowledge(cseq), out);
             return;
         }
-        let dialog = Call {
-            phase: Phase::Holding,
+        let dialog = CallerCall {
+            phase: CallerPhase::Holding,
             failure: broken_dialog(scan),
             invite: cseq,
             branches: 0,
             prack: 0,
-            counts: Counts::default(),
-            clock: Clock::default(),
+            counts: AttemptCounts::default(),
+            timers: CallTimers::default(),
             stamps: Stamps::new(now, now),
             refresh: None,
-            remote: Text::default(),
-            target: Text::default(),
-            routes: Text::default(),
+            remote: InlineText::default(),
+            target: InlineText::default(),
+            routes: InlineText::default(),
             ..call.clone()
         };
         let Some(own) = self.calls.insert(|_| dialog) else {
@@ -50,58 +57,59 @@ impl Caller {
         }
         self.forks.insert(id, own);
         self.take_dialog(scan, own);
-        self.write(own, Sent::Acknowledge(cseq), out);
+        self.write(own, CallRequest::Acknowledge(cseq), out);
         self.hang_up(now, own, out);
     }
 
     /// A dialog beside the first is ended. Its 2xx may come again.
-    pub(super) fn release(&mut self, key: Key, out: &mut Output) {
+    pub(super) fn release(&mut self, key: SlabKey, out: &mut LoadOutput) {
         let patience = self.setup.timing.patience();
         let Some(dialog) = self.calls.get_mut(key) else { return };
         let (first, failure) = (dialog.token, dialog.failure);
-        dialog.phase = Phase::Released;
-        dialog.clock = Clock { end: Deadline::after(self.arrived, patience), ..Clock::default() };
+        dialog.phase = CallerPhase::Released;
+        dialog.timers = CallTimers { end: Deadline::after(self.arrived, patience), ..CallTimers::default() };
         self.rest(key.index);
         let Some(call) = self.calls.get_mut(first.key).filter(|call| call.token == first) else { return };
         call.branches = call.branches.saturating_sub(1);
         call.failure = call.failure.or(failure);
-        if matches!(call.phase, Phase::Forked { .. }) {
+        if matches!(call.phase, CallerPhase::Forked { .. }) {
             self.settle(first.key, out);
         }
     }
 
     /// The call's own dialog is ended: "The UAC core considers the INVITE transaction completed 64*T1 seconds after the reception
     /// of the first 2xx response."
-    pub(super) fn linger(&mut self, key: Key, out: &mut Output) {
+    pub(super) fn linger(&mut self, key: SlabKey, out: &mut LoadOutput) {
         let patience = self.setup.timing.patience();
         let Some(call) = self.calls.get_mut(key) else { return };
-        call.phase = Phase::Forked { is_told: false };
-        call.clock = Clock { end: Deadline::after(call.stamps.answered, patience), ..Clock::default() };
+        call.phase = CallerPhase::Forked { is_told: false };
+        call.timers =
+            CallTimers { end: Deadline::after(call.stamps.answered, patience), ..CallTimers::default() };
         self.settle(key, out);
         self.rest(key.index);
     }
 
     /// Tells what became of a call when all its dialogs are ended.
-    fn settle(&mut self, key: Key, out: &mut Output) {
+    fn settle(&mut self, key: SlabKey, out: &mut LoadOutput) {
         let Some(call) = self
             .calls
             .get_mut(key)
-            .filter(|call| call.phase == (Phase::Forked { is_told: false }) && call.branches == 0)
+            .filter(|call| call.phase == (CallerPhase::Forked { is_told: false }) && call.branches == 0)
         else {
             return;
         };
         if call.counts.surplus > 0 || call.failure.is_some() {
-            call.phase = Phase::Forked { is_told: true };
+            call.phase = CallerPhase::Forked { is_told: true };
             out.records.push(record(call));
         }
     }
 
     /// No other dialog can come any more.
-    pub(super) fn forked_out(&mut self, now: Instant, key: Key, is_told: bool, out: &mut Output) {
+    pub(super) fn forked_out(&mut self, now: Instant, key: SlabKey, is_told: bool, out: &mut LoadOutput) {
         let patience = self.setup.timing.patience();
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.branches > 0 {
-            call.clock.end = Deadline::after(now, patience);
+            call.timers.end = Deadline::after(now, patience);
             return;
         }
         call.failure = call.failure.or((!call.is_met).then_some(Failure::Without("a second answer")));

@@ -22,20 +22,21 @@ use std::sync::Arc;
 use netrig_core::Instant;
 
 use super::authorize::{Proof, is_challenge};
-use super::call::{Call, Clock, Phase};
+use super::call::{CallTimers, CallerCall, CallerPhase};
 use super::lookup::Located;
 use super::messages::{Requests, Responses, copy_of};
 use super::moment::Moment;
-use super::output::{Output, Way, Whose};
+use super::output::{ConnectionScope, LoadOutput, MessageConnection};
 use super::scan::{CSeq, Scan, Start};
 use super::scenario::Scenario;
 use super::setup::{Directory, Setup};
-use super::template::{Hole, TemplateError, Values};
-use super::text::Text;
+use super::template::{Hole, HoleValues, TemplateError};
+use super::text::InlineText;
 use super::timed::Timed;
 use crate::digest::NonceCounts;
 use crate::record::{
-    Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, number_of, server_of, stamp,
+    AttemptCounts, Broken, Departure, Failure, Owner, Record, Side, SlabKey, Stamps, Token, number_of,
+    server_of, stamp,
 };
 use crate::slab::Slab;
 use crate::transaction::Timer;
@@ -54,11 +55,11 @@ pub struct Caller {
     names: Directory,
     passwords: Directory,
     nonces: NonceCounts,
-    calls: Slab<Call>,
+    calls: Slab<CallerCall>,
     /// Dialogs of forked calls beside their first, by the call and the other side's tag.
-    forks: BTreeMap<(Key, Box<[u8]>), Key>,
+    forks: BTreeMap<(SlabKey, Box<[u8]>), SlabKey>,
     /// Where calls were sent by 3xx.
-    redirects: BTreeMap<Key, Redirects>,
+    redirects: BTreeMap<SlabKey, Redirects>,
     wheel: Wheel,
     lines: Vec<u8>,
     /// When what is being handled came.
@@ -69,7 +70,7 @@ pub struct Caller {
 /// There are as many calls as there may be at once: the tester's own limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there are as many calls as there may be at once")]
-pub struct Full;
+pub struct CallLimitReached;
 
 impl Caller {
     /// Without any call.
@@ -121,16 +122,16 @@ impl Caller {
         scenario: Scenario,
         (user, peer): (u32, u32),
         located: Option<Arc<Located>>,
-        out: &mut Output,
-    ) -> Result<Token, Full> {
+        out: &mut LoadOutput,
+    ) -> Result<Token, CallLimitReached> {
         let Setup { run, shard, .. } = self.setup;
         let server = self.setup.current(located.as_deref(), 0);
         let phase = match scenario {
-            Scenario::Options | Scenario::Message | Scenario::Subscribe { .. } => Phase::Asking,
-            _ => Phase::Calling,
+            Scenario::Options | Scenario::Message | Scenario::Subscribe { .. } => CallerPhase::Asking,
+            _ => CallerPhase::Calling,
         };
-        let make = |key| Call {
-            token: Token { run, shard, owner: Owner::Caller(scenario.wish()), key },
+        let make = |key| CallerCall {
+            token: Token { run, shard, owner: Owner::Caller(scenario.callee_behavior()), key },
             scenario,
             phase,
             failure: None,
@@ -152,20 +153,20 @@ impl Caller {
             prack: 0,
             rseq: 0,
             interval: self.setup.session_expires,
-            counts: Counts::default(),
-            clock: Clock::default(),
+            counts: AttemptCounts::default(),
+            timers: CallTimers::default(),
             stamps: Stamps::new(intended, now),
             refresh: None,
-            remote: Text::default(),
-            target: Text::default(),
-            routes: Text::default(),
+            remote: InlineText::default(),
+            target: InlineText::default(),
+            routes: InlineText::default(),
             proof: None,
             next_hop: server,
             located,
         };
-        let key = self.calls.insert(make).ok_or(Full)?;
+        let key = self.calls.insert(make).ok_or(CallLimitReached)?;
         self.ask(now, key, out);
-        self.calls.get(key).map(|call| call.token).ok_or(Full)
+        self.calls.get(key).map(|call| call.token).ok_or(CallLimitReached)
     }
 
     /// When [`Caller::handle_timeout`] is to be called at the latest.
@@ -174,7 +175,7 @@ impl Caller {
     }
 
     /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut LoadOutput) {
         self.arrived = now;
         self.do_all_due(now, out);
     }
@@ -185,7 +186,7 @@ impl Caller {
         moment: impl Into<Moment>,
         scan: &Scan<'_>,
         (token, transaction): (Token, u16),
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let Moment { arrived, now } = moment.into();
         self.arrived = arrived;
@@ -238,7 +239,7 @@ impl Caller {
         from: SocketAddr,
         scan: &Scan<'_>,
         token: Token,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let Moment { arrived, now } = moment.into();
         self.arrived = arrived;
@@ -252,13 +253,14 @@ impl Caller {
             return;
         }
         copy_of(scan, from, b"", &mut self.lines);
-        let values = Values::default().with(Hole::Copied, &self.lines);
+        let values = HoleValues::default().with(Hole::Copied, &self.lines);
         let call = self.calls.get_mut(token.key).filter(|call| call.token == token);
         let is_subscriber =
             call.as_ref().is_some_and(|call| matches!(call.scenario, Scenario::Subscribe { .. }));
         let is_changing = call.as_ref().is_some_and(|call| {
             let is_refreshing = call.refresh.as_ref().is_some_and(|refresh| refresh.own.is_inviting());
-            let is_asking = matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Changing);
+            let is_asking =
+                matches!(call.phase, CallerPhase::Calling | CallerPhase::Proceeding | CallerPhase::Changing);
             (is_asking || is_refreshing) && !is_subscriber
         });
         let (is_there, is_past) = (call.is_some(), self.calls.is_past(token.key));
@@ -280,7 +282,7 @@ impl Caller {
                 template
             }
         };
-        out.messages.write(from, Way::Back, template, &values);
+        out.messages.write(from, MessageConnection::Back, template, &values);
         match method {
             b"NOTIFY" if is_subscriber => self.notified(scan, token.key, out),
             b"BYE" => self.hung_up(scan, token, out),
@@ -290,9 +292,9 @@ impl Caller {
     }
 
     /// The other side has hung up.
-    fn hung_up(&mut self, scan: &Scan<'_>, token: Token, out: &mut Output) {
+    fn hung_up(&mut self, scan: &Scan<'_>, token: Token, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) else { return };
-        let is_held = matches!(call.phase, Phase::Holding | Phase::Changing);
+        let is_held = matches!(call.phase, CallerPhase::Holding | CallerPhase::Changing);
         // Of a forked call another dialog may be meant.
         if is_held && call.remote_tag() == scan.from_tag {
             stamp(&mut call.stamps.ended, self.arrived);
@@ -306,7 +308,7 @@ impl Caller {
     pub fn handle_departure(&mut self, at: Instant, (token, departure): (Token, Departure)) {
         let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) else { return };
         call.stamps.depart(departure, at);
-        if call.clock.end.is_running() {
+        if call.timers.end.is_running() {
             self.time(at, token.key);
         }
     }
@@ -316,18 +318,18 @@ impl Caller {
     pub fn handle_disconnection(
         &mut self,
         now: Instant,
-        (server, whose): (SocketAddr, Whose),
+        (server, whose): (SocketAddr, ConnectionScope),
         why: Broken,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         self.arrived = now;
-        let concerned: Vec<Key> = match whose {
-            Whose::All => self.calls.keys().collect(),
-            Whose::User(user) => {
-                let is_theirs = |key: &Key| self.calls.get(*key).is_some_and(|call| call.user == user);
+        let concerned: Vec<SlabKey> = match whose {
+            ConnectionScope::All => self.calls.keys().collect(),
+            ConnectionScope::User(user) => {
+                let is_theirs = |key: &SlabKey| self.calls.get(*key).is_some_and(|call| call.user == user);
                 self.calls.keys().filter(is_theirs).collect()
             }
-            Whose::Attempt(token) => self
+            ConnectionScope::Attempt(token) => self
                 .calls
                 .get(token.key)
                 .filter(|call| call.token == token)
@@ -339,10 +341,14 @@ impl Caller {
             self.leave_tcp(now, (server, why), key, out);
             let Some(call) = self.calls.get_mut(key) else { continue };
             let asked = match call.phase {
-                Phase::Waiting | Phase::Holding | Phase::Refused | Phase::Forked { .. } | Phase::Released => {
+                CallerPhase::Waiting
+                | CallerPhase::Holding
+                | CallerPhase::Refused
+                | CallerPhase::Forked { .. }
+                | CallerPhase::Released => {
                     continue;
                 }
-                Phase::Changing | Phase::Ending => call.next_hop,
+                CallerPhase::Changing | CallerPhase::Ending => call.next_hop,
                 _ => {
                     let cseq = call.cseq;
                     let Some(call) = self.calls.get(key) else { continue };
@@ -367,7 +373,13 @@ impl Caller {
 
     /// Handles a server that refuses TCP connections, for a load over UDP: "the element SHOULD retry the request, using UDP" (RFC 3261
     /// section 18.1.1). All later requests of the call go over UDP, too, whatever their length.
-    fn leave_tcp(&mut self, now: Instant, (server, why): (SocketAddr, Broken), key: Key, out: &mut Output) {
+    fn leave_tcp(
+        &mut self,
+        now: Instant,
+        (server, why): (SocketAddr, Broken),
+        key: SlabKey,
+        out: &mut LoadOutput,
+    ) {
         let is_refused = self.setup.has_two_transports() && why == Broken::Refused;
         let Some(call) = self.calls.get(key).filter(|call| is_refused && !call.stays_on_udp) else { return };
         if server != call.next_hop && server != self.asked_with(call, call.cseq) {
@@ -375,7 +387,7 @@ impl Caller {
         }
         let Some(call) = self.calls.get_mut(key) else { return };
         call.stays_on_udp = true;
-        let is_waiting = call.is_over_tcp && call.clock.end.is_running();
+        let is_waiting = call.is_over_tcp && call.timers.end.is_running();
         let is_refreshing =
             call.refresh.as_ref().is_some_and(|refresh| refresh.own.is_over_tcp && refresh.own.cseq != 0);
         if is_waiting {
@@ -389,7 +401,7 @@ impl Caller {
     }
 
     /// The number of the request that is answered in this transaction; what the response says it is, if none is under way there.
-    fn number_asked(&self, key: Key, said: CSeq<'_>, transaction: u16) -> u32 {
+    fn number_asked(&self, key: SlabKey, said: CSeq<'_>, transaction: u16) -> u32 {
         let Some(call) = self.calls.get(key) else { return said.number };
         let own = match said.method {
             b"INVITE" | b"CANCEL" => call.invite,
@@ -400,7 +412,7 @@ impl Caller {
     }
 
     /// What came for a call breaks a rule.
-    fn broken(&mut self, key: Key, rule: &'static str) {
+    fn broken(&mut self, key: SlabKey, rule: &'static str) {
         if let Some(call) = self.calls.get_mut(key) {
             call.failure = call.failure.or(Some(Failure::Rule(rule)));
         }
@@ -411,13 +423,13 @@ impl Caller {
         [b"sip:", self.names.of(peer).as_bytes(), b"@", self.setup.domain.as_bytes()].concat()
     }
 
-    fn server_of(&self, key: Key) -> u8 {
+    fn server_of(&self, key: SlabKey) -> u8 {
         self.calls.get(key).map_or(0, |call| call.server)
     }
 
     /// Takes the challenges of a response: the next request has the next number and the credentials that were asked for.
     /// Whether there are any.
-    fn authorize(&mut self, scan: &Scan<'_>, key: Key) -> bool {
+    fn authorize(&mut self, scan: &Scan<'_>, key: SlabKey) -> bool {
         let Some(call) = self.calls.get_mut(key) else { return false };
         let [name, password] = [self.names.of(call.user), self.passwords.of(call.user)];
         if !Proof::challenged(&mut call.proof, scan, name.as_bytes(), password.as_bytes()) {
@@ -429,7 +441,7 @@ impl Caller {
     }
 
     /// The credentials of a request were taken, if it had any, and the server may have proved that it knows the password too.
-    fn proven(&mut self, scan: &Scan<'_>, (status, cseq): (u16, u32), key: Key) {
+    fn proven(&mut self, scan: &Scan<'_>, (status, cseq): (u16, u32), key: SlabKey) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(proof) = &mut call.proof else { return };
         if status > 100
@@ -441,33 +453,35 @@ impl Caller {
     }
 
     /// Does what is due of one call.
-    fn due(&mut self, now: Instant, key: Key, out: &mut Output) {
+    fn due(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
         let timing = self.setup.timing;
         if self.refresh_due(now, key, out) {
             return;
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.clock.end.has_come(now) {
+        if call.timers.end.has_come(now) {
             return self.given_up(now, key, out);
         }
         let is_invite = match call.phase {
-            Phase::Calling => true,
-            Phase::Changing => !matches!(call.scenario, Scenario::Subscribe { .. }),
+            CallerPhase::Calling => true,
+            CallerPhase::Changing => !matches!(call.scenario, Scenario::Subscribe { .. }),
             _ => false,
         };
-        if call.clock.again.has_come(now, (!is_invite).then_some(timing.t2)) {
+        if call.timers.again.has_come(now, (!is_invite).then_some(timing.t2)) {
             call.counts.requests_again += 1;
             let sent = call.awaited();
             self.write(key, sent, out);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.clock.act.has_come(now) {
+        if call.timers.act.has_come(now) {
             match (call.phase, call.scenario) {
-                (Phase::Waiting, _) => self.retry(now, key, out),
-                (Phase::Holding, Scenario::Subscribe { .. }) => self.resubscribe(now, key, out),
-                (Phase::Holding, Scenario::Reinvite { .. }) if call.step < 2 => self.change(now, key, out),
-                (Phase::Holding, _) => self.hang_up(now, key, out),
-                (Phase::Changing, _) => {
+                (CallerPhase::Waiting, _) => self.retry(now, key, out),
+                (CallerPhase::Holding, Scenario::Subscribe { .. }) => self.resubscribe(now, key, out),
+                (CallerPhase::Holding, Scenario::Reinvite { .. }) if call.step < 2 => {
+                    self.change(now, key, out)
+                }
+                (CallerPhase::Holding, _) => self.hang_up(now, key, out),
+                (CallerPhase::Changing, _) => {
                     let failure =
                         if call.is_change_rung { Failure::RangTooLong } else { Failure::OnlyTrying };
                     call.failure = call.failure.or(Some(failure));
@@ -479,21 +493,23 @@ impl Caller {
     }
 
     /// What was asked last is not answered in time.
-    fn given_up(&mut self, now: Instant, key: Key, out: &mut Output) {
+    fn given_up(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_subscriber = matches!(call.scenario, Scenario::Subscribe { .. });
         let timer = match call.phase {
-            Phase::Refused | Phase::Released => return self.forget(key),
-            Phase::Forked { is_told } => return self.forked_out(now, key, is_told, out),
-            Phase::Proceeding | Phase::Holding if call.prack != 0 => return self.unacknowledged(now, key),
-            Phase::Holding => Timer::N,
-            Phase::Ending if is_subscriber && call.stamps.ended != Instant::NEVER => Timer::N,
-            Phase::Calling => Timer::B,
-            Phase::Changing if !is_subscriber => Timer::B,
+            CallerPhase::Refused | CallerPhase::Released => return self.forget(key),
+            CallerPhase::Forked { is_told } => return self.forked_out(now, key, is_told, out),
+            CallerPhase::Proceeding | CallerPhase::Holding if call.prack != 0 => {
+                return self.unacknowledged(now, key);
+            }
+            CallerPhase::Holding => Timer::N,
+            CallerPhase::Ending if is_subscriber && call.stamps.ended != Instant::NEVER => Timer::N,
+            CallerPhase::Calling => Timer::B,
+            CallerPhase::Changing if !is_subscriber => Timer::B,
             _ => Timer::F,
         };
         let failure = match call.phase {
-            Phase::Cancelling if call.is_cancel_answered => Failure::NoFinal,
+            CallerPhase::Cancelling if call.is_cancel_answered => Failure::NoFinal,
             _ => Failure::TimedOut(timer),
         };
         if self.fail_over(now, key, out) || self.move_on(now, key, out) {
@@ -501,18 +517,18 @@ impl Caller {
         }
         let Some(call) = self.calls.get_mut(key) else { return };
         call.failure = call.failure.or(Some(failure));
-        if call.phase == Phase::Changing && !is_subscriber {
+        if call.phase == CallerPhase::Changing && !is_subscriber {
             // "A UAC SHOULD also terminate a dialog if no response at all is received for the request" (RFC 3261 section
             // 12.2.1.2).
             return self.hang_up(now, key, out);
         }
-        if call.phase == Phase::Ending && !is_subscriber {
+        if call.phase == CallerPhase::Ending && !is_subscriber {
             stamp(&mut call.stamps.unended, now);
         }
         self.finish(key, out);
     }
 
-    fn finish(&mut self, key: Key, out: &mut Output) {
+    fn finish(&mut self, key: SlabKey, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.refresh = None;
         if call.token.key != key {
@@ -525,7 +541,7 @@ impl Caller {
         self.forget(key);
     }
 
-    fn forget(&mut self, key: Key) {
+    fn forget(&mut self, key: SlabKey) {
         if let Some(call) = self.calls.remove(key) {
             self.wheel.cancel(key.index);
             if !self.redirects.is_empty() {
@@ -547,18 +563,18 @@ impl Timed for Caller {
     fn next_of(&self, index: u32) -> Option<Instant> {
         let call = self.calls.get(self.calls.key_at(index)?)?;
         let refresh = call.refresh.as_ref().and_then(|refresh| refresh.next());
-        Some(call.clock.next().min(refresh.unwrap_or(Instant::NEVER)))
+        Some(call.timers.next().min(refresh.unwrap_or(Instant::NEVER)))
     }
 
-    fn do_due(&mut self, now: Instant, index: u32, out: &mut Output) {
+    fn do_due(&mut self, now: Instant, index: u32, out: &mut LoadOutput) {
         if let Some(key) = self.calls.key_at(index) {
             self.due(now, key, out);
         }
     }
 }
 
-fn record(call: &Call) -> Record {
-    let Call { token, scenario, user, failure, status, stamps, counts, .. } = *call;
+fn record(call: &CallerCall) -> Record {
+    let CallerCall { token, scenario, user, failure, status, stamps, counts, .. } = *call;
     let lookup = call.located.as_ref().map(|located| located.took);
     Record { token, side: Side::Caller, what: scenario.what(), user, failure, status, stamps, counts, lookup }
 }

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 
 use netrig_core::{Duration, Instant};
 
-use super::super::output::Output;
+use super::super::output::LoadOutput;
 use super::super::scan::Scan;
 use super::super::setup::Setup;
-use super::{Call, Caller, Clock, Key, Phase, Timed};
+use super::{CallTimers, Caller, CallerCall, CallerPhase, SlabKey, Timed};
 use crate::deadline::Deadline;
 
 impl Caller {
@@ -19,8 +19,8 @@ impl Caller {
         now: Instant,
         scan: &Scan<'_>,
         status: u16,
-        key: Key,
-        out: &mut Output,
+        key: SlabKey,
+        out: &mut LoadOutput,
     ) -> bool {
         let Setup { follows_redirects, retries, longest_ringing, .. } = self.setup;
         let Some(call) = self.calls.get(key) else { return false };
@@ -39,17 +39,17 @@ impl Caller {
         if call.counts.retried >= retries {
             return false;
         }
-        call.phase = Phase::Waiting;
-        call.clock = Clock { act: Deadline::after(now, wait), ..Clock::default() };
+        call.phase = CallerPhase::Waiting;
+        call.timers = CallTimers { act: Deadline::after(now, wait), ..CallTimers::default() };
         self.rest(key.index);
         true
     }
 
     /// Asks the next place that a 3xx has named, if there is one. Whether there is.
-    pub(super) fn move_on(&mut self, now: Instant, key: Key, out: &mut Output) -> bool {
+    pub(super) fn move_on(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) -> bool {
         let Some(call) = self.calls.get_mut(key) else { return false };
         // What has been answered, or is being taken back, goes nowhere else.
-        if !matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Asking) {
+        if !matches!(call.phase, CallerPhase::Calling | CallerPhase::Proceeding | CallerPhase::Asking) {
             return false;
         }
         let cseq = call.cseq + 1;
@@ -64,7 +64,7 @@ impl Caller {
     }
 
     /// The time of a `Retry-After` is over.
-    pub(super) fn retry(&mut self, now: Instant, key: Key, out: &mut Output) {
+    pub(super) fn retry(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.counts.retried += 1;
         call.proof = call.proof.take().filter(|proof| proof.goes_on());
@@ -72,10 +72,10 @@ impl Caller {
     }
 
     /// Sends the first request with the next number, as if nothing had come yet.
-    fn ask_again(&mut self, now: Instant, key: Key, out: &mut Output) {
+    fn ask_again(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.cseq += 1;
-        call.phase = if call.is_inviting() { Phase::Calling } else { Phase::Asking };
+        call.phase = if call.is_inviting() { CallerPhase::Calling } else { CallerPhase::Asking };
         (call.stamps.trying, call.stamps.ringing) = (Instant::NEVER, Instant::NEVER);
         (call.prack, call.rseq) = (0, 0);
         let cseq = call.cseq;
@@ -88,12 +88,12 @@ impl Caller {
     }
 
     /// The Request-URI of a call's request with this number, if a 3xx has named it.
-    pub(super) fn moved_to(&self, call: &Call, cseq: u32) -> Option<&[u8]> {
+    pub(super) fn moved_to(&self, call: &CallerCall, cseq: u32) -> Option<&[u8]> {
         if call.counts.redirected == 0 { None } else { self.redirects.get(&call.token.key)?.of(cseq) }
     }
 
     /// Where a call's request with this number goes that begins something: to its server, or where a 3xx has pointed.
-    pub(super) fn asked_with(&self, call: &Call, cseq: u32) -> SocketAddr {
+    pub(super) fn asked_with(&self, call: &CallerCall, cseq: u32) -> SocketAddr {
         let server = call.asked(&self.setup);
         let moved = self.moved_to(call, cseq);
         moved.map_or(server, |uri| self.setup.next_hop(uri, call.located.as_deref(), server))

@@ -3,11 +3,11 @@
 use netrig_core::{Duration, Instant};
 
 use super::super::authorize::{failure_of, is_challenge};
-use super::super::output::Output;
+use super::super::output::LoadOutput;
 use super::super::scan::Scan;
 use super::super::session::broken_answer;
-use super::sending::Sent;
-use super::{Caller, Key, Phase, Scenario};
+use super::sending::CallRequest;
+use super::{Caller, CallerPhase, Scenario, SlabKey};
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp};
 use crate::sdp::Direction;
@@ -16,7 +16,13 @@ use crate::transaction::Timer;
 impl Caller {
     /// A provisional response that is to be acknowledged, or should be. One at a time is: what comes meanwhile of another dialog
     /// comes again.
-    pub(super) fn rings_reliably(&mut self, now: Instant, scan: &Scan<'_>, key: Key, out: &mut Output) {
+    pub(super) fn rings_reliably(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        key: SlabKey,
+        out: &mut LoadOutput,
+    ) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_asked = matches!(call.scenario, Scenario::Prack { .. });
         // An INVITE with an offer says that they are supported, so the other side may ring reliably.
@@ -34,7 +40,7 @@ impl Caller {
         // "If the UAC receives another reliable provisional response to the same request, and its RSeq value is not one higher
         // than the value of the sequence number, that response MUST NOT be acknowledged with a PRACK" (RFC 3262 section 4).
         let is_next = !is_same || rseq == call.rseq.wrapping_add(1);
-        if call.prack != 0 || !is_next || call.phase != Phase::Proceeding {
+        if call.prack != 0 || !is_next || call.phase != CallerPhase::Proceeding {
             call.counts.repeated += 1;
             return;
         }
@@ -56,7 +62,7 @@ impl Caller {
         call.rseq = rseq;
         call.cseq += 1;
         call.prack = call.cseq;
-        self.send_timed(now, key, Sent::Prack, out);
+        self.send_timed(now, key, CallRequest::Prack, out);
     }
 
     /// A response to PRACK.
@@ -65,8 +71,8 @@ impl Caller {
         now: Instant,
         scan: &Scan<'_>,
         (status, cseq): (u16, u32),
-        key: Key,
-        out: &mut Output,
+        key: SlabKey,
+        out: &mut LoadOutput,
     ) {
         let t2 = self.setup.timing.t2;
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -74,17 +80,17 @@ impl Caller {
             return self.strays += 1;
         }
         if status < 200 {
-            return call.clock.again.slow_down(t2);
+            return call.timers.again.slow_down(t2);
         }
         if is_challenge(status) && self.authorize(scan, key) {
             let Some(call) = self.calls.get_mut(key) else { return };
             call.prack = call.cseq;
-            return self.send_timed(now, key, Sent::Prack, out);
+            return self.send_timed(now, key, CallRequest::Prack, out);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
         call.prack = 0;
-        call.clock.again.stop();
-        call.clock.end.stop();
+        call.timers.again.stop();
+        call.timers.end.stop();
         if status < 300 {
             if matches!(call.scenario, Scenario::Prack { .. }) {
                 stamp(&mut call.stamps.changed, self.arrived);
@@ -96,18 +102,18 @@ impl Caller {
     }
 
     /// Nobody has answered the PRACK.
-    pub(super) fn unacknowledged(&mut self, now: Instant, key: Key) {
+    pub(super) fn unacknowledged(&mut self, now: Instant, key: SlabKey) {
         if let Some(call) = self.calls.get_mut(key) {
             call.prack = 0;
-            call.clock.again.stop();
+            call.timers.again.stop();
         }
         self.abandon(now, key, Failure::TimedOut(Timer::F));
     }
 
     /// Nothing good can come of the call any more: it is taken back, or hung up, at once.
-    fn abandon(&mut self, now: Instant, key: Key, failure: Failure) {
+    fn abandon(&mut self, now: Instant, key: SlabKey, failure: Failure) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.failure = call.failure.or(Some(failure));
-        call.clock.act = Deadline::after(now, Duration::ZERO);
+        call.timers.act = Deadline::after(now, Duration::ZERO);
     }
 }

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Stream};
 use netrig_sip::Message;
 use netrig_sip::load::{
-    Callee, Caller, Directory, Output, Owner, Recipient, Record, Registrant, Scan, Scenario, Setup, Wish,
+    Callee, CalleeBehavior, Caller, Directory, LoadOutput, Owner, Recipient, Record, Registrant, Scan,
+    Scenario, Setup,
 };
 
 pub const RUN: u32 = 0xfeed_0001;
@@ -88,7 +89,7 @@ impl<N: Network> Pair<N> {
         Self {
             caller: caller(setup()),
             registrant: Registrant::new(setup(), names, passwords, 4).unwrap(),
-            callee: Callee::new(far, Wish::Answer, ringing, [7; 16]).unwrap(),
+            callee: Callee::new(far, CalleeBehavior::Answer, ringing, [7; 16]).unwrap(),
             records: Vec::new(),
             unrequested: Vec::new(),
             sent: Vec::new(),
@@ -101,13 +102,13 @@ impl<N: Network> Pair<N> {
     }
 
     pub fn start(&mut self, scenario: Scenario) {
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         self.caller.start(self.now, self.now, scenario, (1, 2), None, &mut out).unwrap();
         self.carry(here(), &mut out);
     }
 
     pub fn register(&mut self, expires: u32) {
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         self.registrant.register(self.now, self.now, 3, expires, &mut out).unwrap();
         self.carry(here(), &mut out);
     }
@@ -124,7 +125,7 @@ impl<N: Network> Pair<N> {
     }
 
     /// Every message that a machine sends is right.
-    pub fn carry(&mut self, from: SocketAddr, out: &mut Output) {
+    pub fn carry(&mut self, from: SocketAddr, out: &mut LoadOutput) {
         for (to, bytes) in out.messages.iter() {
             let message = Message::parse(&Bytes::copy_from_slice(bytes)).unwrap();
             assert_eq!(message.violations(), [], "{message}");
@@ -146,7 +147,7 @@ impl<N: Network> Pair<N> {
 
     /// Lets time go on until nothing more happens, or until `end`.
     pub fn run(&mut self, end: Instant) {
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         loop {
             let arrival = self.flying.keys().next().map(|(at, _)| *at);
             let timers = [
@@ -172,7 +173,7 @@ impl<N: Network> Pair<N> {
         self.now = self.now.max(end);
     }
 
-    fn deliver(&mut self, from: SocketAddr, bytes: &[u8], out: &mut Output) {
+    fn deliver(&mut self, from: SocketAddr, bytes: &[u8], out: &mut LoadOutput) {
         let scan = Scan::of(bytes);
         match Recipient::of(&scan, RUN, 0).expect("it is of this run") {
             Recipient::Response(token, transaction) if token.owner == Owner::Registration => {

@@ -236,7 +236,9 @@ fn cut_off(plan: &Plan) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use netrig_core::Instant;
-    use netrig_sip::load::{Arrivals, Counts, Gaps, Key, Owner, Record, Scenario, Side, Stamps, Token, Wish};
+    use netrig_sip::load::{
+        Arrivals, AttemptCounts, CalleeBehavior, Gaps, Owner, Record, Scenario, Side, SlabKey, Stamps, Token,
+    };
     use netrig_sip::transaction::Timer;
 
     use super::*;
@@ -256,8 +258,8 @@ mod tests {
             token: Token {
                 run: 1,
                 shard: 0,
-                owner: Owner::Caller(Wish::Answer),
-                key: Key { index: 0, generation: 0 },
+                owner: Owner::Caller(CalleeBehavior::Answer),
+                key: SlabKey { index: 0, generation: 0 },
             },
             side: Side::Caller,
             what: What::Call,
@@ -265,7 +267,7 @@ mod tests {
             failure,
             status: 0,
             stamps: Stamps::new(Instant::ZERO, Instant::ZERO),
-            counts: Counts::default(),
+            counts: AttemptCounts::default(),
             lookup: None,
         }
     }

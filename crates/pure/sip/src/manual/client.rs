@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use netrig_core::{Duration, Endpoint as _, Instant, Stream};
 
-use super::draft::{Draft, Identity, Party};
+use super::draft::{Draft, ManualClientConfig, RequestIdentity};
 use super::step::Step;
 use crate::dialog::{Dialog, Invitation, State, Told as Invited};
 use crate::digest::{Challenge, ChallengeError, DigestClient, NonceCounts, Proven};
@@ -17,17 +17,17 @@ const MOST: usize = 64;
 
 /// A user agent client whose requests a person sends.
 #[derive(Debug)]
-pub struct Desk {
-    pub(super) party: Party,
+pub struct ManualClient {
+    pub(super) party: ManualClientConfig,
     pub(super) random: Stream,
-    pub(super) identities: BTreeMap<Step, Identity>,
+    pub(super) identities: BTreeMap<Step, RequestIdentity>,
     pub(super) digest: DigestClient,
     /// Why the last challenge cannot be answered.
     refusal: Option<ChallengeError>,
     pub(super) nonces: NonceCounts,
     /// The last request that was composed with credentials.
     pub(super) proving: Option<ClientKey>,
-    open: Vec<Open>,
+    open: Vec<OpenRequest>,
     invitation: Option<Invitation>,
     /// Whose dialog the call is.
     tag: Option<String>,
@@ -37,19 +37,19 @@ pub struct Desk {
     acknowledged: BTreeMap<(String, u32), Bytes>,
     /// The call as it was before a BYE that was challenged.
     before_bye: Option<Dialog>,
-    told: VecDeque<Told>,
+    events: VecDeque<ManualClientEvent>,
 }
 
 /// A request that was sent.
 #[derive(Debug)]
-struct Open {
+struct OpenRequest {
     step: Step,
     key: Option<ClientKey>,
     request: Request,
     /// As it was sent, right or wrong.
     bytes: Bytes,
     since: Instant,
-    machine: Machine,
+    machine: RequestTransaction,
     /// How often it was sent.
     sent: u32,
     /// Nothing is sent again.
@@ -59,14 +59,14 @@ struct Open {
 }
 
 #[derive(Debug)]
-enum Machine {
+enum RequestTransaction {
     Invite(InviteClient),
     Other(Client),
 }
 
 /// Why something is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum SendReason {
     /// The person sends it.
     Person,
     /// Nobody has answered in time: timer A or E, or what it answers has come again.
@@ -77,7 +77,7 @@ pub enum Why {
 
 /// What is to be done, and to be told.
 #[derive(Clone, Debug)]
-pub enum Told {
+pub enum ManualClientEvent {
     /// To be sent.
     Send {
         /// As it is.
@@ -85,10 +85,10 @@ pub enum Told {
         /// Of which step, if it is one.
         step: Option<Step>,
         /// Why.
-        why: Why,
+        why: SendReason,
     },
     /// Something came.
-    Came(Box<Came>),
+    Received(Box<ReceivedMessage>),
     /// Nobody has answered.
     TimedOut {
         /// What.
@@ -100,7 +100,7 @@ pub enum Told {
 
 /// What came.
 #[derive(Clone, Debug)]
-pub struct Came {
+pub struct ReceivedMessage {
     /// As it is.
     pub bytes: Bytes,
     /// As the strict parser reads it.
@@ -113,16 +113,16 @@ pub struct Came {
     pub is_again: bool,
 }
 
-impl Came {
+impl ReceivedMessage {
     /// The status of a response.
     pub fn status(&self) -> Option<Status> {
         self.message.as_ref().ok()?.as_response().map(|response| response.status)
     }
 }
 
-impl Desk {
+impl ManualClient {
     /// Nothing was sent yet. What has to be drawn is drawn from `random`.
-    pub fn new(party: Party, random: Stream) -> Self {
+    pub fn new(party: ManualClientConfig, random: Stream) -> Self {
         Self {
             party,
             random,
@@ -137,7 +137,7 @@ impl Desk {
             due: None,
             acknowledged: BTreeMap::new(),
             before_bye: None,
-            told: VecDeque::new(),
+            events: VecDeque::new(),
         }
     }
 
@@ -174,7 +174,7 @@ impl Desk {
 
     fn cancelled(&self) -> Option<&InviteClient> {
         self.open.iter().rev().find_map(|open| match &open.machine {
-            Machine::Invite(invite) if invite.can_be_cancelled() => Some(invite),
+            RequestTransaction::Invite(invite) if invite.can_be_cancelled() => Some(invite),
             _ => None,
         })
     }
@@ -196,7 +196,11 @@ impl Desk {
         if step == Step::Ack {
             self.due = None;
             self.acknowledged.insert(place(&request), bytes.clone());
-            self.told.push_back(Told::Send { bytes, step: Some(step), why: Why::Person });
+            self.events.push_back(ManualClientEvent::Send {
+                bytes,
+                step: Some(step),
+                why: SendReason::Person,
+            });
             return;
         }
         if let Some(dialog) = dialog {
@@ -208,9 +212,9 @@ impl Desk {
         self.remember(step, &request);
         let (reliable, timing) = (self.party.transport.is_reliable(), self.party.timing);
         let machine = if request.method == Method::Invite {
-            Machine::Invite(InviteClient::new(now, request.clone(), reliable, timing))
+            RequestTransaction::Invite(InviteClient::new(now, request.clone(), reliable, timing))
         } else {
-            Machine::Other(Client::new(now, request.clone(), reliable, timing))
+            RequestTransaction::Other(Client::new(now, request.clone(), reliable, timing))
         };
         if step == Step::Invite {
             (self.invitation, self.tag, self.due) =
@@ -220,7 +224,7 @@ impl Desk {
         if self.open.len() == MOST {
             self.open.remove(0);
         }
-        self.open.push(Open {
+        self.open.push(OpenRequest {
             step,
             key,
             request,
@@ -243,25 +247,27 @@ impl Desk {
         let call_id = headers.call_id().ok().flatten().map(str::to_owned);
         let (Some(tag), Some(call_id)) = (tag, call_id) else { return };
         // All registrations of a client have one Call-ID (RFC 3261 section 10.2).
-        self.identities.insert(step, Identity { call_id, tag, sequence, goes_on: step == Step::Register });
+        self.identities
+            .insert(step, RequestIdentity { call_id, tag, sequence, goes_on: step == Step::Register });
     }
 
     /// Takes what came.
     pub fn handle(&mut self, now: Instant, bytes: &Bytes) {
         let message = Message::parse(bytes);
         let violations = message.as_ref().map(Message::violations).unwrap_or_default();
-        let mut came = Came { bytes: bytes.clone(), message, violations, answers: None, is_again: false };
+        let mut came =
+            ReceivedMessage { bytes: bytes.clone(), message, violations, answers: None, is_again: false };
         // What came is told before what is sent because of it.
-        let place = self.told.len();
+        let place = self.events.len();
         match came.message.clone() {
             Ok(Message::Response(response)) => self.response(now, response, &mut came),
             Ok(Message::Request(request)) => return self.request(&request, came),
             Err(_) => {}
         }
-        self.told.insert(place, Told::Came(Box::new(came)));
+        self.events.insert(place, ManualClientEvent::Received(Box::new(came)));
     }
 
-    fn response(&mut self, now: Instant, response: Response, came: &mut Came) {
+    fn response(&mut self, now: Instant, response: Response, came: &mut ReceivedMessage) {
         let key = ClientKey::of_response(&response).ok().flatten();
         let Some(at) = self.open.iter().position(|open| key.is_some() && open.key == key) else {
             let what = "it answers nothing that was sent";
@@ -271,8 +277,8 @@ impl Desk {
         let open = &mut self.open[at];
         came.answers = Some((open.step, now - open.since));
         match &mut open.machine {
-            Machine::Invite(machine) => machine.handle_packet(now, response.into()),
-            Machine::Other(machine) => machine.handle_packet(now, response.into()),
+            RequestTransaction::Invite(machine) => machine.handle_packet(now, response.into()),
+            RequestTransaction::Other(machine) => machine.handle_packet(now, response.into()),
         }
         let new = self.drain(now, at);
         came.is_again = new.is_empty();
@@ -348,7 +354,11 @@ impl Desk {
             match self.acknowledged.get(&place(&acknowledgement)) {
                 Some(bytes) => {
                     let bytes = bytes.clone();
-                    self.told.push_back(Told::Send { bytes, step: Some(Step::Ack), why: Why::Again });
+                    self.events.push_back(ManualClientEvent::Send {
+                        bytes,
+                        step: Some(Step::Ack),
+                        why: SendReason::Again,
+                    });
                 }
                 None => self.due = Some(acknowledgement),
             }
@@ -384,8 +394,8 @@ impl Desk {
     }
 
     /// A request of the other's, which is answered at once.
-    fn request(&mut self, request: &Request, came: Came) {
-        self.told.push_back(Told::Came(Box::new(came)));
+    fn request(&mut self, request: &Request, came: ReceivedMessage) {
+        self.events.push_back(ManualClientEvent::Received(Box::new(came)));
         let is_of_the_call = self
             .dialog()
             .is_some_and(|dialog| crate::dialog::DialogId::of_request(request).as_ref() == Some(dialog.id()));
@@ -411,33 +421,33 @@ impl Desk {
             response.headers.set(Name::To, to.with_tag(&format!("manual{tag}")));
         }
         let bytes = Message::from(response).to_bytes();
-        self.told.push_back(Told::Send { bytes, step: None, why: Why::Itself });
+        self.events.push_back(ManualClientEvent::Send { bytes, step: None, why: SendReason::Itself });
     }
 
     /// Does what is due by now.
     pub fn handle_timeout(&mut self, now: Instant) {
         for at in 0..self.open.len() {
             match &mut self.open[at].machine {
-                Machine::Invite(machine) => machine.handle_timeout(now),
-                Machine::Other(machine) => machine.handle_timeout(now),
+                RequestTransaction::Invite(machine) => machine.handle_timeout(now),
+                RequestTransaction::Other(machine) => machine.handle_timeout(now),
             }
             self.drain(now, at);
         }
         self.open.retain(|open| !open.is_over);
     }
 
-    /// When [`Desk::handle_timeout`] wants to be called next.
+    /// When [`ManualClient::handle_timeout`] wants to be called next.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let next = |open: &Open| match &open.machine {
-            Machine::Invite(machine) => machine.poll_timeout(),
-            Machine::Other(machine) => machine.poll_timeout(),
+        let next = |open: &OpenRequest| match &open.machine {
+            RequestTransaction::Invite(machine) => machine.poll_timeout(),
+            RequestTransaction::Other(machine) => machine.poll_timeout(),
         };
         self.open.iter().filter_map(next).min()
     }
 
     /// What is to be sent and told, in its order.
-    pub fn poll(&mut self) -> Option<Told> {
-        self.told.pop_front()
+    pub fn poll(&mut self) -> Option<ManualClientEvent> {
+        self.events.pop_front()
     }
 
     /// Nothing that was sent is sent again; answers are waited for as before.
@@ -458,35 +468,37 @@ impl Desk {
 
     /// Takes from a transaction what it says; the responses that are new to it.
     fn drain(&mut self, now: Instant, at: usize) -> Vec<Response> {
-        let Self { open, told, .. } = self;
-        let Open { step, request, bytes, machine, sent, is_silent, is_over, .. } = &mut open[at];
+        let Self { open, events, .. } = self;
+        let OpenRequest { step, request, bytes, machine, sent, is_silent, is_over, .. } = &mut open[at];
         let mut new = Vec::new();
         loop {
             let transmit = match machine {
-                Machine::Invite(machine) => machine.poll_transmit(now),
-                Machine::Other(machine) => machine.poll_transmit(now),
+                RequestTransaction::Invite(machine) => machine.poll_transmit(now),
+                RequestTransaction::Other(machine) => machine.poll_transmit(now),
             };
             let Some(message) = transmit else { break };
             let is_own = message.as_request().is_some_and(|own| own.method == request.method);
             let (bytes, step, why) = match (is_own, *sent) {
-                (true, 0) => (bytes.clone(), Some(*step), Why::Person),
-                (true, _) => (bytes.clone(), Some(*step), Why::Again),
-                (false, _) => (message.to_bytes(), None, Why::Itself),
+                (true, 0) => (bytes.clone(), Some(*step), SendReason::Person),
+                (true, _) => (bytes.clone(), Some(*step), SendReason::Again),
+                (false, _) => (message.to_bytes(), None, SendReason::Itself),
             };
             *sent += u32::from(is_own);
-            if !(*is_silent && why == Why::Again) {
-                told.push_back(Told::Send { bytes, step, why });
+            if !(*is_silent && why == SendReason::Again) {
+                events.push_back(ManualClientEvent::Send { bytes, step, why });
             }
         }
         loop {
             let event = match machine {
-                Machine::Invite(machine) => machine.poll_event(),
-                Machine::Other(machine) => machine.poll_event(),
+                RequestTransaction::Invite(machine) => machine.poll_event(),
+                RequestTransaction::Other(machine) => machine.poll_event(),
             };
             match event {
                 None => return new,
                 Some(Event::Response(response)) => new.push(response),
-                Some(Event::TimedOut(timer)) => told.push_back(Told::TimedOut { step: *step, timer }),
+                Some(Event::TimedOut(timer)) => {
+                    events.push_back(ManualClientEvent::TimedOut { step: *step, timer })
+                }
                 Some(Event::Ended) => *is_over = true,
                 Some(Event::Request(_) | Event::TransportFailed) => {}
             }
