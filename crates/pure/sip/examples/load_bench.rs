@@ -17,7 +17,7 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 use netrig_sip::Message;
 use netrig_sip::load::{
-    Callee, CalleeBehavior, Caller, Directory, Hole, HoleValues, LoadOutput, Recipient, Registrant, Scan,
+    Callee, CalleeAction, Caller, Directory, Hole, HoleValues, LoadOutput, Recipient, Registrant, Scan,
     Scenario, Setup, Template,
 };
 
@@ -177,7 +177,7 @@ impl Pair {
         let far = Setup { local: there, server: here, ..near.clone() };
         Ok(Self {
             caller: Caller::new(near, Directory::pattern("user", 6), Directory::Fixed(Box::new([])))?,
-            callee: Callee::new(far, CalleeBehavior::Answer, Duration::from_micros(200), [7; 16])?,
+            callee: Callee::new(far, CalleeAction::Answer, Duration::from_micros(200), [7; 16])?,
             now: Instant::ZERO,
             flying: Default::default(),
             user: 0,

@@ -1,20 +1,20 @@
-//! Objects that come and go, found by an index that cannot be mistaken for that of an earlier one in the same place.
+//! A slab: objects by index. A generation distinguishes an object from earlier ones with the same index.
 
-/// Where an object is, and how many have been there before it.
+/// The index and generation of an object in a [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SlabKey {
-    /// Below the capacity of what has them.
+pub struct Key {
+    /// Below the capacity of the slab.
     pub index: u32,
-    /// Of the place.
+    /// Number of earlier objects with this index, modulo 2³².
     pub generation: u32,
 }
 
-/// At most so many objects as it was made for. A place is free for the next as soon as its object is gone; memory grows
-/// up to the most that were there at once and is then never allocated again.
+/// Objects up to a fixed capacity. Removal frees an index for the next object. Memory grows with the highest number of
+/// objects at once and is then reused.
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
     entries: Vec<SlabEntry<T>>,
-    /// The first of the free places.
+    /// Head of the list of free indices.
     free: Option<u32>,
     capacity: u32,
     len: u32,
@@ -29,28 +29,28 @@ struct SlabEntry<T> {
 #[derive(Clone, Debug)]
 enum SlotState<T> {
     Occupied(T),
-    /// With the next free place.
+    /// The next free index.
     Free(Option<u32>),
 }
 
 impl<T> Slab<T> {
-    /// Empty.
+    /// An empty slab.
     pub const fn new(capacity: u32) -> Self {
         Self { entries: Vec::new(), free: None, capacity, len: 0 }
     }
 
-    /// How many there are.
+    /// Number of objects.
     pub const fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether the slab has no object.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Puts in what `make` says of the place; `None` if there is no place left.
-    pub fn insert(&mut self, make: impl FnOnce(SlabKey) -> T) -> Option<SlabKey> {
+    /// Inserts the object that `make` returns for its key. Returns `None` if the slab is full.
+    pub fn insert(&mut self, make: impl FnOnce(Key) -> T) -> Option<Key> {
         let index = match self.free {
             Some(index) => index,
             None if self.entries.len() < self.capacity as usize => {
@@ -60,7 +60,7 @@ impl<T> Slab<T> {
             None => return None,
         };
         let entry = &mut self.entries[index as usize];
-        let key = SlabKey { index, generation: entry.generation };
+        let key = Key { index, generation: entry.generation };
         self.free = match &entry.state {
             SlotState::Free(next) => *next,
             SlotState::Occupied(_) => None,
@@ -70,8 +70,8 @@ impl<T> Slab<T> {
         Some(key)
     }
 
-    /// The object, if it is still there.
-    pub fn get(&self, key: SlabKey) -> Option<&T> {
+    /// The object; `None` if it was removed.
+    pub fn get(&self, key: Key) -> Option<&T> {
         let entry =
             self.entries.get(key.index as usize).filter(|entry| entry.generation == key.generation)?;
         match &entry.state {
@@ -80,8 +80,8 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The object, if it is still there.
-    pub fn get_mut(&mut self, key: SlabKey) -> Option<&mut T> {
+    /// The object; `None` if it was removed.
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let entry = self.entries.get_mut(key.index as usize)?;
         match &mut entry.state {
             SlotState::Occupied(value) if entry.generation == key.generation => Some(value),
@@ -89,29 +89,28 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The key of what is now at an index.
-    pub fn key_at(&self, index: u32) -> Option<SlabKey> {
+    /// The key of the present object at an index.
+    pub fn key_at(&self, index: u32) -> Option<Key> {
         let entry = self.entries.get(index as usize)?;
-        matches!(entry.state, SlotState::Occupied(_))
-            .then_some(SlabKey { index, generation: entry.generation })
+        matches!(entry.state, SlotState::Occupied(_)).then_some(Key { index, generation: entry.generation })
     }
 
-    /// Of all that are there.
-    pub fn keys(&self) -> impl Iterator<Item = SlabKey> {
+    /// The keys of all objects, by index.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
         let places = (0..).zip(&self.entries);
         places.filter_map(|(index, entry): (u32, &SlabEntry<T>)| {
             matches!(entry.state, SlotState::Occupied(_))
-                .then_some(SlabKey { index, generation: entry.generation })
+                .then_some(Key { index, generation: entry.generation })
         })
     }
 
-    /// Whether the object was there once and is gone.
-    pub fn is_past(&self, key: SlabKey) -> bool {
+    /// Whether the object was removed.
+    pub fn is_past(&self, key: Key) -> bool {
         self.entries.get(key.index as usize).is_some_and(|entry| key.generation < entry.generation)
     }
 
-    /// Takes the object out.
-    pub fn remove(&mut self, key: SlabKey) -> Option<T> {
+    /// Removes an object and returns it.
+    pub fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
         let entry = &mut self.entries[key.index as usize];
         entry.generation = entry.generation.wrapping_add(1);
@@ -141,7 +140,7 @@ mod tests {
         assert_eq!((slab.get(a), slab.get(c)), (None, Some(&"c")));
         assert_eq!(slab.get_mut(b), Some(&mut "b"));
         assert_eq!((slab.key_at(0), slab.key_at(7)), (Some(c), None));
-        assert_eq!(slab.get(SlabKey { index: 9, generation: 0 }), None);
+        assert_eq!(slab.get(Key { index: 9, generation: 0 }), None);
         slab.remove(b);
         slab.remove(c);
         assert!(slab.is_empty() && slab.key_at(0).is_none());

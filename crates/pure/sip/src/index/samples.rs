@@ -1,11 +1,11 @@
-//! What a record says, as the samples of a run.
+//! Samples of a run, made of a record.
 
 use netrig_core::{Instant, Quantity, Sample, quantity};
 
 use super::{Delay, RegistrationCounts, SessionCounts};
 use crate::record::{Failure, Record, What};
 
-/// Gives the samples of a record that came to its end at `at`: what became of it, and every delay that it has.
+/// Passes the samples of a record that ended at `at` to `each`: its outcome and its delays.
 pub fn samples_of(record: &Record, at: Instant, mut each: impl FnMut(Sample)) {
     let mut count = |quantity: &'static Quantity, value: u64| {
         if value > 0 {

@@ -23,28 +23,28 @@ impl Keyword {
     }
 }
 
-/// A text with what its keywords stand for.
+/// A text with the values of its keywords.
 fn filled(text: &str, setup: &Setup) -> String {
     let value = |piece: Result<&str, &str>| match piece {
         Ok(text) => text.replace("\\x5B", "["),
-        // The keywords were checked.
+        // All keywords are known: they were checked.
         Err(word) => keyword(word).map(|keyword| keyword.value(setup)).unwrap_or_default(),
     };
     pieces(text).into_iter().map(value).collect()
 }
 
-/// With CR LF at the end of each line.
+/// The text with CR LF at the end of each line.
 fn with_line_ends(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
-/// A session description with what its keywords stand for.
+/// A session description with the values of its keywords.
 pub(super) fn own_session(text: &str, setup: &Setup) -> Bytes {
     Bytes::from(with_line_ends(&filled(text, setup)))
 }
 
 impl OwnMessage {
-    /// Changes a message of the scenario before its template is made.
+    /// Changes a message of the scenario before it becomes a template.
     pub(super) fn change(&self, message: &mut Message, setup: &Setup) {
         for (name, value) in &self.set {
             let (name, value) = (Name::new(name), filled(value, setup));
@@ -55,7 +55,7 @@ impl OwnMessage {
             message.headers_mut().push(name, filled(value, setup));
         }
         let own = message.body().clone();
-        // A message in which the scenario has no session description gets none: it would be a second offer.
+        // If the scenario's message has no session description, a body with one would be a second offer.
         let is_there = |body: &&OwnBody| !(body.is_session() && self.step.has_session() && own.is_empty());
         let parts: Vec<&OwnBody> = self.parts.iter().filter(is_there).collect();
         let (media_type, body) = match (self.body.as_ref().filter(is_there), &parts[..]) {
@@ -71,7 +71,7 @@ impl OwnMessage {
     }
 
     fn text_of(&self, body: &OwnBody, own: &Bytes, setup: &Setup) -> Bytes {
-        // Those of `invite` and `answer` are the load's, and the scenario's messages have them, with their changes.
+        // The scenario's messages already have the session descriptions of `invite` and `answer`.
         let is_of_load = body.is_session() && matches!(self.step, MessageStep::Invite | MessageStep::Answer);
         match &body.text {
             Some(text) if !is_of_load => own_session(text, setup),
@@ -79,7 +79,8 @@ impl OwnMessage {
         }
     }
 
-    /// Several parts as one body, and its media type, behind a boundary that none of them has.
+    /// Joins several parts into one body. Returns its media type, with a boundary that no part contains, and the
+    /// body.
     fn joined(&self, parts: &[&OwnBody], own: &Bytes, setup: &Setup) -> (String, Bytes) {
         let texts: Vec<Bytes> = parts.iter().map(|part| self.text_of(part, own, setup)).collect();
         let has = |boundary: &str| {

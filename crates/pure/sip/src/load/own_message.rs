@@ -1,4 +1,4 @@
-//! Messages of the built-in scenarios as a load's author wants them: header fields set or added, bodies of one or several parts.
+//! Own header fields and bodies of a load's author for the messages of the built-in scenarios.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::grammar::is_a_token;
 use crate::multipart::essence;
 use crate::sdp::SDP_TYPE;
 
-/// Header fields that a load needs to identify a call, or to route or to end a message. They cannot be changed.
+/// Header fields that a load needs to identify a call, or to route or frame a message. They cannot be changed.
 static KEPT: [Name; 18] = [
     Name::Via,
     Name::From,
@@ -33,10 +33,10 @@ static KEPT: [Name; 18] = [
     Name::MinSe,
 ];
 
-/// The most bytes that the texts of one message may have together: a message has to fit into a datagram.
+/// The longest texts of one message together, bytes. A message must fit into a datagram.
 const LONGEST_TEXT: usize = 60_000;
 
-/// Declares the kinds of messages, each with its name and what it is.
+/// Declares the kinds of messages, each with its name and description.
 macro_rules! steps {
     ($($(#[doc = $about:literal])+ $step:ident = $name:literal;)+) => {
         /// A kind of message of the built-in scenarios.
@@ -46,7 +46,7 @@ macro_rules! steps {
         }
 
         impl MessageStep {
-            /// As files say it: `re-invite`.
+            /// The name in files: `re-invite`.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$step => $name,)+ }
             }
@@ -89,25 +89,26 @@ steps! {
     Refusal = "refusal";
 }
 
-/// A message that says more than its scenario makes it say, or something else.
+/// A change of one kind of message of the built-in scenarios.
 ///
-/// Texts have the keywords `[user]`, `[peer]`, `[domain]`, `[call_id]`, `[cseq]`, `[local_ip]`, `[local_ip_type]` (4 or 6),
-/// `[local_port]`, `[remote_ip]`, `[remote_port]` and `[transport]`; a bracket that is none is written `\x5B`.
+/// Texts have the keywords `[user]`, `[peer]`, `[domain]`, `[call_id]`, `[cseq]`, `[local_ip]`, `[local_ip_type]` (4
+/// or 6), `[local_port]`, `[remote_ip]`, `[remote_port]` and `[transport]`. A bracket that begins no keyword is
+/// written `\x5B`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OwnMessage {
-    /// The kind of message that it changes.
+    /// The kind of message to be changed.
     pub step: MessageStep,
-    /// Header fields in the place of all of the same name. An empty text takes them away.
+    /// Header fields that replace all of the same name. An empty text removes them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
-    /// Header fields at the end, each as a line: `Diversion: <sip:[peer]@[domain]>`.
+    /// Header fields that are appended, each as a line: `Diversion: <sip:[peer]@[domain]>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<String>,
-    /// The body, in the place of the scenario's.
+    /// A body that replaces that of the scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<OwnBody>,
-    /// In its place several, as `multipart/mixed` (RFC 2046 section 5.1.3).
+    /// Several bodies instead, as `multipart/mixed` (RFC 2046 section 5.1.3).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<OwnBody>,
 }
@@ -119,7 +120,8 @@ pub struct OwnBody {
     /// Its media type: `application/sdp`.
     #[serde(rename = "type")]
     pub media_type: String,
-    /// Its text, with CR LF at the end of each line. Without one it is the session description of the scenario's own message.
+    /// Its text, which is sent with CR LF at the end of each line. By default the session description of the
+    /// scenario's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Header fields of the part, each as a line: `Content-ID: <[user]@[domain]>`.
@@ -127,36 +129,36 @@ pub struct OwnBody {
     pub headers: Vec<String>,
 }
 
-/// Why a message cannot be as it is described.
+/// Why a change of a message is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OwnMessageError {
-    /// The name of a header field is no token.
+    /// The name of a header field is not a token.
     #[error("`{0}` is no name of a header field (RFC 3261 section 25.1, `token`)")]
     NoName(String),
     /// A line without a colon.
     #[error("`{0}` is no header field: expected `Name: value`")]
     NoHeaderField(String),
-    /// The load needs it as it is.
+    /// The load needs this header field without a change.
     #[error("`{0}` cannot be changed: the load needs it to follow its calls; take it out")]
     Kept(&'static str),
-    /// It says what a body has.
+    /// `Content-Type` is set by the body.
     #[error("`Content-Type` is the `type` of a body")]
     ContentType,
     /// A value has a control character, or a line end.
     #[error("the value of `{0}` has a control character or a line end")]
     ControlCharacter(String),
-    /// A bracket that is no keyword.
+    /// An unknown keyword.
     #[error("`[{0}]` is no keyword: expected one of {known}; a bracket itself is written `\\x5B`", known = known_keywords())]
     NoKeyword(String),
-    /// A keyword that these messages have no value for.
+    /// A keyword without a value in these messages.
     #[error("`[{0}]` has no value in these messages; take it out")]
     UnknownHere(&'static str),
-    /// The session description of an INVITE is that of all calls of a load.
+    /// A keyword that differs from call to call, in the session description of an INVITE, which all calls share.
     #[error(
         "`[{0}]` differs from call to call, and the session description of `invite` is that of all calls of the load"
     )]
     OfOneCall(&'static str),
-    /// The session description of an INVITE within a dialog follows from that of the call.
+    /// The session description of an INVITE within a dialog is made of that of the call.
     #[error(
         "the session description of `re-invite` follows from that of `invite`: describe the session there"
     )]
@@ -164,13 +166,13 @@ pub enum OwnMessageError {
     /// Both a body and parts.
     #[error("it has both `body` and `parts`: expected one of them")]
     BodyAndParts,
-    /// A body that is no part has header fields of its own.
+    /// Header fields of a body that is not a part.
     #[error("`headers` are of a part: of a message `set` and `add` say them")]
     HeadersOfBody,
     /// No media type.
     #[error("`{0}` is no media type: expected `type/subtype`")]
     NoMediaType(String),
-    /// A body without a text where the scenario's message has no session description, or of another type.
+    /// A body without a text, although the scenario's message has no session description, or the type is another.
     #[error(
         "a body without `text` is the session description of the scenario's message: its `type` is `application/sdp`, and its step \
          one of `invite`, `re-invite`, `ack`, `progress` and `answer`"
@@ -184,10 +186,10 @@ pub enum OwnMessageError {
     Nothing,
 }
 
-/// A word in brackets that stands for what a load knows.
+/// A word in brackets that the load replaces by a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keyword {
-    /// Of each message.
+    /// A value of each message.
     Each(Hole),
     Domain,
     LocalIp,
@@ -220,8 +222,8 @@ fn known_keywords() -> String {
     KEYWORDS.map(|(name, _)| format!("`[{name}]`")).join(", ")
 }
 
-/// A piece of a text: as it stands, or a word in brackets. A word has small letters, digits and `_` only, and begins with a letter: all
-/// else in brackets, as of JSON and of IPv6 addresses, is text.
+/// Splits a text into plain pieces (`Ok`) and words in brackets (`Err`). A word begins with a small letter and has
+/// small letters, digits and `_` only. Other brackets, such as those of JSON and of IPv6 addresses, are plain text.
 pub(super) fn pieces(text: &str) -> Vec<Result<&str, &str>> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -248,7 +250,7 @@ pub(super) fn keyword(word: &str) -> Result<Keyword, OwnMessageError> {
     found.map(|(_, keyword)| *keyword).ok_or_else(|| OwnMessageError::NoKeyword(word.to_owned()))
 }
 
-/// A header field that is written as a line.
+/// Splits the line of a header field into name and value.
 pub(super) fn header_field(line: &str) -> Result<(Name, &str), OwnMessageError> {
     let (name, value) =
         line.split_once(':').ok_or_else(|| OwnMessageError::NoHeaderField(line.to_owned()))?;
@@ -259,14 +261,14 @@ impl MessageStep {
     /// Header fields that the load needs in messages of this kind only.
     fn kept(self) -> &'static [Name] {
         match self {
-            // Parameters of a registered contact are the registrar's.
+            // The parameters of a registered contact matter only to the registrar.
             Self::Register => &[Name::Expires],
             Self::Subscribe => &[Name::Contact, Name::Expires],
             _ => &[Name::Contact],
         }
     }
 
-    /// Whether the scenario's messages of this kind describe a session, or may.
+    /// Whether the scenario's messages of this kind may have a session description.
     pub(super) const fn has_session(self) -> bool {
         matches!(self, Self::Invite | Self::ReInvite | Self::Ack | Self::Progress | Self::Answer)
     }
@@ -283,10 +285,10 @@ impl MessageStep {
 }
 
 impl OwnMessage {
-    /// Refuses what cannot be.
+    /// Checks whether the change is possible.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error.
     pub fn check(&self) -> Result<(), OwnMessageError> {
         if self.set.is_empty() && self.add.is_empty() && self.body.is_none() && self.parts.is_empty() {
             return Err(OwnMessageError::Nothing);
@@ -307,7 +309,7 @@ impl OwnMessage {
         self.body.iter().chain(&self.parts).try_for_each(|body| self.check_body(body))
     }
 
-    /// How long its texts are together, bytes.
+    /// Length of its texts together, bytes.
     pub(super) fn length(&self) -> usize {
         let of_body = |body: &OwnBody| {
             let headers = body.headers.iter().map(String::len).sum::<usize>();
@@ -381,7 +383,7 @@ impl OwnMessage {
         Ok(())
     }
 
-    /// The session description that it gives to all messages of this kind, if it does.
+    /// Its session description for all messages of this kind.
     pub(super) fn session(&self, step: MessageStep) -> Option<&str> {
         let mut bodies = self.body.iter().chain(&self.parts).filter(|_| self.step == step);
         bodies.find(|body| body.is_session() && body.text.is_some())?.text.as_deref()
@@ -395,10 +397,10 @@ impl OwnBody {
 }
 
 impl OwnMessage {
-    /// Refuses messages of which one cannot be as it is described.
+    /// Checks several changes.
     ///
     /// # Errors
-    /// The first of them, by its number and its step, and why.
+    /// The first error, with the number and the step of its message.
     pub fn check_all(messages: &[Self]) -> Result<(), String> {
         for (number, message) in (1..).zip(messages) {
             let step = message.step.name();

@@ -1,9 +1,9 @@
-//! Whose a datagram is.
+//! The recipient of a datagram.
 
 use super::scan::{Scan, Start};
 use crate::record::{Owner, Token};
 
-/// Which machine of a shard takes a datagram.
+/// The machine of a shard that handles a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipient {
     /// [`Caller::handle_response`](super::Caller::handle_response),
@@ -18,8 +18,8 @@ pub enum Recipient {
 }
 
 impl Recipient {
-    /// Of a datagram that a shard of this run has received; `None` if it is nobody's: of another run, of another shard,
-    /// or no message.
+    /// The recipient of a datagram that a shard of this run has received. `None` for another run or shard, and for a
+    /// datagram that is no message.
     pub fn of(scan: &Scan<'_>, run: u32, shard: u16) -> Option<Self> {
         let is_own = |token: &Token| (token.run, token.shard) == (run, shard);
         match scan.start? {

@@ -1,4 +1,4 @@
-//! Who registers: a population of users, each of whom is kept registered as long as it is wanted.
+//! Registrants: users that are registered and kept registered.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::deadline::Deadline;
 use crate::digest::NonceCounts;
 use crate::digits::{Decimal, decimal};
 use crate::record::{
-    AttemptCounts, Broken, Departure, Failure, Owner, Record, Side, SlabKey, Stamps, Token, What, number_of,
+    AttemptCounts, Broken, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, What, number_of,
     server_of, stamp, transaction,
 };
 use crate::transaction::Timer;
 use crate::wheel::Wheel;
 use crate::{Method, Uri};
 
-/// The users of one shard. It is driven by [`Registrant::register`], [`Registrant::unregister`],
+/// The registrants of one shard. It is driven by [`Registrant::register`], [`Registrant::unregister`],
 /// [`Registrant::handle_response`] and [`Registrant::handle_timeout`].
 #[derive(Debug)]
 pub struct Registrant {
@@ -39,21 +39,21 @@ pub struct Registrant {
     users: Vec<RegistrantUser>,
     wheel: Wheel,
     registered: u32,
-    /// When what is being handled came.
+    /// Time of arrival of the message that is handled.
     arrived: Instant,
     strays: u64,
 }
 
-/// There is no such user, or its last REGISTER is not answered yet.
+/// There is no such user, or its last REGISTER is unanswered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no such user, or it is being registered just now")]
 pub struct UserBusy;
 
 impl Registrant {
-    /// So many users, none of them registered.
+    /// `users` users, none of them registered.
     ///
     /// # Errors
-    /// The setup's domain is none.
+    /// If the domain of the setup is not valid in a URI.
     pub fn new(
         setup: Setup,
         names: Directory,
@@ -74,43 +74,43 @@ impl Registrant {
         })
     }
 
-    /// How many users there are.
+    /// Number of users.
     pub const fn len(&self) -> u32 {
         self.users.len() as u32
     }
 
-    /// Whether there is none.
+    /// Whether there are no users.
     pub const fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
 
-    /// How many users are registered, those included who are about to renew it.
+    /// Number of registered users, including those that are about to renew.
     pub const fn registered(&self) -> u32 {
         self.registered
     }
 
-    /// How many responses came that nobody waited for.
+    /// Number of received responses that no request waited for.
     pub const fn strays(&self) -> u64 {
         self.strays
     }
 
-    /// How far a user is.
+    /// State of a user's registration. `None` if there is no such user.
     pub fn state(&self, user: u32) -> Option<Registration> {
         self.users.get(user as usize).map(|user| user.state)
     }
 
-    /// From now on the requests of a user go to the servers that were looked for.
+    /// Sends the requests of a user to the servers of a lookup from now on.
     pub fn locate(&mut self, user: u32, located: Arc<Located>) {
         if let Some(user) = self.users.get_mut(user as usize) {
             user.located = Some(located);
         }
     }
 
-    /// Registers a user for `expires` seconds, as was to be done at `intended`, and again each time before that is
-    /// over. A user who is registered renews it now.
+    /// Registers a user for `expires` seconds, as scheduled for `intended`, and renews the registration before it
+    /// expires. A registered user renews now.
     ///
     /// # Errors
-    /// The user is none, or busy.
+    /// If there is no such user, or its last REGISTER is unanswered.
     pub fn register(
         &mut self,
         now: Instant,
@@ -122,10 +122,10 @@ impl Registrant {
         self.begin(now, intended, user, (What::Register, expires), out)
     }
 
-    /// Takes a user's registration back.
+    /// Removes the registration of a user.
     ///
     /// # Errors
-    /// The user is none, or busy.
+    /// If there is no such user, or its last REGISTER is unanswered.
     pub fn unregister(
         &mut self,
         now: Instant,
@@ -136,18 +136,18 @@ impl Registrant {
         self.begin(now, intended, user, (What::Unregister, 0), out)
     }
 
-    /// When [`Registrant::handle_timeout`] is to be called at the latest.
+    /// The latest time at which to call [`Registrant::handle_timeout`].
     pub fn next_deadline(&mut self) -> Option<Instant> {
         self.wheel.next_deadline()
     }
 
-    /// Does what is due.
+    /// Handles all timers that have expired by `now`.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut LoadOutput) {
         self.arrived = now;
         self.do_all_due(now, out);
     }
 
-    /// A response whose topmost branch is of this token and transaction: see [`Recipient`](super::Recipient).
+    /// Handles a response whose topmost branch has this token and transaction (see [`Recipient`](super::Recipient)).
     pub fn handle_response(
         &mut self,
         moment: impl Into<Moment>,
@@ -172,13 +172,13 @@ impl Registrant {
             return;
         }
         if scan.is_cut() {
-            // What it would have said may be said again; the registration has failed all the same.
+            // The response may be retransmitted, but the registration has failed.
             user.broken = user.broken.or(Some("RFC 3261 section 18.3"));
             return;
         }
         if user.cseq != cseq.number || !is_of(scan.call_id) || !is_of(scan.from_tag) {
-            // The branch alone says what is answered (RFC 3261 section 17.1.3), so it is an answer; but all else "MUST equal" what
-            // the request says.
+            // The branch identifies the transaction (RFC 3261 section 17.1.3), so it is a response to the request.
+            // But all other fields "MUST equal" those of the request.
             user.broken = user.broken.or(Some("RFC 3261 section 8.2.6.2"));
         }
         if status > 100
@@ -194,8 +194,8 @@ impl Registrant {
             (200..300, _) => self.accepted(now, scan, status, index, out),
             (401 | 407, _) if self.authorize(scan, index) => self.send(now, index, out),
             // "it MAY retry the registration after making the expiration interval [...] equal to or greater than the
-            // expiration interval within the Min-Expires" (RFC 3261 section 10.2.8): once, or a server that always wants more
-            // would never be done.
+            // expiration interval within the Min-Expires" (RFC 3261 section 10.2.8). It does so once, because a
+            // server may always want more.
             (423, Some(least)) if least > asked && asked > 0 && !was_too_brief => {
                 self.ask_for_longer(least, index);
                 self.send(now, index, out);
@@ -211,16 +211,16 @@ impl Registrant {
         self.rest(index);
     }
 
-    /// A request was sent only at this moment: what [`Outbox::departing`](super::Outbox::departing) says of it. Its timers run
-    /// from then.
+    /// Restarts the timers of a request that left later than it was written, at `at` (see
+    /// [`Outbox::departing`](super::Outbox::departing)).
     pub fn handle_departure(&mut self, at: Instant, (token, departure): (Token, Departure)) {
         let Some(user) = self.users.get_mut(token.key.index as usize) else { return };
         user.stamps.depart(departure, at);
         self.time(at, token.key.index);
     }
 
-    /// A connection to `server` is gone along which requests went, or nobody is reached there: what waits for an answer to one of
-    /// them has failed, or goes to the next server.
+    /// Handles the loss of a connection to `server`, or an unreachable server. Requests that wait for a response on
+    /// it fail, or go to the next server.
     pub fn handle_disconnection(
         &mut self,
         now: Instant,
@@ -257,7 +257,7 @@ impl Registrant {
         }
     }
 
-    /// Asks the next server (RFC 3263 section 4.3). Whether there is one.
+    /// Sends the REGISTER to the next server (RFC 3263 section 4.3). Returns whether there is one.
     fn fail_over(&mut self, now: Instant, index: u32, out: &mut LoadOutput) -> bool {
         let Some(user) = self.users.get_mut(index as usize) else { return false };
         let next = self.setup.server(user.located.as_deref(), user.server.saturating_add(1));
@@ -266,14 +266,14 @@ impl Registrant {
         }
         user.server += 1;
         user.counts.failed_over += 1;
-        // Who takes over has made none of the challenges, and wanted nothing yet.
+        // The next server has sent neither a challenge nor `Min-Expires`.
         user.proof = None;
         user.was_too_brief = false;
         self.send(now, index, out);
         true
     }
 
-    /// Sends a REGISTER that is refused again when the time of its `Retry-After` is over. Whether it does.
+    /// Schedules a refused REGISTER again after its `Retry-After`. Returns whether it does.
     fn wait(&mut self, now: Instant, scan: &Scan<'_>, index: u32) -> bool {
         let Setup { retries, longest_ringing, .. } = self.setup;
         let wait = scan.retry_after().map(|seconds| Duration::from_secs(seconds.into()));
@@ -285,7 +285,7 @@ impl Registrant {
         true
     }
 
-    /// The time of a `Retry-After` is over.
+    /// Sends a REGISTER again when the time of its `Retry-After` is over.
     fn retry(&mut self, now: Instant, index: u32, out: &mut LoadOutput) {
         let Some(user) = self.users.get_mut(index as usize) else { return };
         user.is_waiting = false;
@@ -324,7 +324,7 @@ impl Registrant {
         Ok(())
     }
 
-    /// Sets timers E and F of a REGISTER that is sent now.
+    /// Starts timers E and F of a REGISTER that is sent now.
     fn time(&mut self, now: Instant, index: u32) {
         let Some(user) = self.users.get_mut(index as usize) else { return };
         user.timers.again = self.setup.first_repetition(now, user.is_over_tcp);
@@ -350,10 +350,10 @@ impl Registrant {
 
     const fn token(&self, index: u32) -> Token {
         let Setup { run, shard, .. } = self.setup;
-        Token { run, shard, owner: Owner::Registration, key: SlabKey { index, generation: 0 } }
+        Token { run, shard, owner: Owner::Registration, key: Key { index, generation: 0 } }
     }
 
-    /// Whether it goes over TCP because of its length.
+    /// Writes a REGISTER. Returns whether it goes over TCP because of its length.
     fn write(&self, index: u32, out: &mut LoadOutput) -> bool {
         let Some(user) = self.users.get(index as usize) else { return false };
         let token = self.token(index);
@@ -382,7 +382,7 @@ impl Registrant {
         let is = user.state == Registration::Registering;
         if is {
             // "The 2xx response to the REGISTER request will contain, in a Contact header field, a complete list of
-            // bindings" (RFC 3261 section 10.2.4): the shortest of the own ones, or what stands for all.
+            // bindings" (RFC 3261 section 10.2.4): the shortest time of the own ones, else `Expires`.
             let own: Vec<String> =
                 (1..=self.setup.contacts).map(|place| self.setup.contact(&name, place)).collect();
             let is_own = |uri: &[u8]| own.iter().any(|own| is_equivalent(own.as_bytes(), uri));
@@ -390,7 +390,7 @@ impl Registrant {
             let granted = contacts.filter_map(|own| own.parameter(b"expires").and_then(decimal)).min();
             let granted = granted.or(scan.expires).unwrap_or(user.expires);
             user.until = now + Duration::from_secs(granted.into());
-            // A tenth of the time is left for it, for which F is the least but for short ones.
+            // A renewal has a tenth of the granted time, which is less than timer F only for short registrations.
             let renewal = Duration::from_millis(u64::from(granted) * 900);
             user.timers.act = Deadline::after(now, renewal);
         } else {
@@ -407,7 +407,7 @@ impl Registrant {
 
     fn failed(&mut self, status: u16, failure: Failure, index: u32, out: &mut LoadOutput) {
         let Some(user) = self.users.get_mut(index as usize) else { return };
-        // What the registrar has, it keeps until its time is over; nobody renews it any more.
+        // The registrar keeps its binding until it expires. Nothing renews it.
         user.state = Registration::None;
         user.timers.act.stop();
         if user.until != Instant::ZERO {
@@ -436,12 +436,13 @@ impl Registrant {
             status,
             stamps,
             counts,
-            // What is renewed goes where it went before.
+            // A renewal goes to the same server without a lookup.
             lookup: user.located.as_ref().map(|located| located.took).filter(|_| what != What::Renew),
         });
     }
 
-    /// Takes the challenges of a response: the next REGISTER has the credentials that were asked for. Whether there are any.
+    /// Takes the challenges of a response. If they can be answered, the next REGISTER has the next `CSeq` and the
+    /// credentials. Returns whether they can.
     fn authorize(&mut self, scan: &Scan<'_>, index: u32) -> bool {
         let [name, password] = [self.names.of(index), self.passwords.of(index)];
         let Some(user) = self.users.get_mut(index as usize) else { return false };
@@ -453,7 +454,7 @@ impl Registrant {
         true
     }
 
-    /// Makes the credentials of a REGISTER that is sent for the first time. Its repetitions have the same.
+    /// Computes the credentials of a REGISTER at its first transmission. Retransmissions have the same.
     fn prove(&mut self, index: u32) {
         let token = self.token(index);
         let Some(user) = self.users.get_mut(index as usize) else { return };
@@ -465,7 +466,7 @@ impl Registrant {
         proof.lines = proof.lines_of(which, &uri, b"", &cnonce, (index, &mut self.nonces));
     }
 
-    /// Does what is due of one user.
+    /// Handles the expired timers of one user.
     fn due(&mut self, now: Instant, index: u32, out: &mut LoadOutput) {
         let t2 = self.setup.timing.t2;
         let Some(user) = self.users.get_mut(index as usize) else { return };
@@ -485,13 +486,14 @@ impl Registrant {
                 return self.retry(now, index, out);
             }
             let expires = user.expires;
-            // It is registered: nothing else keeps it from being renewed.
+            // A registered user is never busy.
             let _renewed = self.begin(now, now, index, (What::Renew, expires), out);
         }
     }
 }
 
-/// Whether two URIs are of one place (RFC 3261 section 19.1.4). Most servers repeat one as it was.
+/// Whether two URIs are equivalent (RFC 3261 section 19.1.4). Most servers copy a URI without a change, which is fast
+/// to compare.
 pub(super) fn is_equivalent(one: &[u8], other: &[u8]) -> bool {
     let read = |uri| std::str::from_utf8(uri).ok()?.parse::<Uri>().ok();
     one == other || read(one).zip(read(other)).is_some_and(|(one, other)| one.is_equivalent(&other))

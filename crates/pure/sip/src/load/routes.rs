@@ -1,9 +1,9 @@
-//! The way of a dialog's requests, by its route set.
+//! Where requests of a dialog go, by its route set.
 
 use super::scan::{Address, is_loose};
 use super::text::put_unfolded;
 
-/// Where requests of a dialog go.
+/// Destination of the requests of a dialog.
 pub(super) struct DialogRoute<'a> {
     /// Their Request-URI.
     pub(super) target: &'a [u8],
@@ -37,7 +37,7 @@ pub(super) fn put_routes<'a>(
     DialogRoute { target: router, next: router }
 }
 
-/// The transport that a URI names, if it does (RFC 3261 section 19.1.1).
+/// The `transport` parameter of a URI (RFC 3261 section 19.1.1).
 pub(super) fn transport_of(uri: &[u8]) -> Option<&[u8]> {
     uri.split(|byte| matches!(byte, b';' | b'?' | b'>')).skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_at_checked(10)?;

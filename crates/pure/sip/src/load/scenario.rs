@@ -2,23 +2,23 @@
 
 use netrig_core::Duration;
 
-use crate::record::{CalleeBehavior, What};
+use crate::record::{CalleeAction, What};
 
-/// What users do.
+/// An attempt of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Each registers, once.
+    /// Each user registers once.
     Register,
-    /// All are registered beforehand, and register again.
+    /// All users are registered beforehand, and register again.
     ReRegister,
-    /// All are registered beforehand, and take that back, once each.
+    /// All users are registered beforehand, and each unregisters once.
     Unregister,
-    /// Each calls its peer, or asks it something.
+    /// Each user calls its peer, or sends it another request.
     Call(Scenario),
 }
 
 impl Work {
-    /// What its records say that was done.
+    /// The kind of attempt in its records.
     pub const fn what(self) -> What {
         match self {
             Self::Register | Self::ReRegister => What::Register,
@@ -27,98 +27,98 @@ impl Work {
         }
     }
 
-    /// Whether each user does it once only.
+    /// Whether each user does it only once.
     pub const fn is_once(self) -> bool {
         matches!(self, Self::Register | Self::Unregister)
     }
 
-    /// Whether it is of registrations.
+    /// Whether it concerns registrations.
     pub const fn registers(self) -> bool {
         !matches!(self, Self::Call(_))
     }
 }
 
-/// What a caller does.
+/// A scenario of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
-    /// Calls, is answered, and hangs up after holding so long.
+    /// A call that is answered, held and hung up.
     Call {
         /// From the ACK to the BYE.
         hold: Duration,
     },
-    /// The same, and hears before the answer what is played to it: a session description in a 183.
+    /// A call with early media: a 183 has a session description.
     EarlyMedia {
         /// From the ACK to the BYE.
         hold: Duration,
     },
-    /// The same with an INVITE that has no offer: the 2xx brings it, and the ACK answers it (RFC 3261 section 13.2.1).
+    /// A call whose INVITE has no offer: the 2xx has the offer, and the ACK the answer (RFC 3261 section 13.2.1).
     DelayedOffer {
         /// From the ACK to the BYE.
         hold: Duration,
     },
-    /// The same, puts the other side on hold after a third of the time, and takes the call up again after two.
+    /// A call that is put on hold after a third of its time, and resumed after two thirds.
     Reinvite {
         /// From the ACK to the BYE.
         hold: Duration,
     },
-    /// The same with provisional responses that are acknowledged (RFC 3262).
+    /// A call whose provisional responses are acknowledged by PRACK (RFC 3262).
     Prack {
         /// From the ACK to the BYE.
         hold: Duration,
     },
-    /// The same to one who is reached at several places and answers at two: each 2xx is acknowledged, and all but the
-    /// first are hung up at once (RFC 3261 section 13.2.2.4).
+    /// A call to a callee with several contacts, two of which answer. Each 2xx is acknowledged, and all dialogs but
+    /// the first are hung up at once (RFC 3261 section 13.2.2.4).
     Fork {
         /// From the ACK to the BYE.
         hold: Duration,
     },
-    /// Calls, and takes it back so long after the first provisional response.
+    /// A call that is cancelled some time after the first provisional response.
     Cancel {
         /// From the provisional response to the CANCEL.
         after: Duration,
     },
-    /// Calls one who refuses.
+    /// A call that the callee refuses.
     Busy,
-    /// Calls one who does not answer, and gives up after ringing so long.
+    /// A call that is not answered and is cancelled after some time of ringing.
     NoAnswer {
         /// From the first provisional response other than 100 to the CANCEL.
         patience: Duration,
     },
-    /// Calls, and is sent elsewhere with a 3xx, which it does not follow: what a redirect server is tested with.
+    /// A call that the server redirects with a 3xx, which the caller does not follow: it tests a redirect server.
     Redirect,
-    /// Asks what the other can (OPTIONS).
+    /// OPTIONS.
     Options,
-    /// Sends a text (MESSAGE).
+    /// MESSAGE.
     Message,
-    /// Subscribes to the other's presence, is notified, renews that in time and takes it back (RFC 6665).
+    /// A subscription to the presence of the peer: notified, renewed in time and terminated (RFC 6665).
     Subscribe {
-        /// From the 2xx until it is taken back.
+        /// From the 2xx to the SUBSCRIBE that terminates it.
         hold: Duration,
-        /// What is asked for, s.
+        /// The requested duration, s.
         expires: u32,
     },
 }
 
 impl Scenario {
-    /// What the other side is to do for it.
-    pub const fn callee_behavior(self) -> CalleeBehavior {
+    /// How a callee of the same load must behave in it.
+    pub const fn callee_action(self) -> CalleeAction {
         match self {
-            Self::Busy => CalleeBehavior::Refuse,
-            Self::Cancel { .. } | Self::NoAnswer { .. } => CalleeBehavior::Ring,
-            Self::EarlyMedia { .. } => CalleeBehavior::Progress,
-            Self::Prack { .. } => CalleeBehavior::Reliable,
-            Self::Fork { .. } => CalleeBehavior::Both,
+            Self::Busy => CalleeAction::Refuse,
+            Self::Cancel { .. } | Self::NoAnswer { .. } => CalleeAction::Ring,
+            Self::EarlyMedia { .. } => CalleeAction::Progress,
+            Self::Prack { .. } => CalleeAction::Reliable,
+            Self::Fork { .. } => CalleeAction::Both,
             Self::Call { .. }
             | Self::DelayedOffer { .. }
             | Self::Reinvite { .. }
             | Self::Redirect
             | Self::Options
             | Self::Message
-            | Self::Subscribe { .. } => CalleeBehavior::Answer,
+            | Self::Subscribe { .. } => CalleeAction::Answer,
         }
     }
 
-    /// What its record says that was done.
+    /// The kind of attempt in its record.
     pub const fn what(self) -> What {
         match self {
             Self::Call { .. } => What::Call,
@@ -137,7 +137,7 @@ impl Scenario {
         }
     }
 
-    /// How long it is held, if it is answered at all.
+    /// How long it is held, if it is to be answered.
     pub const fn hold(self) -> Option<Duration> {
         match self {
             Self::Call { hold }
@@ -151,7 +151,7 @@ impl Scenario {
         }
     }
 
-    /// A third of that: how long a call goes on before it is put on hold, is on hold, and goes on after it.
+    /// A third of the hold: the time before, during and after the hold of [`Scenario::Reinvite`].
     pub(super) const fn third(self) -> Duration {
         match self.hold() {
             Some(hold) => Duration::from_nanos(hold.as_nanos() / 3),
@@ -159,7 +159,7 @@ impl Scenario {
         }
     }
 
-    /// The same, held for so long if it is held at all.
+    /// The same with another hold, if it has one.
     #[must_use]
     pub const fn held_for(mut self, span: Duration) -> Self {
         match &mut self {
@@ -175,9 +175,9 @@ impl Scenario {
         self
     }
 
-    /// Whether one of its delays reaches over something that its caller sends only because of what has come: who is called may
-    /// keep the final response back until PRACK (RFC 3262 section 3), and what is taken back has it only after CANCEL. What
-    /// follows the final response (ACK, BYE, INVITE within the dialog) is in none.
+    /// Whether a delay of it contains a request that the caller sends because of a received message. A callee may
+    /// withhold the final response until PRACK (RFC 3262 section 3), and a cancelled call gets it only after CANCEL.
+    /// Requests after the final response (ACK, BYE, INVITE within the dialog) are in no such delay.
     pub(super) const fn answers_in_a_delay(self) -> bool {
         match self {
             Self::Prack { .. } | Self::Cancel { .. } | Self::NoAnswer { .. } => true,
@@ -194,7 +194,7 @@ impl Scenario {
         }
     }
 
-    /// Whether it cannot be without a session description.
+    /// Whether it needs a session description.
     pub const fn needs_description(self) -> bool {
         matches!(self, Self::EarlyMedia { .. } | Self::DelayedOffer { .. } | Self::Reinvite { .. })
     }

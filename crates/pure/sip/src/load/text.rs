@@ -1,13 +1,13 @@
-//! Short texts of a message that a call keeps.
+//! Short texts of messages that a call keeps.
 
-/// Bytes in their place up to `N` of them, and on the heap where there are more.
+/// Bytes that are stored inline up to a length of `N`, and on the heap beyond it.
 #[derive(Clone, Debug)]
 pub enum InlineText<const N: usize> {
-    /// In its place.
+    /// Inline.
     Short {
-        /// Of the bytes, how many count.
+        /// Number of valid bytes.
         len: u8,
-        /// The bytes.
+        /// The bytes, padded with zeros.
         bytes: [u8; N],
     },
     /// On the heap.
@@ -21,7 +21,7 @@ impl<const N: usize> Default for InlineText<N> {
 }
 
 impl<const N: usize> InlineText<N> {
-    /// Of a value as it stands in a message. Folds are as spaces, and no end of a line gets into what is written of it.
+    /// Takes a value of a header field. Line ends become spaces, so that no written message gets an extra line.
     pub fn of(value: &[u8]) -> Self {
         const { assert!(N < 256, "the length is one byte") };
         let clean = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
@@ -33,7 +33,7 @@ impl<const N: usize> InlineText<N> {
         Self::Short { len: value.len() as u8, bytes }
     }
 
-    /// Of whole lines, with their ends.
+    /// Takes whole lines with their ends.
     pub fn of_lines(lines: &[u8]) -> Self {
         if lines.len() > N {
             return Self::Long(lines.into());
@@ -51,13 +51,13 @@ impl<const N: usize> InlineText<N> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.as_bytes().is_empty()
     }
 }
 
-/// Writes a value with its folds as spaces.
+/// Writes a value with its line ends as spaces.
 pub(super) fn put_unfolded(value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(value);

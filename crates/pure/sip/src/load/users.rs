@@ -1,4 +1,4 @@
-//! Who is next, and when.
+//! Which attempt is next, and when.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,15 +9,15 @@ use super::arrivals::Schedule;
 use super::plan::{Pace, Plan, Portion};
 use super::scenario::Work;
 
-/// The users of one shard as they begin, by when they were to, in the time of the plan.
+/// The schedule of the attempts of one shard, in the time of the plan.
 #[derive(Debug)]
 pub(super) enum UserSchedule {
-    /// One after the other, at the moments of a schedule that all shards share: each takes every so many.
+    /// Open loop: all shards share one schedule, and each takes every n-th arrival.
     Open {
         schedule: Schedule,
-        /// The next of this shard's: its number among those of all shards, when it is due, and what it does.
+        /// The next attempt of this shard: its number among those of all shards, its due time, and what it does.
         next: Option<(u64, Instant, Work)>,
-        /// For all shards alike, so that each does the same however many there are.
+        /// The same draws in all shards, so that each attempt does the same for any number of shards.
         work_draws: WorkDraws,
         number: u64,
         shard: u64,
@@ -25,7 +25,7 @@ pub(super) enum UserSchedule {
         most: u64,
         until: Instant,
     },
-    /// Each again some time after it was done.
+    /// Closed loop: each user starts again some time after its last attempt has ended.
     Closed {
         waiting: BinaryHeap<Reverse<(Instant, u32)>>,
         pause: SpanDistribution,
@@ -36,7 +36,8 @@ pub(super) enum UserSchedule {
     },
 }
 
-/// Who begins: in an open loop by its number among all arrivals, in a closed one by its place in the shard.
+/// The next attempt: in an open loop by its number among all arrivals, in a closed loop by the index of its user in
+/// the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextUser {
     Arrival(u64),
@@ -44,7 +45,7 @@ pub(super) enum NextUser {
 }
 
 impl UserSchedule {
-    /// Of one of so many shards, which has so many users.
+    /// The schedule of shard `shard` of `shards`, which has `own` users.
     pub fn new(plan: &Plan, (shard, shards): (u16, u16), own: u32) -> Self {
         let until = Instant::ZERO + plan.duration;
         let (number, shards) = (u64::from(shard), u64::from(shards));
@@ -58,7 +59,7 @@ impl UserSchedule {
                     number: 0,
                     shard: number,
                     shards,
-                    // A user who does something once does it once.
+                    // If each user makes only one attempt, there are as many attempts as users.
                     most: if plan.is_once() { all.min(plan.users.into()) } else { all },
                     until,
                 };
@@ -84,7 +85,7 @@ impl UserSchedule {
         }
     }
 
-    /// When the next is due.
+    /// The due time of the next attempt.
     pub fn due(&self) -> Option<Instant> {
         match self {
             Self::Open { next, until, .. } => next.map(|(_, due, _)| due).filter(|due| due < until),
@@ -94,7 +95,7 @@ impl UserSchedule {
         }
     }
 
-    /// Who is due by `now`, when that was, and what it does.
+    /// Takes the next attempt if it is due by `now`: which one, its due time, and what it does.
     pub fn take(&mut self, now: Instant) -> Option<(NextUser, Instant, Work)> {
         let due = self.due().filter(|due| *due <= now)?;
         match self {
@@ -111,14 +112,14 @@ impl UserSchedule {
         }
     }
 
-    /// A user of the shard was done at `now`, and is due again after a pause. In an open loop nobody waits for that.
+    /// Notes that an attempt of a user ended at `now`: the user is due again after a pause. An open loop ignores it.
     pub fn done(&mut self, now: Instant, user: u32) {
         if let Self::Closed { waiting, pause, draws, .. } = self {
             waiting.push(Reverse((now + pause.draw(draws), user)));
         }
     }
 
-    /// Nobody begins any more.
+    /// Stops new attempts.
     pub fn stop(&mut self) {
         match self {
             Self::Open { next, .. } => *next = None,
@@ -126,7 +127,7 @@ impl UserSchedule {
         }
     }
 
-    /// Nobody begins from `end` on.
+    /// Stops new attempts from `end` on.
     pub fn end_at(&mut self, end: Instant) {
         match self {
             Self::Open { until, .. } | Self::Closed { until, .. } => *until = end,
@@ -150,7 +151,7 @@ impl UserSchedule {
     }
 }
 
-/// What each who begins does, one after the other.
+/// Draws what each attempt does, one after the other.
 #[derive(Debug)]
 pub(super) struct WorkDraws {
     work: Work,
@@ -177,7 +178,7 @@ impl WorkDraws {
     fn draw(&mut self) -> Work {
         let work = self.portion();
         let Some(hold) = &self.hold else { return work };
-        // Whatever it does: the next must not depend on that.
+        // Drawn for any kind of attempt, so that later draws do not depend on it.
         let span = hold.draw(&mut self.spans).min(self.longest);
         match work {
             Work::Call(scenario) => Work::Call(scenario.held_for(span)),
@@ -198,7 +199,7 @@ impl WorkDraws {
     }
 }
 
-/// What of `all` one shard has.
+/// The share of `all` that one shard has.
 pub(super) fn share(all: u64, shard: u64, shards: u64) -> u64 {
     all / shards + u64::from(shard < all % shards)
 }
@@ -222,7 +223,7 @@ mod tests {
             .collect()
     }
 
-    /// However many threads share them, the same users begin at the same moments.
+    /// The same users start at the same moments for any number of threads.
     #[test]
     fn shards_share_one_schedule() {
         let plan = plan(Pace::Open(Arrivals::at(100.0, Gaps::Poisson)));
@@ -234,7 +235,8 @@ mod tests {
         assert_eq!((0..3).map(|shard| all_of(&counted, (shard, 3)).len()).collect::<Vec<_>>(), [3, 2, 2]);
     }
 
-    /// What the n-th does, and for how long, is the seed's: for any number of threads. The shares are those of the mix.
+    /// What the n-th attempt does, and for how long, depends only on the seed, for any number of threads. The shares
+    /// are those of the mix.
     #[test]
     fn what_is_drawn_is_the_same_for_any_number_of_shards() {
         let call = Work::Call(Scenario::Call { hold: Duration::ZERO });

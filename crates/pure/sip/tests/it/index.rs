@@ -3,9 +3,7 @@
 
 use netrig_core::{Duration, Instant};
 use netrig_sip::index::{Delay, DelayStatistic, Tally, ThresholdVerdict, Thresholds};
-use netrig_sip::load::{
-    AttemptCounts, CalleeBehavior, Failure, Owner, Record, Side, SlabKey, Stamps, Token, What,
-};
+use netrig_sip::load::{AttemptCounts, CalleeAction, Failure, Key, Owner, Record, Side, Stamps, Token, What};
 use netrig_sip::transaction::Timer;
 
 const NEVER: Instant = Instant::NEVER;
@@ -35,8 +33,8 @@ fn record(what: What, status: u16, failure: Option<Failure>, times: [Instant; 6]
         cancelling: NEVER,
         unended: NEVER,
     };
-    let key = SlabKey { index: 0, generation: 0 };
-    let token = Token { run: 1, shard: 0, owner: Owner::Caller(CalleeBehavior::Answer), key };
+    let key = Key { index: 0, generation: 0 };
+    let token = Token { run: 1, shard: 0, owner: Owner::Caller(CalleeAction::Answer), key };
     let side = match what {
         What::Answer => Side::Callee,
         What::Register | What::Renew | What::Unregister => Side::Registrant,

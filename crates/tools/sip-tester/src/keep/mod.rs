@@ -89,7 +89,7 @@ mod tests {
     use netrig_core::{Duration, Instant};
     use netrig_sip::header::Transport;
     use netrig_sip::load::{
-        AttemptCounts, CalleeBehavior, Failure, Owner, Record, Side, SlabKey, Stamps, Token, What,
+        AttemptCounts, CalleeAction, Failure, Key, Owner, Record, Side, Stamps, Token, What,
     };
     use netrig_sip::transaction::Timer;
 
@@ -100,8 +100,8 @@ mod tests {
         Token {
             run: 1,
             shard: 0,
-            owner: Owner::Caller(CalleeBehavior::Answer),
-            key: SlabKey { index, generation: 0 },
+            owner: Owner::Caller(CalleeAction::Answer),
+            key: Key { index, generation: 0 },
         }
     }
 

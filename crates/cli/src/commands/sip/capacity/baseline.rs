@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use netrig_agent::sip::load::{Answering, LoadError, LoadOrder, LoadReport, answer, run};
 use netrig_core::Duration;
 use netrig_runner::capacity::{Baseline, BaselineSearch, Counts, Seen, TesterSeen};
-use netrig_sip::load::{CalleeBehavior, CalleeOrder, Scenario, Work};
+use netrig_sip::load::{CalleeAction, CalleeOrder, Scenario, Work};
 
 use super::arguments::Capacity;
 use super::offer;
@@ -83,9 +83,9 @@ fn answering(order: &LoadOrder, challenges: bool) -> Answering {
     let ringing = Duration::ZERO;
     match order.plan.work {
         Work::Call(Scenario::Call { .. } | Scenario::Subscribe { .. }) => Answering::calls(ringing),
-        Work::Call(Scenario::Busy) => Answering::Calls { wish: CalleeBehavior::Refuse, ringing },
+        Work::Call(Scenario::Busy) => Answering::Calls { wish: CalleeAction::Refuse, ringing },
         Work::Call(Scenario::Cancel { .. } | Scenario::NoAnswer { .. }) => {
-            Answering::Calls { wish: CalleeBehavior::Ring, ringing }
+            Answering::Calls { wish: CalleeAction::Ring, ringing }
         }
         _ => Answering::Requests { challenges },
     }

@@ -1,4 +1,4 @@
-//! What is asked of one who is called once it rings or has answered.
+//! Requests within the dialog of a callee.
 
 use std::net::SocketAddr;
 
@@ -9,12 +9,12 @@ use super::super::refresh::granted;
 use super::super::scan::{Field, Scan};
 use super::super::session::{DescribedSession, direction_of};
 use super::{
-    CallTimers, Callee, CalleeCall, CalleePhase, Deadline, Failure, InlineText, LastResponse, LoadOutput,
-    SlabKey, Timed, Token, decimal, record, stamp,
+    CallTimers, Callee, CalleeCall, CalleePhase, Deadline, Failure, InlineText, Key, LastResponse,
+    LoadOutput, Timed, Token, decimal, record, stamp,
 };
 
 impl Callee {
-    fn of_tag(&mut self, tag: Option<Token>) -> Option<(SlabKey, &mut CalleeCall)> {
+    fn of_tag(&mut self, tag: Option<Token>) -> Option<(Key, &mut CalleeCall)> {
         let key = tag?.key;
         Some((key, self.calls.get_mut(key)?))
     }
@@ -57,7 +57,7 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// PRACK (RFC 3262 section 3).
+    /// Handles a PRACK (RFC 3262 section 3).
     pub(super) fn pracked(
         &mut self,
         now: Instant,
@@ -83,7 +83,7 @@ impl Callee {
         self.at_once(from, scan, |responses| &responses.ok, out);
         let Some(call) = self.calls.get_mut(key) else { return };
         if !call.is_unacknowledged {
-            // It came again, for its response was lost.
+            // A retransmission: the response was lost.
             call.counts.repeated += 1;
             return;
         }
@@ -91,7 +91,7 @@ impl Callee {
         if call.phase == CalleePhase::Ringing {
             call.timers.again.stop();
             call.timers.end.stop();
-            // What was due while it was waited for.
+            // Handles the timer that expired while the PRACK was awaited.
             if !call.timers.act.is_running() {
                 call.timers.act = Deadline::after(now, netrig_core::Duration::ZERO);
                 self.due(now, key, out);
@@ -100,7 +100,7 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// INVITE within the dialog (RFC 3261 section 14.2).
+    /// Handles an INVITE within the dialog (RFC 3261 section 14.2).
     pub(super) fn invited_within(
         &mut self,
         now: Instant,
@@ -120,7 +120,7 @@ impl Callee {
             return self.at_once(from, scan, |responses| &responses.unknown, out);
         }
         if number == call.cseq {
-            // It comes again: its 2xx does so by itself.
+            // A retransmission. The 2xx is retransmitted by its timer.
             call.counts.repeated += 1;
             return;
         }
@@ -185,7 +185,7 @@ impl Callee {
         stamp(&mut call.stamps.ending, self.arrived);
         stamp(&mut call.stamps.ended, now);
         (call.phase, call.refresh) = (CalleePhase::Over, None);
-        // What was sent before its end may still be in the network.
+        // Messages from before the end may still be in the network.
         call.timers = CallTimers { end: Deadline::after(now, t4), ..CallTimers::default() };
         call.copied = InlineText::default();
         out.records.push(record(call));

@@ -1,4 +1,4 @@
-//! Who is subscribed to, and notifies (RFC 6665).
+//! Subscriptions at the notifier (RFC 6665).
 
 use std::net::SocketAddr;
 
@@ -9,16 +9,15 @@ use super::super::messages::copy_of;
 use super::super::scan::{Field, Scan};
 use super::refreshing::unfolded;
 use super::{
-    CallTimers, Callee, CalleeBehavior, CalleePhase, Deadline, Decimal, Failure, Hole, HoleValues,
-    LastResponse, LoadOutput, MessageConnection, Moment, Repetition, SlabKey, Timed, Timer, Token, record,
-    stamp,
+    CallTimers, Callee, CalleeAction, CalleePhase, Deadline, Decimal, Failure, Hole, HoleValues, Key,
+    LastResponse, LoadOutput, MessageConnection, Moment, Repetition, Timed, Timer, Token, record, stamp,
 };
 
-/// For how long is granted what does not say for how long it asks, s: the default of RFC 3856 section 6.4.
+/// Duration of a subscription without `Expires`, s: the default of RFC 3856 section 6.4.
 const EXPIRES: u32 = 3600;
 
 impl Callee {
-    /// A response to a request of this side: see [`Recipient`](super::super::Recipient).
+    /// Handles a response to a request of this side (see [`Recipient`](super::super::Recipient)).
     pub fn handle_response(
         &mut self,
         moment: impl Into<Moment>,
@@ -78,7 +77,7 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// The first SUBSCRIBE.
+    /// Handles the first SUBSCRIBE.
     pub(super) fn subscribed(
         &mut self,
         now: Instant,
@@ -100,7 +99,7 @@ impl Callee {
             self.strays += 1;
             return self.at_once(from, scan, |responses| &responses.bad_event, out);
         }
-        let Some(key) = self.open(from, scan, hash, CalleeBehavior::Answer) else {
+        let Some(key) = self.open(from, scan, hash, CalleeAction::Answer) else {
             self.refused += 1;
             return self.at_once(from, scan, |responses| &responses.full, out);
         };
@@ -115,8 +114,8 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// What is kept of who subscribes.
-    fn subscription(&self, scan: &Scan<'_>, key: SlabKey, event: &[u8]) -> Subscription {
+    /// The state of a new subscription.
+    fn subscription(&self, scan: &Scan<'_>, key: Key, event: &[u8]) -> Subscription {
         Subscription {
             far: self.far_side(scan, key),
             event: unfolded(&[event]),
@@ -127,7 +126,7 @@ impl Callee {
         }
     }
 
-    /// A later SUBSCRIBE: it is renewed, or taken back.
+    /// Handles a later SUBSCRIBE, which renews or terminates the subscription.
     pub(super) fn subscribed_again(
         &mut self,
         now: Instant,
@@ -159,8 +158,8 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// 200, for as long as is asked for.
-    fn grant(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, key: SlabKey, out: &mut LoadOutput) {
+    /// Answers with 200 and grants the requested duration.
+    fn grant(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, key: Key, out: &mut LoadOutput) {
         let asked = scan.expires.unwrap_or(EXPIRES);
         if let Some(call) = self.calls.get_mut(key)
             && let Some(subscription) = &mut call.subscription
@@ -179,8 +178,8 @@ impl Callee {
         out.messages.write(from, MessageConnection::Back, &self.responses.subscribed, &values);
     }
 
-    /// Sends NOTIFY, or when the one before is answered.
-    fn notify(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Sends a NOTIFY, after the response to the previous one if that is pending.
+    fn notify(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let timing = self.setup.timing;
         let reliable = self.setup.transport.is_reliable();
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -196,7 +195,7 @@ impl Callee {
         self.write_notice(now, key, out);
     }
 
-    fn write_notice(&self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    fn write_notice(&self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get(key) else { return };
         let Some(own) = &call.subscription else { return };
         let left = (own.until.max(now) - now).as_nanos() / 1_000_000_000;
@@ -211,8 +210,8 @@ impl Callee {
         self.inquire((call, key), &own.far, &self.inquiries.notify, which, values, out);
     }
 
-    /// What is due of a subscription.
-    pub(super) fn due_to_notify(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Handles the expired timers of a subscription.
+    pub(super) fn due_to_notify(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let t2 = self.setup.timing.t2;
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.timers.end.has_come(now) {
@@ -225,15 +224,15 @@ impl Callee {
         }
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.timers.act.has_come(now) {
-            // Nobody has renewed it.
+            // The subscriber has not renewed it.
             stamp(&mut call.stamps.ending, now);
             call.failure = call.failure.or(Some(Failure::LeftAlone));
             self.notify(now, key, out);
         }
     }
 
-    /// A subscription, or a call that this side hangs up, has come to its end.
-    pub(super) fn over(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Ends a subscription, or a call that this side has hung up.
+    pub(super) fn over(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let t4 = self.setup.timing.t4;
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.ended, self.arrived);

@@ -1,4 +1,4 @@
-//! The session timer of a call as the one sees it who is called (RFC 4028), and requests of this side within its dialog.
+//! The session timer of a call at its callee (RFC 4028), and requests of this side within its dialog.
 
 use std::net::SocketAddr;
 
@@ -12,13 +12,13 @@ use super::super::scan::{Field, Scan};
 use super::super::template::Template;
 use super::super::text::put_unfolded;
 use super::{
-    CallTimers, Callee, CalleeCall, CalleePhase, Deadline, Decimal, Failure, Hole, HoleValues, LoadOutput,
-    MessageConnection, SlabKey, Timed, Timer, Token, stamp,
+    CallTimers, Callee, CalleeCall, CalleePhase, Deadline, Decimal, Failure, Hole, HoleValues, Key,
+    LoadOutput, MessageConnection, Timed, Timer, Token, stamp,
 };
 use crate::dialog::{Refresher, SessionTimer, TimerEvent, TimerGrant};
 use crate::record::acknowledgement;
 
-/// Parts of a message one behind the other, with their folds as spaces.
+/// Concatenated parts of a message, with folds as spaces.
 pub(super) fn unfolded(parts: &[&[u8]]) -> Box<[u8]> {
     let mut out = Vec::new();
     parts.iter().for_each(|part| put_unfolded(part, &mut out));
@@ -26,19 +26,19 @@ pub(super) fn unfolded(parts: &[&[u8]]) -> Box<[u8]> {
 }
 
 impl CalleeRefresh {
-    /// Whether an INVITE of this side is under way.
+    /// Whether an INVITE of this side is pending.
     pub(super) fn is_inviting(&self) -> bool {
         self.own.as_ref().is_some_and(Refresh::is_inviting)
     }
 
-    /// Whether the response to this transaction is to come.
+    /// Whether this transaction is pending.
     pub(super) fn waits_for(&self, transaction: u16) -> bool {
         self.own.as_ref().is_some_and(|own| own.cseq != 0 && own.cseq as u16 == transaction)
     }
 }
 
 impl CalleeCall {
-    /// Its 2xx is sent now.
+    /// Starts the session timer when the 2xx is sent.
     pub(super) fn start_timer(&mut self, now: Instant) {
         if let Some(refresh) = &mut self.refresh {
             let TimerGrant { interval, refresher, .. } = refresh.grant;
@@ -49,9 +49,9 @@ impl CalleeCall {
 }
 
 impl Callee {
-    /// The other side of the dialog that a request begins. "The route set MUST be set to the list of URIs in the Record-Route
-    /// header field from the request, taken in order" (RFC 3261 section 12.1.1).
-    pub(super) fn far_side(&self, scan: &Scan<'_>, key: SlabKey) -> FarSide {
+    /// The other side of the dialog that a request creates. "The route set MUST be set to the list of URIs in the
+    /// Record-Route header field from the request, taken in order" (RFC 3261 section 12.1.1).
+    pub(super) fn far_side(&self, scan: &Scan<'_>, key: Key) -> FarSide {
         let contact = scan.contact.unwrap_or_default();
         let mut lines = Vec::new();
         let route = put_routes(scan.record_routes().map(|route| route.whole), contact, &mut lines);
@@ -67,8 +67,8 @@ impl Callee {
         }
     }
 
-    /// Keeps what the 2xx to an INVITE is to say of the session timer.
-    pub(super) fn grant_timer(&mut self, scan: &Scan<'_>, grant: Option<TimerGrant>, key: SlabKey) {
+    /// Keeps the session timer that the 2xx to an INVITE grants.
+    pub(super) fn grant_timer(&mut self, scan: &Scan<'_>, grant: Option<TimerGrant>, key: Key) {
         let refresh = grant.map(|grant| {
             let takes_update = scan.lists(Field::Allow, b"UPDATE");
             let before = self.calls.get_mut(key).and_then(|call| call.refresh.take());
@@ -89,7 +89,7 @@ impl Callee {
         }
     }
 
-    /// UPDATE without an offer (RFC 3311 section 5.2): it refreshes the session, if it says so.
+    /// Handles an UPDATE without an offer (RFC 3311 section 5.2). With `Session-Expires` it refreshes the session.
     pub(super) fn updated(
         &mut self,
         now: Instant,
@@ -129,8 +129,8 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// Does what is due of the session timer. Whether nothing else is: this side hangs up.
-    pub(super) fn refresh_due(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) -> bool {
+    /// Handles the session timer. Returns whether this side hangs up, so that no other timer matters.
+    pub(super) fn refresh_due(&mut self, now: Instant, key: Key, out: &mut LoadOutput) -> bool {
         let t2 = self.setup.timing.t2;
         let Some(call) = self.calls.get_mut(key) else { return false };
         let is_free = call.phase == CalleePhase::Confirmed;
@@ -166,16 +166,16 @@ impl Callee {
         false
     }
 
-    /// Refreshes the session: by UPDATE where the other side takes it, else by an INVITE that describes it as it is.
-    fn ask_refresh(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Refreshes the session: by UPDATE if the other side takes it, else by INVITE with the same description.
+    fn ask_refresh(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         if let Some(call) = self.calls.get_mut(key) {
             call.counts.refreshes_sent += 1;
         }
         self.begin_request(now, key, out);
     }
 
-    /// Hangs up: the session has expired, or cannot be refreshed.
-    fn end_session(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Hangs up, because the session has expired or cannot be refreshed.
+    fn end_session(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.ending, now);
         call.timers = CallTimers::default();
@@ -185,7 +185,7 @@ impl Callee {
         self.begin_request(now, key, out);
     }
 
-    fn begin_request(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    fn begin_request(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let timing = self.setup.timing;
         let again = self.setup.first_repetition(now, false);
         let Some(refresh) = self.calls.get_mut(key).and_then(|call| call.refresh.as_mut()) else { return };
@@ -196,8 +196,8 @@ impl Callee {
         self.write_refresh(key, out);
     }
 
-    /// The request that is under way.
-    fn write_refresh(&self, key: SlabKey, out: &mut LoadOutput) {
+    /// Writes the pending request.
+    fn write_refresh(&self, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get(key) else { return };
         let Some((refresh, own)) = call.refresh.as_ref().and_then(|all| Some((all, all.own.as_ref()?)))
         else {
@@ -214,14 +214,8 @@ impl Callee {
         self.inquire((call, key), &refresh.far, template, (own.cseq, own.cseq as u16), values, out);
     }
 
-    /// The ACK for the final response to an INVITE of this side. That for a 2xx is a transaction of its own.
-    pub(super) fn acknowledge_refresh(
-        &self,
-        key: SlabKey,
-        cseq: u32,
-        is_accepted: bool,
-        out: &mut LoadOutput,
-    ) {
+    /// Acknowledges the final response to an INVITE of this side. The ACK of a 2xx is a transaction of its own.
+    pub(super) fn acknowledge_refresh(&self, key: Key, cseq: u32, is_accepted: bool, out: &mut LoadOutput) {
         let Some(call) = self.calls.get(key) else { return };
         let Some(refresh) = &call.refresh else { return };
         let transaction = if is_accepted { acknowledgement(cseq, 0) } else { cseq as u16 };
@@ -229,10 +223,10 @@ impl Callee {
         self.inquire((call, key), &refresh.far, template, (cseq, transaction), HoleValues::default(), out);
     }
 
-    /// Writes a request within the dialog with the other side.
+    /// Writes a request within the dialog.
     pub(super) fn inquire(
         &self,
-        (call, key): (&CalleeCall, SlabKey),
+        (call, key): (&CalleeCall, Key),
         far: &FarSide,
         template: &Template,
         (cseq, transaction): (u32, u16),
@@ -257,13 +251,13 @@ impl Callee {
         );
     }
 
-    /// A response to a refresh, or to the BYE, of this side.
+    /// Handles a response to a refresh or to the BYE of this side.
     pub(super) fn refreshed(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         status: u16,
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) {
         let (t2, longest) = (self.setup.timing.t2, self.setup.longest_ringing);
@@ -304,7 +298,7 @@ impl Callee {
         now: Instant,
         scan: &Scan<'_>,
         status: u16,
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) {
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -318,7 +312,7 @@ impl Callee {
                 own.by_update = false;
                 self.ask_refresh(now, key, out);
             }
-            // Until the session expires.
+            // Retried until the session expires.
             491 => {
                 call.counts.pending = call.counts.pending.saturating_add(1);
                 own.timer.postpone(now, pause_after_glare(false, key, call.counts.pending));

@@ -1,4 +1,4 @@
-//! A call that is put on hold and taken up again: INVITE within the dialog (RFC 3261 section 14.1).
+//! Hold and resumption of a call by an INVITE within the dialog (RFC 3261 section 14.1).
 
 use netrig_core::Instant;
 
@@ -8,14 +8,14 @@ use super::super::output::LoadOutput;
 use super::super::scan::Scan;
 use super::super::session::broken_answer;
 use super::sending::CallRequest;
-use super::{CallTimers, Caller, CallerPhase, SlabKey};
+use super::{CallTimers, Caller, CallerPhase, Key};
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp};
 use crate::sdp::Direction;
 
 impl Caller {
-    /// Puts the other side on hold, or takes the call up again.
-    pub(super) fn change(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Puts the other side on hold, or resumes the call.
+    pub(super) fn change(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.changing, now);
         call.phase = CallerPhase::Changing;
@@ -26,8 +26,8 @@ impl Caller {
         self.send_next(now, key, CallRequest::Change, out);
     }
 
-    /// Somebody works on it.
-    pub(super) fn change_proceeds(&mut self, now: Instant, status: u16, key: SlabKey) {
+    /// Handles a provisional response to the INVITE.
+    pub(super) fn change_proceeds(&mut self, now: Instant, status: u16, key: Key) {
         let longest = self.setup.longest_ringing;
         if let Some(call) = self.calls.get_mut(key) {
             call.is_change_rung |= status > 100;
@@ -35,8 +35,8 @@ impl Caller {
         }
     }
 
-    /// The other side agrees.
-    pub(super) fn changed(&mut self, now: Instant, scan: &Scan<'_>, key: SlabKey, out: &mut LoadOutput) {
+    /// Handles the first 2xx to the INVITE.
+    pub(super) fn changed(&mut self, now: Instant, scan: &Scan<'_>, key: Key, out: &mut LoadOutput) {
         self.agree(now, scan, key);
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.changed, self.arrived);
@@ -53,13 +53,14 @@ impl Caller {
         }
     }
 
-    /// It does not: what was agreed upon before goes on, and the call is hung up.
+    /// Handles a refusal of the INVITE: the session stays as it was, and the call is hung up unless the INVITE is
+    /// sent again.
     pub(super) fn change_refused(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         status: u16,
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) {
         let is_challenge = matches!(status, 401 | 407);
@@ -70,11 +71,11 @@ impl Caller {
         }
         let Some(call) = self.calls.get_mut(key) else { return };
         if status == 491 && call.counts.pending < MOST_PENDING {
-            // What was agreed upon before goes on.
+            // The session stays as it was, and the INVITE is sent again.
             call.counts.pending += 1;
             call.step -= 1;
             if call.stamps.changed == Instant::NEVER {
-                // What is measured is the one that is answered.
+                // The delay is measured for the INVITE that is answered with 2xx.
                 call.stamps.changing = Instant::NEVER;
             }
             call.phase = CallerPhase::Holding;

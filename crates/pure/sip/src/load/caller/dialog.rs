@@ -1,4 +1,4 @@
-//! The dialog of a call: where its requests go, and what they come to.
+//! The dialog of a call: its route set, and responses to requests within it.
 
 use netrig_core::Instant;
 
@@ -8,16 +8,16 @@ use super::super::routes::{put_routes, transport_of};
 use super::super::scan::Scan;
 use super::super::text::InlineText;
 use super::sending::CallRequest;
-use super::{Caller, CallerPhase, Scenario, SlabKey};
+use super::{Caller, CallerPhase, Key, Scenario};
 use crate::Method;
 use crate::record::stamp;
 
-/// Routes that are looked at without taking memory.
+/// Routes that are collected without an allocation.
 const FEW: usize = 16;
 
 impl Caller {
-    /// The dialog that a response has begun: the other side, and the way to it.
-    pub(super) fn take_dialog(&mut self, scan: &Scan<'_>, key: SlabKey) {
+    /// Takes the remote target and the route set of the dialog that a response has created.
+    pub(super) fn take_dialog(&mut self, scan: &Scan<'_>, key: Key) {
         self.lines.clear();
         let mut few: [&[u8]; FEW] = [&[]; FEW];
         let mut many = Vec::new();
@@ -33,7 +33,7 @@ impl Caller {
         let routes = if many.is_empty() { &few[..count] } else { &many[..] };
         // "The route set MUST be set to the list of URIs in the Record-Route header field from the response, taken in
         // reverse order" (RFC 3261 section 12.1.2).
-        // Without one it is asked where it was called.
+        // Without a contact, the remote target is the called URI.
         let peer = self.calls.get(key).map(|call| call.peer).filter(|_| scan.contact.is_none());
         let called = peer.map(|peer| self.address_of(peer)).unwrap_or_default();
         let contact = scan.contact.unwrap_or(&called);
@@ -48,13 +48,13 @@ impl Caller {
         call.target = InlineText::of(route.target);
     }
 
-    /// A response to BYE, OPTIONS, MESSAGE or SUBSCRIBE.
+    /// Handles a response to BYE, OPTIONS, MESSAGE or SUBSCRIBE.
     pub(super) fn answered(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         (status, cseq): (u16, u32),
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) {
         let timing = self.setup.timing;

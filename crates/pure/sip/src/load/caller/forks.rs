@@ -1,6 +1,6 @@
-//! Calls that are answered at several places: "Multiple 2xx responses may arrive at the UAC for a single INVITE request due to a
-//! forking proxy. Each response is distinguished by the tag parameter in the To header field, and each represents a distinct
-//! dialog" (RFC 3261 section 13.2.2.4). Each is acknowledged, and all but the first are hung up.
+//! Calls with several 2xx: "Multiple 2xx responses may arrive at the UAC for a single INVITE request due to a forking
+//! proxy. Each response is distinguished by the tag parameter in the To header field, and each represents a distinct
+//! dialog" (RFC 3261 section 13.2.2.4). Each is acknowledged, and all dialogs but the first are hung up.
 
 use netrig_core::Instant;
 
@@ -9,18 +9,18 @@ use super::super::scan::Scan;
 use super::super::text::InlineText;
 use super::inviting::broken_dialog;
 use super::sending::CallRequest;
-use super::{CallTimers, Caller, CallerCall, CallerPhase, SlabKey, Timed, record};
+use super::{CallTimers, Caller, CallerCall, CallerPhase, Key, Timed, record};
 use crate::deadline::Deadline;
 use crate::record::{AttemptCounts, Failure, Stamps};
 
 impl Caller {
-    /// A 2xx of another dialog than the call's own.
+    /// Handles a 2xx of a dialog other than the first.
     pub(super) fn forked(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         cseq: u32,
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) {
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -46,7 +46,7 @@ impl Caller {
             ..call.clone()
         };
         let Some(own) = self.calls.insert(|_| dialog) else {
-            // It comes again, as nobody acknowledges it.
+            // It will be retransmitted, because it is not acknowledged.
             self.strays += 1;
             return;
         };
@@ -61,8 +61,8 @@ impl Caller {
         self.hang_up(now, own, out);
     }
 
-    /// A dialog beside the first is ended. Its 2xx may come again.
-    pub(super) fn release(&mut self, key: SlabKey, out: &mut LoadOutput) {
+    /// Ends a further dialog, whose 2xx may be retransmitted.
+    pub(super) fn release(&mut self, key: Key, out: &mut LoadOutput) {
         let patience = self.setup.timing.patience();
         let Some(dialog) = self.calls.get_mut(key) else { return };
         let (first, failure) = (dialog.token, dialog.failure);
@@ -77,9 +77,9 @@ impl Caller {
         }
     }
 
-    /// The call's own dialog is ended: "The UAC core considers the INVITE transaction completed 64*T1 seconds after the reception
-    /// of the first 2xx response."
-    pub(super) fn linger(&mut self, key: SlabKey, out: &mut LoadOutput) {
+    /// Ends the first dialog, and waits for further ones: "The UAC core considers the INVITE transaction completed
+    /// 64*T1 seconds after the reception of the first 2xx response."
+    pub(super) fn linger(&mut self, key: Key, out: &mut LoadOutput) {
         let patience = self.setup.timing.patience();
         let Some(call) = self.calls.get_mut(key) else { return };
         call.phase = CallerPhase::Forked { is_told: false };
@@ -89,8 +89,8 @@ impl Caller {
         self.rest(key.index);
     }
 
-    /// Tells what became of a call when all its dialogs are ended.
-    fn settle(&mut self, key: SlabKey, out: &mut LoadOutput) {
+    /// Writes the record of a call when all its dialogs are over.
+    fn settle(&mut self, key: Key, out: &mut LoadOutput) {
         let Some(call) = self
             .calls
             .get_mut(key)
@@ -104,8 +104,8 @@ impl Caller {
         }
     }
 
-    /// No other dialog can come any more.
-    pub(super) fn forked_out(&mut self, now: Instant, key: SlabKey, is_told: bool, out: &mut LoadOutput) {
+    /// Ends a call that can get no further dialog.
+    pub(super) fn forked_out(&mut self, now: Instant, key: Key, is_told: bool, out: &mut LoadOutput) {
         let patience = self.setup.timing.patience();
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.branches > 0 {

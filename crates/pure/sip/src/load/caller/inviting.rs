@@ -1,4 +1,4 @@
-//! What the first INVITE of a call comes to.
+//! Responses to the first INVITE of a call.
 
 use netrig_core::{Duration, Instant};
 
@@ -9,19 +9,19 @@ use super::super::session::broken_answer;
 use super::super::template::{Hole, HoleValues};
 use super::super::text::InlineText;
 use super::sending::CallRequest;
-use super::{CallTimers, Caller, CallerPhase, Scenario, SlabKey, record};
+use super::{CallTimers, Caller, CallerPhase, Key, Scenario, record};
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp, transaction};
 use crate::sdp::Direction;
 
 impl Caller {
-    /// A response to an INVITE, of the call's last or of one that was challenged.
+    /// Handles a response to the last INVITE of the call, or to an earlier one that was challenged.
     pub(super) fn invited(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         (status, cseq): (u16, u32),
-        (key, server): (SlabKey, u8),
+        (key, server): (Key, u8),
         out: &mut LoadOutput,
     ) {
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -38,7 +38,7 @@ impl Caller {
         match status {
             100..200 if is_open => self.proceeding(now, scan, status, key, out),
             100..200 if is_changing => self.change_proceeds(now, status, key),
-            // It was overtaken by the final response.
+            // The final response has overtaken it.
             100..200 => call.counts.reordered += 1,
             200..300 if is_open => self.accepted(now, scan, status, key, out),
             200..300 if is_changing => self.changed(now, scan, key, out),
@@ -56,7 +56,7 @@ impl Caller {
         }
     }
 
-    fn proceeding(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: SlabKey, out: &mut LoadOutput) {
+    fn proceeding(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut LoadOutput) {
         let longest = self.setup.longest_ringing;
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_ringing = status > 100;
@@ -94,7 +94,7 @@ impl Caller {
         }
     }
 
-    fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: SlabKey, out: &mut LoadOutput) {
+    fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut LoadOutput) {
         self.take_dialog(scan, key);
         self.agree(now, scan, key);
         let judged = self.judged(scan, key);
@@ -127,7 +127,7 @@ impl Caller {
     }
 
     /// What a 2xx lacks of what the scenario is about.
-    fn judged(&self, scan: &Scan<'_>, key: SlabKey) -> Option<Failure> {
+    fn judged(&self, scan: &Scan<'_>, key: Key) -> Option<Failure> {
         let call = self.calls.get(key)?;
         let answer =
             || broken_answer(&self.setup.description, Direction::SendRecv, scan.body).map(Failure::Rule);
@@ -146,15 +146,8 @@ impl Caller {
         }
     }
 
-    /// A 2xx behind the first: the same again, or that of another dialog.
-    fn accepted_again(
-        &mut self,
-        now: Instant,
-        scan: &Scan<'_>,
-        cseq: u32,
-        key: SlabKey,
-        out: &mut LoadOutput,
-    ) {
+    /// Handles a 2xx after the first: a retransmission, or one of a further dialog.
+    fn accepted_again(&mut self, now: Instant, scan: &Scan<'_>, cseq: u32, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_answered = matches!(
             call.phase,
@@ -174,12 +167,13 @@ impl Caller {
         }
     }
 
-    /// Acknowledges what is no 2xx: the transaction's affair, each time that it comes (RFC 3261 section 17.1.1.3).
+    /// Acknowledges a final response other than 2xx, and each retransmission of it. This ACK belongs to the
+    /// transaction of the INVITE (RFC 3261 section 17.1.1.3).
     pub(super) fn refuse(
         &mut self,
         scan: &Scan<'_>,
         (cseq, server): (u32, u8),
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) {
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -192,7 +186,7 @@ impl Caller {
         if let Some(call) = self.calls.get(key) {
             let is_refresh = call.refresh.as_ref().is_some_and(|refresh| refresh.own.last == cseq);
             if call.step > 0 && cseq == call.invite || is_refresh {
-                // Within the dialog it goes the way of its INVITE.
+                // Within the dialog the ACK follows the route of its INVITE.
                 let values = values
                     .with(Hole::Target, call.target.as_bytes())
                     .with(Hole::Routes, call.routes.as_bytes());
@@ -217,11 +211,11 @@ impl Caller {
         }
     }
 
-    fn refused(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: SlabKey, out: &mut LoadOutput) {
+    fn refused(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut LoadOutput) {
         let is_challenge = matches!(status, 401 | 407);
         let Some(call) = self.calls.get_mut(key) else { return };
         call.status = status;
-        // A final response ends what its provisional ones have begun: an answer to PRACK says nothing of the call any more.
+        // The final response supersedes the provisional ones: a response to PRACK no longer matters.
         call.prack = 0;
         let may_ask = call.phase != CallerPhase::Cancelling;
         if is_challenge && may_ask && self.authorize(scan, key) {
@@ -262,8 +256,8 @@ impl Caller {
         }
     }
 
-    /// A response to CANCEL: that of its INVITE is to come, or has come.
-    pub(super) fn cancelled(&mut self, key: SlabKey, status: u16) {
+    /// Handles a response to CANCEL. The final response to the INVITE comes before or after it.
+    pub(super) fn cancelled(&mut self, key: Key, status: u16) {
         if let Some(call) = self.calls.get_mut(key).filter(|call| call.phase == CallerPhase::Cancelling)
             && status >= 200
         {
@@ -273,9 +267,9 @@ impl Caller {
     }
 }
 
-/// What a 2xx lacks that begins a dialog. It is acknowledged and hung up all the same, or its sender would go on sending it and keep
-/// the call: at the address that was called, and a "UAC MUST be prepared to receive a response without a tag in the To field" (RFC
-/// 3261 section 12.1.2).
+/// The failure of a 2xx without `Contact` or `To` tag. The caller acknowledges it and hangs up at the called address,
+/// because its sender would retransmit it and keep the call. A "UAC MUST be prepared to receive a response without a
+/// tag in the To field" (RFC 3261 section 12.1.2).
 pub(super) fn broken_dialog(scan: &Scan<'_>) -> Option<Failure> {
     let is_whole = scan.contact.is_some() && scan.to_tag.is_some();
     (!is_whole).then_some(Failure::Rule("RFC 3261 section 12.1.1"))

@@ -1,8 +1,8 @@
-//! Who calls: the scenarios as seen by the one who begins them.
+//! Callers: the client side of the scenarios.
 //!
-//! What a call sends is in `sending`, what its first INVITE comes to in `inviting`, what is done in its dialog in `dialog`, and
-//! where it is asked instead in `redirecting`; what only some scenarios do is in `reliable`, `changing`, `forks` and `subscribing`, and session
-//! timers are in `refreshing`.
+//! `sending` writes requests, `inviting` handles responses to the first INVITE, and `dialog` those within the dialog.
+//! `redirecting` follows 3xx and `Retry-After`. `reliable`, `changing`, `forks` and `subscribing` belong to single
+//! scenarios, and `refreshing` has session timers.
 
 mod changing;
 mod dialog;
@@ -35,8 +35,8 @@ use super::text::InlineText;
 use super::timed::Timed;
 use crate::digest::NonceCounts;
 use crate::record::{
-    AttemptCounts, Broken, Departure, Failure, Owner, Record, Side, SlabKey, Stamps, Token, number_of,
-    server_of, stamp,
+    AttemptCounts, Broken, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, number_of, server_of,
+    stamp,
 };
 use crate::slab::Slab;
 use crate::transaction::Timer;
@@ -45,7 +45,7 @@ use redirects::Redirects;
 
 pub(super) use redirects::MOST_PLACES;
 
-/// All calls that one shard has begun. It is driven by [`Caller::start`], [`Caller::handle_response`],
+/// The calls of the callers of one shard. It is driven by [`Caller::start`], [`Caller::handle_response`],
 /// [`Caller::handle_request`] and [`Caller::handle_timeout`].
 #[derive(Debug)]
 pub struct Caller {
@@ -56,27 +56,27 @@ pub struct Caller {
     passwords: Directory,
     nonces: NonceCounts,
     calls: Slab<CallerCall>,
-    /// Dialogs of forked calls beside their first, by the call and the other side's tag.
-    forks: BTreeMap<(SlabKey, Box<[u8]>), SlabKey>,
-    /// Where calls were sent by 3xx.
-    redirects: BTreeMap<SlabKey, Redirects>,
+    /// Further dialogs of forked calls, by the call and the tag of the other side.
+    forks: BTreeMap<(Key, Box<[u8]>), Key>,
+    /// Contacts that 3xx responses have named, by call.
+    redirects: BTreeMap<Key, Redirects>,
     wheel: Wheel,
     lines: Vec<u8>,
-    /// When what is being handled came.
+    /// Time of arrival of the message that is handled.
     arrived: Instant,
     strays: u64,
 }
 
-/// There are as many calls as there may be at once: the tester's own limit.
+/// The number of concurrent calls has reached [`Setup::calls`], a limit of the tester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there are as many calls as there may be at once")]
 pub struct CallLimitReached;
 
 impl Caller {
-    /// Without any call.
+    /// Without calls.
     ///
     /// # Errors
-    /// The setup's domain is none.
+    /// If the domain of the setup is not valid in a URI.
     pub fn new(setup: Setup, names: Directory, passwords: Directory) -> Result<Self, TemplateError> {
         Ok(Self {
             requests: Requests::new(&setup)?,
@@ -95,26 +95,26 @@ impl Caller {
         })
     }
 
-    /// How many calls there are, those included whose last response may come again.
+    /// Number of calls, including those whose final response may be retransmitted.
     pub const fn len(&self) -> u32 {
         self.calls.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no calls.
     pub const fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// How many messages came that belong to no call, or to none any more.
+    /// Number of received messages that belong to no call.
     pub const fn strays(&self) -> u64 {
         self.strays
     }
 
-    /// Begins a scenario that was to begin at `intended`, with the servers that were looked for, if any were. The name that its
-    /// record will have.
+    /// Starts a scenario that was scheduled for `intended`, with the servers `located` if they were looked up.
+    /// Returns the token of its record.
     ///
     /// # Errors
-    /// No place is left.
+    /// If [`Setup::calls`] calls are active.
     pub fn start(
         &mut self,
         now: Instant,
@@ -131,7 +131,7 @@ impl Caller {
             _ => CallerPhase::Calling,
         };
         let make = |key| CallerCall {
-            token: Token { run, shard, owner: Owner::Caller(scenario.callee_behavior()), key },
+            token: Token { run, shard, owner: Owner::Caller(scenario.callee_action()), key },
             scenario,
             phase,
             failure: None,
@@ -169,18 +169,18 @@ impl Caller {
         self.calls.get(key).map(|call| call.token).ok_or(CallLimitReached)
     }
 
-    /// When [`Caller::handle_timeout`] is to be called at the latest.
+    /// The latest time at which to call [`Caller::handle_timeout`].
     pub fn next_deadline(&mut self) -> Option<Instant> {
         self.wheel.next_deadline()
     }
 
-    /// Does what is due.
+    /// Handles all timers that have expired by `now`.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut LoadOutput) {
         self.arrived = now;
         self.do_all_due(now, out);
     }
 
-    /// A response whose topmost branch is of this token and transaction: see [`Recipient`](super::Recipient).
+    /// Handles a response whose topmost branch has this token and transaction (see [`Recipient`](super::Recipient)).
     pub fn handle_response(
         &mut self,
         moment: impl Into<Moment>,
@@ -202,13 +202,13 @@ impl Caller {
         }
         let key = token.key;
         if scan.is_cut() {
-            // What it would have said may be said again; the call has failed all the same.
+            // The response may be retransmitted, but the call has failed.
             return self.broken(key, "RFC 3261 section 18.3");
         }
         let number = self.number_asked(key, cseq, transaction);
         if number != cseq.number || !is_of(scan.call_id, name) || !is_of(scan.from_tag, name) {
-            // The branch and the method alone say what is answered (RFC 3261 section 17.1.3), so it is an answer; but all else
-            // "MUST equal" what the request says.
+            // Branch and method identify the transaction (RFC 3261 section 17.1.3), so it is a response to the
+            // request. But all other fields "MUST equal" those of the request.
             self.broken(key, "RFC 3261 section 8.2.6.2");
         }
         self.proven(scan, (status, number), key);
@@ -232,7 +232,7 @@ impl Caller {
         self.rest(key.index);
     }
 
-    /// A request whose `To` tag is of this token: the other side hangs up, or notifies.
+    /// Handles a request whose `To` tag is this token: BYE, NOTIFY, or a refresh of the other side.
     pub fn handle_request(
         &mut self,
         moment: impl Into<Moment>,
@@ -268,7 +268,7 @@ impl Caller {
         self.strays += u64::from(!is_known);
         let template = match method {
             b"BYE" if is_known => &self.responses.ok,
-            // The last may come again.
+            // The last NOTIFY may be retransmitted.
             b"NOTIFY" if is_subscriber || (is_past && !is_there) => &self.responses.ok,
             _ if !is_known => &self.responses.unknown,
             _ => {
@@ -291,11 +291,11 @@ impl Caller {
         self.rest(token.key.index);
     }
 
-    /// The other side has hung up.
+    /// Ends a call whose other side has sent BYE.
     fn hung_up(&mut self, scan: &Scan<'_>, token: Token, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) else { return };
         let is_held = matches!(call.phase, CallerPhase::Holding | CallerPhase::Changing);
-        // Of a forked call another dialog may be meant.
+        // The BYE may be of a further dialog of a forked call.
         if is_held && call.remote_tag() == scan.from_tag {
             stamp(&mut call.stamps.ended, self.arrived);
             call.failure = call.failure.or(Some(Failure::EndedByPeer));
@@ -303,8 +303,8 @@ impl Caller {
         }
     }
 
-    /// A request was sent only at this moment: what [`Outbox::departing`](super::Outbox::departing) says of it. Its timers run
-    /// from then.
+    /// Restarts the timers of a request that left later than it was written, at `at` (see
+    /// [`Outbox::departing`](super::Outbox::departing)).
     pub fn handle_departure(&mut self, at: Instant, (token, departure): (Token, Departure)) {
         let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) else { return };
         call.stamps.depart(departure, at);
@@ -313,8 +313,8 @@ impl Caller {
         }
     }
 
-    /// A connection to `server` is gone along which requests went, or nobody is reached there: what waits for an answer to one of
-    /// them has failed, or goes to the next server. A call that is held goes on, for its BYE may find another way.
+    /// Handles the loss of a connection to `server`, or an unreachable server. Requests that wait for a response on
+    /// it fail, or go to the next server. A call that is held goes on: its BYE may use another connection.
     pub fn handle_disconnection(
         &mut self,
         now: Instant,
@@ -323,10 +323,10 @@ impl Caller {
         out: &mut LoadOutput,
     ) {
         self.arrived = now;
-        let concerned: Vec<SlabKey> = match whose {
+        let concerned: Vec<Key> = match whose {
             ConnectionScope::All => self.calls.keys().collect(),
             ConnectionScope::User(user) => {
-                let is_theirs = |key: &SlabKey| self.calls.get(*key).is_some_and(|call| call.user == user);
+                let is_theirs = |key: &Key| self.calls.get(*key).is_some_and(|call| call.user == user);
                 self.calls.keys().filter(is_theirs).collect()
             }
             ConnectionScope::Attempt(token) => self
@@ -371,13 +371,13 @@ impl Caller {
         }
     }
 
-    /// Handles a server that refuses TCP connections, for a load over UDP: "the element SHOULD retry the request, using UDP" (RFC 3261
-    /// section 18.1.1). All later requests of the call go over UDP, too, whatever their length.
+    /// Handles a server that refuses TCP connections, for a load over UDP: "the element SHOULD retry the request,
+    /// using UDP" (RFC 3261 section 18.1.1). Later requests of the call go over UDP too, whatever their length.
     fn leave_tcp(
         &mut self,
         now: Instant,
         (server, why): (SocketAddr, Broken),
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) {
         let is_refused = self.setup.has_two_transports() && why == Broken::Refused;
@@ -400,8 +400,9 @@ impl Caller {
         self.rest(key.index);
     }
 
-    /// The number of the request that is answered in this transaction; what the response says it is, if none is under way there.
-    fn number_asked(&self, key: SlabKey, said: CSeq<'_>, transaction: u16) -> u32 {
+    /// `CSeq` of the request that this transaction answers. If no request of the transaction is pending, the number
+    /// in the response.
+    fn number_asked(&self, key: Key, said: CSeq<'_>, transaction: u16) -> u32 {
         let Some(call) = self.calls.get(key) else { return said.number };
         let own = match said.method {
             b"INVITE" | b"CANCEL" => call.invite,
@@ -411,25 +412,25 @@ impl Caller {
         if number_of(own) == number_of(transaction.into()) { own } else { said.number }
     }
 
-    /// What came for a call breaks a rule.
-    fn broken(&mut self, key: SlabKey, rule: &'static str) {
+    /// Fails a call for which a message was received that breaks a rule.
+    fn broken(&mut self, key: Key, rule: &'static str) {
         if let Some(call) = self.calls.get_mut(key) {
             call.failure = call.failure.or(Some(Failure::Rule(rule)));
         }
     }
 
-    /// What a peer is called by.
+    /// Address of record of a peer.
     fn address_of(&self, peer: u32) -> Vec<u8> {
         [b"sip:", self.names.of(peer).as_bytes(), b"@", self.setup.domain.as_bytes()].concat()
     }
 
-    fn server_of(&self, key: SlabKey) -> u8 {
+    fn server_of(&self, key: Key) -> u8 {
         self.calls.get(key).map_or(0, |call| call.server)
     }
 
-    /// Takes the challenges of a response: the next request has the next number and the credentials that were asked for.
-    /// Whether there are any.
-    fn authorize(&mut self, scan: &Scan<'_>, key: SlabKey) -> bool {
+    /// Takes the challenges of a response. If they can be answered, the next request has the next `CSeq` and the
+    /// credentials. Returns whether they can.
+    fn authorize(&mut self, scan: &Scan<'_>, key: Key) -> bool {
         let Some(call) = self.calls.get_mut(key) else { return false };
         let [name, password] = [self.names.of(call.user), self.passwords.of(call.user)];
         if !Proof::challenged(&mut call.proof, scan, name.as_bytes(), password.as_bytes()) {
@@ -440,8 +441,9 @@ impl Caller {
         true
     }
 
-    /// The credentials of a request were taken, if it had any, and the server may have proved that it knows the password too.
-    fn proven(&mut self, scan: &Scan<'_>, (status, cseq): (u16, u32), key: SlabKey) {
+    /// Notes that the credentials of a request were accepted, and checks the proof of the server that it knows the
+    /// password.
+    fn proven(&mut self, scan: &Scan<'_>, (status, cseq): (u16, u32), key: Key) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(proof) = &mut call.proof else { return };
         if status > 100
@@ -452,8 +454,8 @@ impl Caller {
         }
     }
 
-    /// Does what is due of one call.
-    fn due(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Handles the expired timers of one call.
+    fn due(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let timing = self.setup.timing;
         if self.refresh_due(now, key, out) {
             return;
@@ -492,8 +494,8 @@ impl Caller {
         }
     }
 
-    /// What was asked last is not answered in time.
-    fn given_up(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Handles a transaction that has timed out.
+    fn given_up(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_subscriber = matches!(call.scenario, Scenario::Subscribe { .. });
         let timer = match call.phase {
@@ -528,7 +530,7 @@ impl Caller {
         self.finish(key, out);
     }
 
-    fn finish(&mut self, key: SlabKey, out: &mut LoadOutput) {
+    fn finish(&mut self, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.refresh = None;
         if call.token.key != key {
@@ -541,7 +543,7 @@ impl Caller {
         self.forget(key);
     }
 
-    fn forget(&mut self, key: SlabKey) {
+    fn forget(&mut self, key: Key) {
         if let Some(call) = self.calls.remove(key) {
             self.wheel.cancel(key.index);
             if !self.redirects.is_empty() {

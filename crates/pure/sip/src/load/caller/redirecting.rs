@@ -1,5 +1,5 @@
-//! Calls and questions that are asked elsewhere, as a 3xx says (RFC 3261 section 8.1.3.4), or later, as `Retry-After` says (section
-//! 20.33).
+//! First requests that are sent to the contacts of a 3xx (RFC 3261 section 8.1.3.4), or again after the time of a
+//! `Retry-After` (section 20.33).
 
 use std::net::SocketAddr;
 
@@ -8,18 +8,18 @@ use netrig_core::{Duration, Instant};
 use super::super::output::LoadOutput;
 use super::super::scan::Scan;
 use super::super::setup::Setup;
-use super::{CallTimers, Caller, CallerCall, CallerPhase, SlabKey, Timed};
+use super::{CallTimers, Caller, CallerCall, CallerPhase, Key, Timed};
 use crate::deadline::Deadline;
 
 impl Caller {
-    /// Asks the next place that a 3xx has named, or the same again when the time of a `Retry-After` is over, as the response to the
-    /// first request says. Whether it does.
+    /// Handles a refusal of the first request: sends it to the next contact of a 3xx, or schedules it again after
+    /// `Retry-After`. Returns whether it does either.
     pub(super) fn ask_otherwise(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         status: u16,
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) -> bool {
         let Setup { follows_redirects, retries, longest_ringing, .. } = self.setup;
@@ -45,10 +45,10 @@ impl Caller {
         true
     }
 
-    /// Asks the next place that a 3xx has named, if there is one. Whether there is.
-    pub(super) fn move_on(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) -> bool {
+    /// Sends the first request to the next contact of a 3xx. Returns whether there is one.
+    pub(super) fn move_on(&mut self, now: Instant, key: Key, out: &mut LoadOutput) -> bool {
         let Some(call) = self.calls.get_mut(key) else { return false };
-        // What has been answered, or is being taken back, goes nowhere else.
+        // A call that was answered or is being cancelled is not redirected.
         if !matches!(call.phase, CallerPhase::Calling | CallerPhase::Proceeding | CallerPhase::Asking) {
             return false;
         }
@@ -57,22 +57,22 @@ impl Caller {
             return false;
         }
         call.counts.redirected += 1;
-        // The server at that place has sent none of the challenges.
+        // The server at that contact has sent none of the challenges.
         call.proof = None;
         self.ask_again(now, key, out);
         true
     }
 
-    /// The time of a `Retry-After` is over.
-    pub(super) fn retry(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Sends the first request again when the time of its `Retry-After` is over.
+    pub(super) fn retry(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.counts.retried += 1;
         call.proof = call.proof.take().filter(|proof| proof.goes_on());
         self.ask_again(now, key, out);
     }
 
-    /// Sends the first request with the next number, as if nothing had come yet.
-    fn ask_again(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Sends the first request with the next `CSeq`, and forgets all responses to it.
+    fn ask_again(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.cseq += 1;
         call.phase = if call.is_inviting() { CallerPhase::Calling } else { CallerPhase::Asking };
@@ -87,12 +87,12 @@ impl Caller {
         self.ask(now, key, out);
     }
 
-    /// The Request-URI of a call's request with this number, if a 3xx has named it.
+    /// The Request-URI of the request with this `CSeq`, if a 3xx has named it.
     pub(super) fn moved_to(&self, call: &CallerCall, cseq: u32) -> Option<&[u8]> {
         if call.counts.redirected == 0 { None } else { self.redirects.get(&call.token.key)?.of(cseq) }
     }
 
-    /// Where a call's request with this number goes that begins something: to its server, or where a 3xx has pointed.
+    /// Address for an initial request with this `CSeq`: its server, or the address of a contact.
     pub(super) fn asked_with(&self, call: &CallerCall, cseq: u32) -> SocketAddr {
         let server = call.asked(&self.setup);
         let moved = self.moved_to(call, cseq);

@@ -1,16 +1,16 @@
-//! Places to which 3xx responses have sent a call (RFC 3261 section 8.1.3.4).
+//! Contacts of 3xx responses to a call (RFC 3261 section 8.1.3.4).
 
 use super::super::registrant::is_equivalent;
 use super::super::routes::transport_of;
 use super::super::scan::{Address, Scan};
 use crate::header::Transport;
 
-/// Where a call was sent by 3xx.
+/// The contacts of a call that were tried, and those that were not.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Redirects {
-    /// Request-URIs that were asked, each with the number of the first request to it.
+    /// Request-URIs that were tried, each with the `CSeq` of the first request to it.
     tried: Vec<(u32, Box<[u8]>)>,
-    /// Those that were named and not asked, the best last.
+    /// Request-URIs that were not tried, the best last.
     untried: Vec<Box<[u8]>>,
 }
 
@@ -20,9 +20,9 @@ impl Redirects {
         last.map(|(_, uri)| &**uri)
     }
 
-    /// Takes the places that a 3xx names, but those that are known already: "a client processing 3xx class responses MUST NOT add any
-    /// given URI to the target set more than once" (RFC 3261 section 8.1.3.4). They are asked before those named earlier, in the order
-    /// of their `q`. Those of another transport are not reached by the load.
+    /// Takes the new contacts of a 3xx: "a client processing 3xx class responses MUST NOT add any given URI to the
+    /// target set more than once" (RFC 3261 section 8.1.3.4). They are tried before earlier ones, in the order of
+    /// their `q`. Contacts with another transport are left out, because the load cannot reach them.
     pub(super) fn take(&mut self, scan: &Scan<'_>, original: &[u8], transport: Transport) {
         let preference = |contact: &Address<'_>| {
             let q = contact.parameter(b"q").and_then(|q| std::str::from_utf8(q).ok()?.parse::<f32>().ok());
@@ -43,7 +43,7 @@ impl Redirects {
         self.untried.extend(new.into_iter().rev());
     }
 
-    /// Asks the next of them with this request. Whether there is one.
+    /// Takes the next contact for the request with this `CSeq`. Returns whether there is one.
     pub(super) fn go_on(&mut self, cseq: u32) -> bool {
         let next = self.untried.pop();
         let is_there = next.is_some();
@@ -52,12 +52,12 @@ impl Redirects {
     }
 }
 
-/// The most places that one call asks because of 3xx: a server may name others without an end.
+/// The most contacts that one call tries, because a server may name new ones without end.
 pub(in super::super) const MOST_PLACES: usize = 8;
 
-/// A URI of a `Contact` as a Request-URI: "a UAC MUST copy the entire URI from the target set into the Request-URI, except for the
-/// "method-param" and "header" URI parameters" (RFC 3261 section 8.1.3.4). No header field is made of the latter: what a server wants a
-/// client to say is not the load's.
+/// Makes a Request-URI of the URI of a `Contact`: "a UAC MUST copy the entire URI from the target set into the
+/// Request-URI, except for the "method-param" and "header" URI parameters" (RFC 3261 section 8.1.3.4). The headers of
+/// the URI are ignored: a server does not decide which header fields a load sends.
 fn request_uri(uri: &[u8]) -> Vec<u8> {
     let uri = uri.split(|byte| *byte == b'?').next().unwrap_or_default();
     let mut parts = uri.split(|byte| *byte == b';');
@@ -70,7 +70,7 @@ fn request_uri(uri: &[u8]) -> Vec<u8> {
     own
 }
 
-/// Whether a load over this transport reaches a URI: it is a SIP URI, which names no other transport.
+/// Whether a load over this transport reaches a URI: a SIP URI that names no other transport.
 fn is_reached(uri: &[u8], transport: Transport) -> bool {
     let is_sip =
         uri.len() > 4 && uri[..4].eq_ignore_ascii_case(b"sip:") && !uri.iter().any(u8::is_ascii_whitespace);

@@ -1,4 +1,5 @@
-//! The session timer of a call as its caller sees it (RFC 4028): refreshes of this side, and answers to those of the other.
+//! The session timer of a call at its caller (RFC 4028): refreshes of this side, and responses to those of the
+//! callee.
 
 use std::net::SocketAddr;
 
@@ -13,7 +14,7 @@ use super::super::scan::{Field, Scan};
 use super::super::session::direction_of;
 use super::super::template::{Hole, HoleValues};
 use super::sending::CallRequest;
-use super::{Caller, CallerCall, CallerPhase, Scenario, SlabKey};
+use super::{Caller, CallerCall, CallerPhase, Key, Scenario};
 use crate::deadline::{Deadline, Repetition};
 use crate::dialog::{Refresher, SessionExpires, SessionTimer, TimerEvent};
 use crate::record::Failure;
@@ -21,8 +22,8 @@ use crate::sdp::Direction;
 use crate::transaction::Timer;
 
 impl Caller {
-    /// What the 2xx to an INVITE or UPDATE of this side says of the session timer holds from now on.
-    pub(super) fn agree(&mut self, now: Instant, scan: &Scan<'_>, key: SlabKey) {
+    /// Starts the session timer that the 2xx to an INVITE or UPDATE of this side sets.
+    pub(super) fn agree(&mut self, now: Instant, scan: &Scan<'_>, key: Key) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let before = call.refresh.take();
         let Some(expires) = scan.session_expires.and_then(SessionExpires::read) else { return };
@@ -32,7 +33,7 @@ impl Caller {
             Some(Box::new(CallerRefresh { own: Refresh::new(timer, takes_update), answered: None }));
     }
 
-    /// `Session-Expires` of a request, as lines; nothing where there is no timer.
+    /// `Session-Expires` of a request, as whole lines. Empty without a session timer.
     pub(super) fn session_of(&self, call: &CallerCall, sent: CallRequest) -> String {
         match (sent, &call.refresh) {
             (CallRequest::Invite, _) if call.interval > self.setup.session_expires => {
@@ -48,8 +49,8 @@ impl Caller {
         }
     }
 
-    /// The first INVITE was refused for its session interval: it is sent again with the least that the other side takes.
-    pub(super) fn lengthen(&mut self, scan: &Scan<'_>, key: SlabKey) -> bool {
+    /// Takes the least session interval of a 422 for the next INVITE. Returns whether that can help.
+    pub(super) fn lengthen(&mut self, scan: &Scan<'_>, key: Key) -> bool {
         let Some(call) = self.calls.get_mut(key).filter(|call| call.interval > 0) else { return false };
         let Some(least) = least_interval(scan).filter(|least| *least > call.interval) else { return false };
         call.interval = least;
@@ -57,8 +58,8 @@ impl Caller {
         true
     }
 
-    /// Does what is due of the session timer. Whether the call is hung up.
-    pub(super) fn refresh_due(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) -> bool {
+    /// Handles the session timer. Returns whether the call is hung up.
+    pub(super) fn refresh_due(&mut self, now: Instant, key: Key, out: &mut LoadOutput) -> bool {
         let t2 = self.setup.timing.t2;
         let Some(call) = self.calls.get_mut(key) else { return false };
         let is_free = call.phase == CallerPhase::Holding && call.prack == 0;
@@ -100,8 +101,8 @@ impl Caller {
         false
     }
 
-    /// Refreshes the session: by UPDATE where the other side takes it, else by the INVITE that described it.
-    fn refresh(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Refreshes the session: by UPDATE if the other side takes it, else by INVITE with the same description.
+    fn refresh(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.cseq += 1;
         call.counts.refreshes_sent += 1;
@@ -109,8 +110,8 @@ impl Caller {
         self.ask_refresh(now, key, out);
     }
 
-    /// Sends the refresh with the call's next number, which it has already.
-    pub(super) fn ask_refresh(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Sends the refresh with the current `CSeq` of the call.
+    pub(super) fn ask_refresh(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let patience = self.setup.timing.patience();
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(refresh) = &mut call.refresh else { return };
@@ -123,13 +124,13 @@ impl Caller {
         }
     }
 
-    /// A response to a refresh of this side.
+    /// Handles a response to a refresh of this side.
     pub(super) fn refreshed(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         (status, cseq): (u16, u32),
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) {
         let (t2, longest) = (self.setup.timing.t2, self.setup.longest_ringing);
@@ -166,14 +167,13 @@ impl Caller {
         }
     }
 
-    /// The other side does not take the refresh: it is sent again where that may help (RFC 4028 section 10), and else the call is hung
-    /// up.
+    /// Handles a refused refresh: sends it again if that may help (RFC 4028 section 10), else hangs up.
     fn refresh_refused(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         (status, interval): (u16, u32),
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) {
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -199,8 +199,8 @@ impl Caller {
         }
     }
 
-    /// Whether a request of the other side within the dialog refreshes the session, or may: it is this side's to answer.
-    pub(super) fn is_refresh(&self, scan: &Scan<'_>, method: &[u8], key: SlabKey) -> bool {
+    /// Whether a request of the other side within the dialog may be a refresh that this side must answer.
+    pub(super) fn is_refresh(&self, scan: &Scan<'_>, method: &[u8], key: Key) -> bool {
         let Some(call) = self.calls.get(key) else { return false };
         let is_subscriber = matches!(call.scenario, Scenario::Subscribe { .. });
         match (method, call.phase) {
@@ -214,13 +214,13 @@ impl Caller {
         }
     }
 
-    /// Answers a request of the other side that refreshes the session, or takes the ACK for such an answer.
+    /// Answers a refresh of the other side, or takes the ACK of the response.
     pub(super) fn answer_refresh(
         &mut self,
         now: Instant,
         from: SocketAddr,
         (scan, method): (&Scan<'_>, &[u8]),
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) {
         let number = scan.cseq.map_or(0, |cseq| cseq.number);
@@ -267,8 +267,8 @@ impl Caller {
         });
     }
 
-    /// The ACK of the other side for a 2xx of this one.
-    fn acknowledged(&mut self, number: u32, key: SlabKey) {
+    /// Takes the ACK of a 2xx of this side.
+    fn acknowledged(&mut self, number: u32, key: Key) {
         if let Some(refresh) = self.calls.get_mut(key).and_then(|call| call.refresh.as_mut()) {
             refresh.answered = refresh.answered.take().filter(|answered| answered.cseq != number);
         }

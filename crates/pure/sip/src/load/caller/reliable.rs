@@ -1,4 +1,4 @@
-//! Provisional responses that are acknowledged (RFC 3262).
+//! Reliable provisional responses (RFC 3262).
 
 use netrig_core::{Duration, Instant};
 
@@ -7,22 +7,16 @@ use super::super::output::LoadOutput;
 use super::super::scan::Scan;
 use super::super::session::broken_answer;
 use super::sending::CallRequest;
-use super::{Caller, CallerPhase, Scenario, SlabKey};
+use super::{Caller, CallerPhase, Key, Scenario};
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp};
 use crate::sdp::Direction;
 use crate::transaction::Timer;
 
 impl Caller {
-    /// A provisional response that is to be acknowledged, or should be. One at a time is: what comes meanwhile of another dialog
-    /// comes again.
-    pub(super) fn rings_reliably(
-        &mut self,
-        now: Instant,
-        scan: &Scan<'_>,
-        key: SlabKey,
-        out: &mut LoadOutput,
-    ) {
+    /// Handles a provisional response that is reliable, or should be. One PRACK is pending at a time: reliable
+    /// responses of other dialogs are retransmitted meanwhile.
+    pub(super) fn rings_reliably(&mut self, now: Instant, scan: &Scan<'_>, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_asked = matches!(call.scenario, Scenario::Prack { .. });
         // An INVITE with an offer says that they are supported, so the other side may ring reliably.
@@ -65,13 +59,13 @@ impl Caller {
         self.send_timed(now, key, CallRequest::Prack, out);
     }
 
-    /// A response to PRACK.
+    /// Handles a response to PRACK.
     pub(super) fn pracked(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         (status, cseq): (u16, u32),
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) {
         let t2 = self.setup.timing.t2;
@@ -101,8 +95,8 @@ impl Caller {
         self.abandon(now, key, failure);
     }
 
-    /// Nobody has answered the PRACK.
-    pub(super) fn unacknowledged(&mut self, now: Instant, key: SlabKey) {
+    /// Handles a PRACK that has timed out.
+    pub(super) fn unacknowledged(&mut self, now: Instant, key: Key) {
         if let Some(call) = self.calls.get_mut(key) {
             call.prack = 0;
             call.timers.again.stop();
@@ -110,8 +104,8 @@ impl Caller {
         self.abandon(now, key, Failure::TimedOut(Timer::F));
     }
 
-    /// Nothing good can come of the call any more: it is taken back, or hung up, at once.
-    fn abandon(&mut self, now: Instant, key: SlabKey, failure: Failure) {
+    /// Fails a call, and cancels it or hangs it up at once.
+    fn abandon(&mut self, now: Instant, key: Key, failure: Failure) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.failure = call.failure.or(Some(failure));
         call.timers.act = Deadline::after(now, Duration::ZERO);

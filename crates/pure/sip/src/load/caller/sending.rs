@@ -1,4 +1,4 @@
-//! What a call sends: each request with its template, its number, its branch and its timers.
+//! Requests of a call: each with its template, `CSeq`, branch and timers.
 
 use std::net::SocketAddr;
 
@@ -8,18 +8,18 @@ use super::super::messages::{InitialRequests, Requests};
 use super::super::output::{LoadOutput, MessageConnection};
 use super::super::scan::Scan;
 use super::super::template::{Hole, HoleValues, Template};
-use super::{CallTimers, Caller, CallerCall, CallerPhase, Scenario, SlabKey, Timed, Token};
+use super::{CallTimers, Caller, CallerCall, CallerPhase, Key, Scenario, Timed, Token};
 use crate::Method;
 use crate::deadline::Deadline;
 use crate::digits::Decimal;
 use crate::record::{Departure, Failure, acknowledgement, stamp, transaction};
 
-/// Which request of a call.
+/// A request of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallRequest {
     Invite,
     Cancel,
-    /// For the 2xx of the INVITE with this `CSeq`.
+    /// ACK of a 2xx to the INVITE with this `CSeq`.
     Acknowledge(u32),
     Prack,
     /// An INVITE within the dialog.
@@ -29,22 +29,22 @@ pub(super) enum CallRequest {
     Bye,
     /// OPTIONS, MESSAGE or the first SUBSCRIBE.
     Ask,
-    /// A later one.
+    /// A later SUBSCRIBE.
     Subscribe,
 }
 
-/// The number of the request with which the session is refreshed.
+/// `CSeq` of the last refresh.
 fn refresh_number(call: &CallerCall) -> u32 {
     call.refresh.as_ref().map_or(0, |refresh| refresh.own.last)
 }
 
-/// Whether that is an UPDATE.
+/// Whether refreshes are UPDATEs.
 fn takes_update(call: &CallerCall) -> bool {
     call.refresh.as_ref().is_some_and(|refresh| refresh.own.by_update)
 }
 
 impl CallerCall {
-    /// The request whose answer is waited for.
+    /// The request that waits for a response.
     pub(super) const fn awaited(&self) -> CallRequest {
         match (self.phase, self.scenario) {
             (CallerPhase::Calling, _) => CallRequest::Invite,
@@ -61,10 +61,10 @@ impl CallerCall {
 }
 
 impl Caller {
-    /// Sends the first request of the scenario, or the same again with credentials or to the next server.
-    pub(super) fn ask(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Sends the first request of the scenario, also again with credentials or to the next server.
+    pub(super) fn ask(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
-        // What the scenario waits for is to come of this request.
+        // The condition of the scenario must be met by this request.
         call.is_met = false;
         let sent = if call.phase == CallerPhase::Asking { CallRequest::Ask } else { CallRequest::Invite };
         if sent == CallRequest::Invite {
@@ -74,8 +74,8 @@ impl Caller {
         self.send(now, key, sent, out);
     }
 
-    /// Asks the next server, if what waits for this one's answer may still be done by another. Whether it does.
-    pub(super) fn fail_over(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) -> bool {
+    /// Sends the first request to the next server, if the call has not got further. Returns whether it does.
+    pub(super) fn fail_over(&mut self, now: Instant, key: Key, out: &mut LoadOutput) -> bool {
         let Some(call) = self.calls.get_mut(key) else { return false };
         let next = self.setup.server(call.located.as_deref(), call.server.saturating_add(1));
         let Some(next) = next.filter(|_| call.server < 7) else { return false };
@@ -86,17 +86,16 @@ impl Caller {
         }
         (call.server, call.next_hop) = (call.server + 1, next);
         call.counts.failed_over += 1;
-        // Who takes over has made none of the challenges.
+        // The next server has sent neither the challenges nor any response.
         call.proof = None;
-        // Nor has it said anything yet.
         (call.stamps.trying, call.stamps.ringing) = (Instant::NEVER, Instant::NEVER);
         (call.prack, call.rseq) = (0, 0);
         self.ask(now, key, out);
         true
     }
 
-    /// Takes a call back that is not answered.
-    pub(super) fn cancel(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Cancels a call that is not answered.
+    pub(super) fn cancel(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.cancelling, now);
         if !matches!(call.scenario, Scenario::Cancel { .. } | Scenario::NoAnswer { .. }) {
@@ -108,32 +107,33 @@ impl Caller {
         self.send(now, key, CallRequest::Cancel, out);
     }
 
-    /// Ends a call that is answered.
-    pub(super) fn hang_up(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Sends the BYE of an answered call.
+    pub(super) fn hang_up(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.ending, now);
         (call.phase, call.prack, call.refresh) = (CallerPhase::Ending, 0, None);
         self.send_next(now, key, CallRequest::Bye, out);
     }
 
-    /// Sends a request within the dialog: with the next number, and without credentials unless the server has given a nonce for it.
-    pub(super) fn send_next(&mut self, now: Instant, key: SlabKey, sent: CallRequest, out: &mut LoadOutput) {
+    /// Sends a request within the dialog with the next `CSeq`. It has credentials only if the server has given a
+    /// nonce for it.
+    pub(super) fn send_next(&mut self, now: Instant, key: Key, sent: CallRequest, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.cseq += 1;
         call.proof = call.proof.take().filter(|proof| proof.goes_on());
         self.send(now, key, sent, out);
     }
 
-    /// Sends a request with its timers: A and B, or E and F.
-    pub(super) fn send(&mut self, now: Instant, key: SlabKey, sent: CallRequest, out: &mut LoadOutput) {
+    /// Sends a request and starts its timers: A and B, or E and F.
+    pub(super) fn send(&mut self, now: Instant, key: Key, sent: CallRequest, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.timers = CallTimers::default();
         self.send_timed(now, key, sent, out);
         self.rest(key.index);
     }
 
-    /// Sends a request that has no other beside it, with its timers and its credentials.
-    pub(super) fn send_timed(&mut self, now: Instant, key: SlabKey, sent: CallRequest, out: &mut LoadOutput) {
+    /// Sends a request with its credentials and timers, without stopping the other timers of the call.
+    pub(super) fn send_timed(&mut self, now: Instant, key: Key, sent: CallRequest, out: &mut LoadOutput) {
         self.prove(key, sent);
         let is_over_tcp = self.write(key, sent, out);
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -145,15 +145,9 @@ impl Caller {
         self.stamp_departure(now, key, sent, out);
     }
 
-    /// What was written last is sent later than now: that is told to the stamp that it has just set, if it has.
-    pub(super) fn stamp_departure(
-        &self,
-        now: Instant,
-        key: SlabKey,
-        sent: CallRequest,
-        out: &mut LoadOutput,
-    ) {
-        // A forked call's other dialogs have no record.
+    /// Marks the message that was written last if its departure sets a time stamp of the record.
+    pub(super) fn stamp_departure(&self, now: Instant, key: Key, sent: CallRequest, out: &mut LoadOutput) {
+        // Further dialogs of a forked call have no record.
         let Some(CallerCall { stamps, .. }) = self.calls.get(key).filter(|call| call.token.key == key) else {
             return;
         };
@@ -169,15 +163,15 @@ impl Caller {
         }
     }
 
-    /// Sets the timers of what is sent now.
-    pub(super) fn time(&mut self, now: Instant, key: SlabKey) {
+    /// Starts the timers of the request that is sent now.
+    pub(super) fn time(&mut self, now: Instant, key: Key) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.timers.again = self.setup.first_repetition(now, call.is_over_tcp);
         call.timers.end = Deadline::after(now, self.setup.timing.patience());
     }
 
-    /// Makes the credentials of a request that is sent for the first time. Its repetitions have the same.
-    pub(super) fn prove(&mut self, key: SlabKey, sent: CallRequest) {
+    /// Computes the credentials of a request at its first transmission. Retransmissions have the same.
+    pub(super) fn prove(&mut self, key: Key, sent: CallRequest) {
         let Some(call) = self.calls.get_mut(key).filter(|call| call.proof.is_some()) else { return };
         let (method, number) = match sent {
             CallRequest::Cancel | CallRequest::Acknowledge(_) => return,
@@ -205,7 +199,7 @@ impl Caller {
         };
         let mut draft = LoadOutput::default();
         if proof.needs_body() {
-            // Without credentials, which the body does not depend on.
+            // The draft has no credentials: the body does not depend on them.
             self.write(key, sent, &mut draft);
         }
         let body = draft.messages.iter().next().map_or(&[][..], |(_, bytes)| Scan::of(bytes).body);
@@ -221,8 +215,8 @@ impl Caller {
         }
     }
 
-    /// Whether it goes over TCP because of its length.
-    pub(super) fn write(&self, key: SlabKey, sent: CallRequest, out: &mut LoadOutput) -> bool {
+    /// Writes a request. Returns whether it goes over TCP in a load over UDP.
+    pub(super) fn write(&self, key: Key, sent: CallRequest, out: &mut LoadOutput) -> bool {
         let Some(call) = self.calls.get(key) else { return false };
         let own = transaction(call.cseq, call.server);
         let inviting = transaction(call.invite, call.server);
@@ -276,13 +270,13 @@ impl Caller {
             _ => self.put_more((call, key), template, (cseq, transaction), values, to, out),
         }
         match sent {
-            // It goes the way of its INVITE (RFC 3261 section 9.1).
+            // A CANCEL takes the transport of its INVITE (RFC 3261 section 9.1).
             CallRequest::Cancel if call.is_invite_over_tcp => {
                 out.messages.send_over_tcp();
                 true
             }
             _ if call.stays_on_udp => false,
-            // The URI's transport is that of the request (RFC 3263 section 4.1).
+            // The transport of the URI is that of the request (RFC 3263 section 4.1).
             CallRequest::Acknowledge(_)
             | CallRequest::Prack
             | CallRequest::Change
@@ -302,10 +296,10 @@ impl Caller {
         self.requests.initial(self.moved_to(call, cseq).is_some())
     }
 
-    /// What only some requests have, beside the rest.
+    /// Fills in the values that only some requests have, and those of [`Caller::put`].
     fn put_more(
         &self,
-        (call, key): (&CallerCall, SlabKey),
+        (call, key): (&CallerCall, Key),
         template: &Template,
         which: (u32, u16),
         values: HoleValues<'_>,
@@ -356,10 +350,10 @@ impl Caller {
         }
     }
 
-    /// Fills in what all requests have.
+    /// Fills in the values that all requests have, and writes the request.
     pub(super) fn put(
         &self,
-        (call, key): (&CallerCall, SlabKey),
+        (call, key): (&CallerCall, Key),
         template: &Template,
         (cseq, transaction): (u32, u16),
         values: HoleValues<'_>,

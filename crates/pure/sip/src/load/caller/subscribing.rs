@@ -1,25 +1,25 @@
-//! Subscriptions as the subscriber sees them (RFC 6665).
+//! Subscriptions at the subscriber (RFC 6665).
 
 use netrig_core::{Duration, Instant};
 
 use super::super::output::LoadOutput;
 use super::super::scan::{Field, Scan};
 use super::sending::CallRequest;
-use super::{CallTimers, Caller, CallerPhase, Scenario, SlabKey};
+use super::{CallTimers, Caller, CallerPhase, Key, Scenario};
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp};
 
-/// Of the time for which a subscription is granted, in a thousand, after which it is renewed.
+/// A subscription is renewed after this share of the granted time, in thousandths.
 const RENEWAL: u64 = 900;
 
 impl Caller {
-    /// A 2xx to SUBSCRIBE.
+    /// Handles a 2xx to SUBSCRIBE.
     pub(super) fn subscribed(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         status: u16,
-        key: SlabKey,
+        key: Key,
         out: &mut LoadOutput,
     ) {
         let is_first = self.calls.get(key).is_some_and(|call| call.phase == CallerPhase::Asking);
@@ -29,7 +29,7 @@ impl Caller {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Scenario::Subscribe { hold, expires } = call.scenario else { return };
         let asked = if call.phase == CallerPhase::Ending { 0 } else { expires };
-        // A 2xx says for how long, and "The period of time in the response MAY be shorter but MUST NOT be longer than
+        // A 2xx has the duration, and "The period of time in the response MAY be shorter but MUST NOT be longer than
         // specified in the request." (RFC 6665 section 3.1.1)
         if scan.expires.is_none_or(|granted| granted > asked) {
             call.failure = call.failure.or(Some(Failure::Rule("RFC 6665 section 3.1.1")));
@@ -62,9 +62,9 @@ impl Caller {
         call.timers.act = Deadline::after(now, renewal.min(end.max(now) - now));
     }
 
-    /// Renews the subscription, or takes it back when its time is over. If the NOTIFY of the last SUBSCRIBE has not arrived yet, it
-    /// waits for it, until timer N (RFC 6665 section 4.1.2.4).
-    pub(super) fn resubscribe(&mut self, now: Instant, key: SlabKey, out: &mut LoadOutput) {
+    /// Renews the subscription, or terminates it at the end of its hold. If the NOTIFY of the last SUBSCRIBE has not
+    /// arrived, it waits for it until timer N (RFC 6665 section 4.1.2.4).
+    pub(super) fn resubscribe(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Scenario::Subscribe { hold, .. } = call.scenario else { return };
         if !call.is_met {
@@ -81,13 +81,13 @@ impl Caller {
         self.send_next(now, key, CallRequest::Subscribe, out);
     }
 
-    /// NOTIFY. The first may come before the 2xx of its SUBSCRIBE (RFC 6665 section 4.1.2.4).
-    pub(super) fn notified(&mut self, scan: &Scan<'_>, key: SlabKey, out: &mut LoadOutput) {
+    /// Handles a NOTIFY. The first may arrive before the 2xx of its SUBSCRIBE (RFC 6665 section 4.1.2.4).
+    pub(super) fn notified(&mut self, scan: &Scan<'_>, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.changed, self.arrived);
         let value = |field| scan.all(field).next().map(|value| value.split(|byte| *byte == b';').next());
         let (event, state) = (value(Field::Event).flatten(), value(Field::SubscriptionState).flatten());
-        // It names the event package of its SUBSCRIBE (RFC 6665 section 3.2.1), and the state (section 4.2.2).
+        // A NOTIFY names the event package of its SUBSCRIBE (RFC 6665 section 3.2.1) and the state (section 4.2.2).
         let broken = if event.map(<[u8]>::trim_ascii) != Some(b"presence") {
             Some("RFC 6665 section 3.2.1")
         } else {
@@ -96,7 +96,7 @@ impl Caller {
         call.failure = call.failure.or(broken.map(Failure::Rule));
         let is_over = state.is_some_and(|state| state.trim_ascii().eq_ignore_ascii_case(b"terminated"));
         match call.phase {
-            // What is still told of the time before.
+            // A NOTIFY from before the termination.
             CallerPhase::Ending if !is_over => {}
             CallerPhase::Ending => {
                 call.is_met = true;

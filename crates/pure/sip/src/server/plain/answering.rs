@@ -15,7 +15,7 @@ use crate::server::offers::{describe, description};
 use crate::server::refreshing::SessionState;
 use crate::server::transactions::Transactions;
 use crate::server::{Destination, Domain, Source, with_allow};
-use crate::slab::SlabKey;
+use crate::slab::Key;
 use crate::transaction::{BranchKey, ServerKey};
 use crate::{Headers, Message, Method, Name, Request, Response, Status};
 
@@ -153,8 +153,7 @@ impl AnsweringMachine {
         let call_id = message.headers().get(&Name::CallId).unwrap_or_default();
         let named = plain.find(plain.text_hash(call_id));
         let invited = request.and_then(|request| find_invite_of(plain, now, request));
-        let is_open =
-            |key: &SlabKey| plain.get(*key).is_some_and(|call| call.phase != PlainPhase::Terminated);
+        let is_open = |key: &Key| plain.get(*key).is_some_and(|call| call.phase != PlainPhase::Terminated);
         let is_absorbed = request.is_some_and(|request| request.method == Method::Invite)
             && invited.is_some_and(|key| !is_open(&key));
         // A request with a transaction is a retransmission.
@@ -168,14 +167,14 @@ impl AnsweringMachine {
         let merged = request
             .filter(|request| ended.is_some_and(|call| is_merged(plain, call, request)) && is_new(request));
         let invited = invited.filter(|key| named != Some(*key));
-        let open: Vec<SlabKey> = named.into_iter().chain(invited).filter(is_open).collect();
+        let open: Vec<Key> = named.into_iter().chain(invited).filter(is_open).collect();
         open.into_iter().for_each(|key| self.give_up_plain(now, key));
         self.transactions.set_elsewhere(self.plain_weight());
         is_absorbed || merged.is_some_and(|request| self.transactions.refuse_merged(request, from))
     }
 
     /// Gives a plain call to the strict model.
-    fn give_up_plain(&mut self, now: Instant, key: SlabKey) {
+    fn give_up_plain(&mut self, now: Instant, key: Key) {
         let Some(call) = self.plain.as_mut().and_then(|plain| plain.remove(key)) else { return };
         // The journal runs in separate transactions: a later request may have reused a key.
         let own = Transactions::of_user_agent(usize::MAX, self.transactions.timing());
@@ -215,7 +214,7 @@ impl AnsweringMachine {
 }
 
 /// The plain call whose INVITE has the transaction of a request, whatever the method of that.
-fn find_invite_of(plain: &PlainCalls, now: Instant, request: &Request) -> Option<SlabKey> {
+fn find_invite_of(plain: &PlainCalls, now: Instant, request: &Request) -> Option<Key> {
     plain.find_invite(now, plain.transaction_hash(BranchKey::of(&request.headers.top_via_view()?)?))
 }
 
@@ -234,12 +233,12 @@ fn is_merged(plain: &PlainCalls, call: &PlainCall, request: &Request) -> bool {
 }
 
 /// Whether an INVITE is a retransmission, which is absorbed (RFC 6026 section 7.1).
-fn is_absorbed(plain: &PlainCalls, key: SlabKey, arrival: &PlainArrival<'_>) -> bool {
+fn is_absorbed(plain: &PlainCalls, key: Key, arrival: &PlainArrival<'_>) -> bool {
     arrival.request.to_tag.is_none() && plain.find_invite(arrival.now, arrival.transaction) == Some(key)
 }
 
 /// The call of a request within its dialog.
-fn call_of<'a>(plain: &'a PlainCalls, key: SlabKey, request: &PlainRequest<'_>) -> Option<&'a PlainCall> {
+fn call_of<'a>(plain: &'a PlainCalls, key: Key, request: &PlainRequest<'_>) -> Option<&'a PlainCall> {
     plain.get(key).filter(|call| {
         request.to_tag.map(str::as_bytes) == Some(&tag_text(call.tag)[..])
             && plain.text_hash(request.from_tag) == call.remote_tag
@@ -248,7 +247,7 @@ fn call_of<'a>(plain: &'a PlainCalls, key: SlabKey, request: &PlainRequest<'_>) 
 }
 
 /// Returns whether the ACK is that of the call's 2xx. One with the branch of the INVITE is handled by that transaction.
-fn handle_ack(plain: &mut PlainCalls, key: SlabKey, arrival: &PlainArrival<'_>) -> bool {
+fn handle_ack(plain: &mut PlainCalls, key: Key, arrival: &PlainArrival<'_>) -> bool {
     let PlainArrival { now, datagram, from, ref request, transaction, .. } = *arrival;
     let call = call_of(plain, key, request);
     let is_its = call.is_some_and(|call| call.sequence == request.sequence && call.invite != transaction);
@@ -261,7 +260,7 @@ fn handle_ack(plain: &mut PlainCalls, key: SlabKey, arrival: &PlainArrival<'_>) 
 /// Returns whether the BYE ends the call, or has ended it: a retransmission gets the same response.
 fn handle_bye(
     plain: &mut PlainCalls,
-    key: SlabKey,
+    key: Key,
     arrival: &PlainArrival<'_>,
     has_room: bool,
     responses: &mut PlainResponses,

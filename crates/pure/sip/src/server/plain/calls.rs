@@ -9,7 +9,7 @@ use super::queue::DeadlineQueue;
 use super::request::PlainRequest;
 use crate::header::Transport;
 use crate::server::Source;
-use crate::slab::{Slab, SlabKey};
+use crate::slab::{Key, Slab};
 use crate::table::Table;
 use crate::transaction::{BranchKey, Timing};
 use crate::wheel::Wheel;
@@ -149,13 +149,13 @@ impl PlainCalls {
     }
 
     /// The call with a Call-ID of this hash.
-    pub(super) fn find(&self, call_id: u128) -> Option<SlabKey> {
+    pub(super) fn find(&self, call_id: u128) -> Option<Key> {
         let is_it = |place| self.at(place).is_some_and(|own| own.call_id == call_id);
         self.by_call_id.find(index_hash(call_id), is_it).and_then(|place| self.calls.key_at(place))
     }
 
     /// The call whose INVITE has a transaction of this hash that has not ended.
-    pub(super) fn find_invite(&self, now: Instant, transaction: u128) -> Option<SlabKey> {
+    pub(super) fn find_invite(&self, now: Instant, transaction: u128) -> Option<Key> {
         let is_it =
             |place| self.at(place).is_some_and(|own| own.invite == transaction && own.keeps_invite(now));
         self.by_invite.find(index_hash(transaction), is_it).and_then(|place| self.calls.key_at(place))
@@ -165,7 +165,7 @@ impl PlainCalls {
         self.calls.key_at(place).and_then(|key| self.calls.get(key))
     }
 
-    pub(super) fn get(&self, key: SlabKey) -> Option<&PlainCall> {
+    pub(super) fn get(&self, key: Key) -> Option<&PlainCall> {
         self.calls.get(key)
     }
 
@@ -208,7 +208,7 @@ impl PlainCalls {
     }
 
     /// The ACK of a call has come.
-    pub(super) fn confirm(&mut self, now: Instant, key: SlabKey, datagram: &[u8], from: Source) {
+    pub(super) fn confirm(&mut self, now: Instant, key: Key, datagram: &[u8], from: Source) {
         let Some(call) = self.calls.get_mut(key).filter(|call| call.phase == PlainPhase::Accepted) else {
             return;
         };
@@ -223,7 +223,7 @@ impl PlainCalls {
     }
 
     /// A BYE has come, with a transaction of this hash, over a transport that is `reliable` or not.
-    pub(super) fn terminate(&mut self, now: Instant, key: SlabKey, bye: u128, reliable: bool) {
+    pub(super) fn terminate(&mut self, now: Instant, key: Key, bye: u128, reliable: bool) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.phase = PlainPhase::Terminated;
         call.bye = Some(bye);
@@ -245,7 +245,7 @@ impl PlainCalls {
     }
 
     /// Removes a call.
-    pub(super) fn remove(&mut self, key: SlabKey) -> Option<PlainCall> {
+    pub(super) fn remove(&mut self, key: Key) -> Option<PlainCall> {
         let call = self.calls.remove(key)?;
         self.by_call_id.remove(index_hash(call.call_id), key.index);
         self.by_invite.remove(index_hash(call.invite), key.index);
@@ -257,7 +257,7 @@ impl PlainCalls {
     }
 
     /// The transaction that lasts `until` has ended, if the call is still here.
-    fn end_transaction(&mut self, key: SlabKey, until: impl FnOnce(&mut PlainCall) -> &mut Option<Instant>) {
+    fn end_transaction(&mut self, key: Key, until: impl FnOnce(&mut PlainCall) -> &mut Option<Instant>) {
         if let Some(call) = self.calls.get_mut(key) {
             *until(call) = None;
             self.transactions -= 1;
@@ -266,7 +266,7 @@ impl PlainCalls {
     }
 
     /// Removes a call that has ended, and whose transactions have.
-    fn remove_ended(&mut self, key: SlabKey) {
+    fn remove_ended(&mut self, key: Key) {
         let has_ended = |call: &PlainCall| {
             call.phase == PlainPhase::Terminated && [call.invite_until, call.bye_until] == [None, None]
         };
@@ -294,7 +294,7 @@ impl PlainCalls {
 
     /// Handles expired deadlines. Returns a call that the strict model has to handle from now on: it repeats a 2xx that was not acknowledged
     /// within T1, or hangs up one that exceeds `longest`.
-    pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<SlabKey> {
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Key> {
         while let Some(key) = self.invites.pop_expired(now) {
             self.end_transaction(key, |call| &mut call.invite_until);
         }

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use netrig_core::{Duration, Instant};
 
-use crate::slab::SlabKey;
+use crate::slab::Key;
 
 /// Deadlines in the order in which they were set, which is that in which they expire. Setting and expiring one touch no other.
 #[derive(Debug)]
 pub(super) struct DeadlineQueue {
     after: Duration,
-    entries: VecDeque<(Instant, SlabKey)>,
+    entries: VecDeque<(Instant, Key)>,
 }
 
 impl DeadlineQueue {
@@ -19,12 +19,12 @@ impl DeadlineQueue {
     }
 
     /// Sets a deadline. `now` never runs backwards.
-    pub fn push(&mut self, now: Instant, key: SlabKey) {
+    pub fn push(&mut self, now: Instant, key: Key) {
         self.entries.push_back((now + self.after, key));
     }
 
     /// The earliest deadline and its key.
-    pub fn first(&self) -> Option<(Instant, SlabKey)> {
+    pub fn first(&self) -> Option<(Instant, Key)> {
         self.entries.front().copied()
     }
 
@@ -34,7 +34,7 @@ impl DeadlineQueue {
     }
 
     /// Removes the earliest if it has expired. Returns whose it is.
-    pub fn pop_expired(&mut self, now: Instant) -> Option<SlabKey> {
+    pub fn pop_expired(&mut self, now: Instant) -> Option<Key> {
         self.entries.pop_front_if(|(at, _)| *at <= now).map(|(_, key)| key)
     }
 }

@@ -158,7 +158,7 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
     let invite = Message::from(seen.borrow()[0].clone()).to_string();
     let far = Setup { local: there(), server: here(), contacts: 3, ..setup() };
     for (first, second) in [("", "~2"), ("~2", "")] {
-        let mut callee = Callee::new(far.clone(), CalleeBehavior::Answer, RING, [7; 16]).unwrap();
+        let mut callee = Callee::new(far.clone(), CalleeAction::Answer, RING, [7; 16]).unwrap();
         let mut out = LoadOutput::default();
         let said = |out: &mut LoadOutput| -> Vec<_> {
             let said = out.messages.iter().map(|(_, bytes)| {
@@ -194,7 +194,7 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
             assert_eq!(answers, of(&[(200, "CANCEL"), (status, "INVITE")]));
         }
 
-        let mut callee = Callee::new(far.clone(), CalleeBehavior::Answer, RING, [7; 16]).unwrap();
+        let mut callee = Callee::new(far.clone(), CalleeAction::Answer, RING, [7; 16]).unwrap();
         for place in [first, second] {
             ask(&mut callee, ms(1), ("INVITE", place), &mut out);
         }

@@ -14,8 +14,8 @@ use std::rc::Rc;
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::load::{
-    Arrivals, AttemptStart, Callee, CalleeBehavior, Caller, Directory, Failure, Gaps, LoadOutput, Moment,
-    Pace, Part, Plan, Recipient, Record, Scan, Scenario, Setup, Side, Stamps, What, Work,
+    Arrivals, AttemptStart, Callee, CalleeAction, Caller, Directory, Failure, Gaps, LoadOutput, Moment, Pace,
+    Part, Plan, Recipient, Record, Scan, Scenario, Setup, Side, Stamps, What, Work,
 };
 use netrig_sip::transaction::Timer;
 use netrig_sip::{Message, Name, Request, Status};
@@ -232,7 +232,7 @@ fn the_time_that_a_message_waits_is_in_no_delay() {
     let names = Directory::pattern("user", 4);
     let mut caller = Caller::new(setup(), names.clone(), names).unwrap();
     let far = Setup { local: there(), server: here(), ..setup() };
-    let mut callee = Callee::new(far, CalleeBehavior::Answer, Duration::ZERO, [7; 16]).unwrap();
+    let mut callee = Callee::new(far, CalleeAction::Answer, Duration::ZERO, [7; 16]).unwrap();
     caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), None, &mut out).unwrap();
     let mut asked = |times: [u64; 2], out: &mut LoadOutput, back: &mut LoadOutput| {
         let [arrived, now] = times.map(ms);

@@ -389,7 +389,7 @@ fn sessions_of(scenario: Scenario) -> Vec<(String, String)> {
     let (seen, network) = scenarios::copied();
     let mut pair = Pair::new(network, RING);
     pair.caller = pair::caller(setup(here(), there()));
-    pair.callee = Callee::new(setup(there(), here()), CalleeBehavior::Answer, RING, [7; 16]).unwrap();
+    pair.callee = Callee::new(setup(there(), here()), CalleeAction::Answer, RING, [7; 16]).unwrap();
     pair.start(scenario);
     pair.run(ms(60_000));
     assert_eq!(pair.record(Side::Caller).failure, None, "{scenario:?}");

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Stream};
 use netrig_sip::Message;
 use netrig_sip::load::{
-    Callee, CalleeBehavior, Caller, Directory, LoadOutput, Owner, Recipient, Record, Registrant, Scan,
+    Callee, CalleeAction, Caller, Directory, LoadOutput, Owner, Recipient, Record, Registrant, Scan,
     Scenario, Setup,
 };
 
@@ -89,7 +89,7 @@ impl<N: Network> Pair<N> {
         Self {
             caller: caller(setup()),
             registrant: Registrant::new(setup(), names, passwords, 4).unwrap(),
-            callee: Callee::new(far, CalleeBehavior::Answer, ringing, [7; 16]).unwrap(),
+            callee: Callee::new(far, CalleeAction::Answer, ringing, [7; 16]).unwrap(),
             records: Vec::new(),
             unrequested: Vec::new(),
             sent: Vec::new(),

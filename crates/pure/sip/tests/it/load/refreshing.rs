@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::load::{
-    Callee, CalleeBehavior, Failure, LoadOutput, Owner, Recipient, Record, Scan, Scenario, Setup, Side,
+    Callee, CalleeAction, Failure, LoadOutput, Owner, Recipient, Record, Scan, Scenario, Setup, Side,
 };
 use netrig_sip::{Message, Name, Request, Response};
 
@@ -230,7 +230,7 @@ struct Called {
 impl Called {
     fn new() -> Self {
         let far = Setup { local: there(), server: here(), ..setup() };
-        let callee = Callee::new(far, CalleeBehavior::Answer, Duration::ZERO, [7; 16]).unwrap();
+        let callee = Callee::new(far, CalleeAction::Answer, Duration::ZERO, [7; 16]).unwrap();
         Self { callee, now: Instant::ZERO, out: LoadOutput::default() }
     }
 

@@ -310,7 +310,7 @@ fn each_place_of_a_user_is_called_by_its_name() {
     pair.start(Scenario::Fork { hold: HOLD });
     let invite = Message::from(seen.borrow()[0].clone()).to_string();
     let far = Setup { local: there(), server: here(), contacts: 3, ..setup() };
-    let mut callee = Callee::new(far, CalleeBehavior::Answer, Duration::ZERO, [7; 16]).unwrap();
+    let mut callee = Callee::new(far, CalleeAction::Answer, Duration::ZERO, [7; 16]).unwrap();
     let mut out = LoadOutput::default();
     for (place, branch) in [("", "1"), ("~2", "2"), ("~3", "3"), ("", "4")] {
         let uri = format!("INVITE sip:user0002{place}@192.0.2.2 ");
@@ -338,7 +338,7 @@ fn a_later_invite_of_the_same_name_begins_a_call() {
     pair.start(CALL);
     let invite = Message::from(seen.borrow()[0].clone()).to_string();
     let far = Setup { local: there(), server: here(), ..setup() };
-    let mut callee = Callee::new(far, CalleeBehavior::Answer, Duration::from_secs(1), [7; 16]).unwrap();
+    let mut callee = Callee::new(far, CalleeAction::Answer, Duration::from_secs(1), [7; 16]).unwrap();
     let mut statuses = |method: &str, branch: &str, number: u32| {
         let text = invite
             .replacen("INVITE sip:", &format!("{method} sip:"), 1)
@@ -366,7 +366,7 @@ fn who_rings_says_so_as_often_as_it_is_to() {
         let far = Setup { local: there(), server: here(), provisionals, ..setup() };
         let mut pair = Pair::new(perfect(), RING);
         pair.callee =
-            Callee::new(far, CalleeBehavior::Answer, Duration::from_millis(ringing), [7; 16]).unwrap();
+            Callee::new(far, CalleeAction::Answer, Duration::from_millis(ringing), [7; 16]).unwrap();
         pair.start(CALL);
         pair.run(ms(400_000));
         assert_eq!(request_of(&pair, "180"), expected);

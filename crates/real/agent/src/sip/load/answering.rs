@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::Duration;
-use netrig_sip::load::{Callee, CalleeBehavior, LoadOutput, Moment, Recipient, Scan, Setup};
+use netrig_sip::load::{Callee, CalleeAction, LoadOutput, Moment, Recipient, Scan, Setup};
 
 use super::attention::{Attention, REST};
 use super::order::{Carrier, LoadError, Reconnecting};
@@ -44,7 +44,7 @@ pub enum Answering {
     /// wished; and 200 for a BYE.
     Calls {
         /// What becomes of them.
-        wish: CalleeBehavior,
+        wish: CalleeAction,
         /// How long they ring.
         ringing: Duration,
     },
@@ -59,7 +59,7 @@ pub enum Answering {
 impl Answering {
     /// Calls that ring so long.
     pub const fn calls(ringing: Duration) -> Self {
-        Self::Calls { wish: CalleeBehavior::Answer, ringing }
+        Self::Calls { wish: CalleeAction::Answer, ringing }
     }
 }
 

@@ -237,7 +237,7 @@ fn cut_off(plan: &Plan) -> Option<String> {
 mod tests {
     use netrig_core::Instant;
     use netrig_sip::load::{
-        Arrivals, AttemptCounts, CalleeBehavior, Gaps, Owner, Record, Scenario, Side, SlabKey, Stamps, Token,
+        Arrivals, AttemptCounts, CalleeAction, Gaps, Key, Owner, Record, Scenario, Side, Stamps, Token,
     };
     use netrig_sip::transaction::Timer;
 
@@ -258,8 +258,8 @@ mod tests {
             token: Token {
                 run: 1,
                 shard: 0,
-                owner: Owner::Caller(CalleeBehavior::Answer),
-                key: SlabKey { index: 0, generation: 0 },
+                owner: Owner::Caller(CalleeAction::Answer),
+                key: Key { index: 0, generation: 0 },
             },
             side: Side::Caller,
             what: What::Call,

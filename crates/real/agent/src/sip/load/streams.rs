@@ -10,7 +10,7 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{
-    Broken, ConnectionScope, LONGEST_MESSAGE, MessageConnection, Outbox, Owner, SlabKey, TlsFault, Token,
+    Broken, ConnectionScope, Key, LONGEST_MESSAGE, MessageConnection, Outbox, Owner, TlsFault, Token,
 };
 use netrig_sip::{Framed, FramingError};
 use rustix::event::{Timespec, epoll};
@@ -63,7 +63,7 @@ pub struct LoadTls {
 enum Lane {
     All,
     User { registers: bool, user: u32 },
-    Attempt { registers: bool, key: SlabKey },
+    Attempt { registers: bool, key: Key },
 }
 
 impl Lane {

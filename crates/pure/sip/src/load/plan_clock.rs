@@ -1,25 +1,25 @@
-//! How a load's plan is gone through: as planned, faster, slower, with pauses.
+//! The speed at which a load follows its plan: as planned, faster, slower, or paused.
 
 use netrig_core::{Duration, Instant};
 
-/// From a moment on the plan is gone through at one speed.
+/// A time from which the plan has one speed.
 #[derive(Clone, Copy, Debug)]
 struct SpeedSegment {
-    /// The moment.
+    /// Start of the segment.
     at: Instant,
-    /// Where the plan is then.
+    /// The time of the plan at the start.
     plan: Instant,
-    /// How many times as fast as planned it goes on.
+    /// Speed relative to the plan. 0 is a pause.
     speed: f64,
-    /// How long the load has paused by then.
+    /// Total length of the pauses before the start.
     paused: Duration,
 }
 
-/// Where the plan is at each moment. Both are counted from the beginning of the load.
+/// Maps the time of the load to the time of the plan. Both count from the start of the load.
 #[derive(Clone, Debug)]
 pub struct PlanClock {
     segments: Vec<SpeedSegment>,
-    /// No more begins from then on.
+    /// From this time on, no attempt starts.
     enough: Option<Instant>,
 }
 
@@ -32,7 +32,7 @@ impl Default for PlanClock {
 }
 
 impl PlanClock {
-    /// From `at` on, which is not before the last turn, it has another speed.
+    /// Sets the speed from `at` on. `at` must not be before the last change.
     pub fn turn(&mut self, at: Instant, speed: f64) {
         let (plan, paused) = (self.plan(at), self.paused(at));
         let next = SpeedSegment { at, plan, speed, paused };
@@ -42,7 +42,7 @@ impl PlanClock {
         }
     }
 
-    /// No more begins from `at` on.
+    /// Stops new attempts from `at` on.
     pub fn enough(&mut self, at: Instant) {
         self.enough = self.enough.or(Some(at));
     }
@@ -52,13 +52,13 @@ impl PlanClock {
         *found.unwrap_or(&self.segments[0])
     }
 
-    /// Where the plan is at `moment`.
+    /// The time of the plan at `moment`.
     pub fn plan(&self, moment: Instant) -> Instant {
         let SpeedSegment { at, plan, speed, .. } = self.at(moment);
         plan + scaled(moment - at, speed)
     }
 
-    /// When the plan is where `plan` says; [`Instant::NEVER`] if it stands still before.
+    /// When the plan reaches `plan`. [`Instant::NEVER`] if it is paused before.
     pub fn moment(&self, plan: Instant) -> Instant {
         let found = self.segments.iter().rev().find(|segment| segment.plan <= plan);
         let segment = found.unwrap_or(&self.segments[0]);
@@ -69,13 +69,13 @@ impl PlanClock {
         }
     }
 
-    /// How long it has paused by `moment`.
+    /// Total length of the pauses up to `moment`.
     pub fn paused(&self, moment: Instant) -> Duration {
         let SpeedSegment { at, speed, paused, .. } = self.at(moment);
         if speed == 0.0 { paused + (moment - at) } else { paused }
     }
 
-    /// When a load ends that lasts so long without its pauses; [`Instant::NEVER`] if it pauses now.
+    /// The end of a load that lasts `lasts` without its pauses. [`Instant::NEVER`] during a pause.
     pub fn end(&self, lasts: Duration) -> Instant {
         let last = self.segments[self.segments.len() - 1];
         if last.speed == 0.0 && last.at - Instant::ZERO < lasts + last.paused {
@@ -86,7 +86,7 @@ impl PlanClock {
     }
 }
 
-/// A span so many times as long, to the nanosecond where it is as long.
+/// A span multiplied by `factor`. With a factor of 1 it is exact.
 fn scaled(span: Duration, factor: f64) -> Duration {
     if factor == 1.0 { span } else { Duration::from_secs_f64(span.as_secs_f64() * factor) }
 }
@@ -99,7 +99,7 @@ mod tests {
         Instant::ZERO + Duration::from_secs_f64(seconds)
     }
 
-    /// As planned for 2 s, twice as fast for 3 s, a pause of 4 s, then half as fast.
+    /// As planned for 2 s, twice as fast for 3 s, paused for 4 s, then half as fast.
     fn steered() -> PlanClock {
         let mut course = PlanClock::default();
         course.turn(at(2.0), 2.0);
