@@ -56,7 +56,7 @@ pub enum TraceError {
         why: &'static str,
     },
     /// The trace has no times.
-    #[error("there is no moment in it")]
+    #[error("it has no times")]
     Empty,
 }
 
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(wrong("1\n0.5\n"), "line 2: it is before the one above it");
         assert_eq!(wrong("soon"), "line 1: expected a time in seconds");
         assert_eq!(wrong("\n-1"), "line 2: expected a time of zero or more");
-        assert_eq!(wrong("\n"), "there is no moment in it");
+        assert_eq!(wrong("\n"), "it has no times");
     }
 
     /// The share of 5000 gaps that are longer than t has the mean e^-t and the standard error √(e^-t (1 − e^-t) /

@@ -133,10 +133,10 @@ pub struct OwnBody {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OwnMessageError {
     /// The name of a header field is not a token.
-    #[error("`{0}` is no name of a header field (RFC 3261 section 25.1, `token`)")]
+    #[error("`{0}` is not a name of a header field (RFC 3261 section 25.1, `token`)")]
     NoName(String),
     /// A line without a colon.
-    #[error("`{0}` is no header field: expected `Name: value`")]
+    #[error("`{0}` is not a header field: expected `Name: value`")]
     NoHeaderField(String),
     /// The load needs this header field without a change.
     #[error("`{0}` cannot be changed: the load needs it to follow its calls; take it out")]
@@ -148,7 +148,7 @@ pub enum OwnMessageError {
     #[error("the value of `{0}` has a control character or a line end")]
     ControlCharacter(String),
     /// An unknown keyword.
-    #[error("`[{0}]` is no keyword: expected one of {known}; a bracket itself is written `\\x5B`", known = known_keywords())]
+    #[error("`[{0}]` is not a keyword: expected one of {known}; a bracket itself is written `\\x5B`", known = known_keywords())]
     NoKeyword(String),
     /// A keyword without a value in these messages.
     #[error("`[{0}]` has no value in these messages; take it out")]
@@ -167,10 +167,10 @@ pub enum OwnMessageError {
     #[error("it has both `body` and `parts`: expected one of them")]
     BodyAndParts,
     /// Header fields of a body that is not a part.
-    #[error("`headers` are of a part: of a message `set` and `add` say them")]
+    #[error("`headers` belong to a part: use `set` and `add` for those of the message")]
     HeadersOfBody,
     /// No media type.
-    #[error("`{0}` is no media type: expected `type/subtype`")]
+    #[error("`{0}` is not a media type: expected `type/subtype`")]
     NoMediaType(String),
     /// A body without a text, although the scenario's message has no session description, or the type is another.
     #[error(
@@ -433,17 +433,17 @@ mod tests {
                 "follows from that of `invite`",
             ),
             (r#"{ "step": "bye", "add": ["nothing"] }"#, "expected `Name: value`"),
-            (r#"{ "step": "bye", "add": ["a b: c"] }"#, "is no name of a header field"),
+            (r#"{ "step": "bye", "add": ["a b: c"] }"#, "is not a name of a header field"),
             (r#"{ "step": "bye", "set": { "c": "text/plain" } }"#, "is the `type` of a body"),
             (r#"{ "step": "bye", "set": { "Y": "a\r\nb" } }"#, "control character"),
-            (r#"{ "step": "bye", "set": { "Y": "[usr]" } }"#, "`[usr]` is no keyword"),
+            (r#"{ "step": "bye", "set": { "Y": "[usr]" } }"#, "`[usr]` is not a keyword"),
             (r#"{ "step": "register", "set": { "Y": "[peer]" } }"#, "has no value in these messages"),
             (r#"{ "step": "answer", "set": { "Y": "[user]" } }"#, "has no value in these messages"),
-            (r#"{ "step": "bye", "body": { "type": "text", "text": "" } }"#, "is no media type"),
+            (r#"{ "step": "bye", "body": { "type": "text", "text": "" } }"#, "is not a media type"),
             (r#"{ "step": "bye", "body": { "type": "text/plain" } }"#, "without `text`"),
             (
                 r#"{ "step": "bye", "body": { "type": "a/b", "text": "", "headers": ["Y: y"] } }"#,
-                "`headers` are of a part",
+                "`headers` belong to a part",
             ),
             (
                 r#"{ "step": "bye", "body": { "type": "a/b", "text": "" }, "parts": [{ "type": "a/b", "text": "" }] }"#,

@@ -221,7 +221,7 @@ impl Plan {
         };
         if wanted > MOST_USERS as f64 {
             let why = format!(
-                "{wanted:.2e} users would be wanted, and there are {MOST_USERS} at most: a lower rate, or a count"
+                "{wanted:.2e} users are needed, and {MOST_USERS} are the most: use a lower rate, or a count"
             );
             return Err(PlanError { field: PACE, why });
         }
@@ -313,7 +313,7 @@ impl Plan {
         let expected = arrivals.expected(self.duration).min(self.count.unwrap_or(u64::MAX) as f64);
         if self.is_once() && expected > f64::from(self.users) {
             let why = format!(
-                "about {expected:.0} users will be wanted in {} s and there are {}: more users, a lower rate, or a count",
+                "about {expected:.0} users are needed in {} s and there are {}: use more users, a lower rate, or a count",
                 self.duration.as_secs_f64(),
                 self.users
             );
@@ -342,7 +342,7 @@ impl Plan {
             return refuse("mix", "each share is above zero");
         }
         if self.mix.len() > 1 && self.works().any(|work| work == Work::Unregister) {
-            return refuse("mix", "who has unregistered has nothing to do again: it cannot be in a mix");
+            return refuse("mix", "a user unregisters only once: it cannot be in a mix");
         }
         Ok(())
     }
@@ -350,11 +350,11 @@ impl Plan {
     fn check_pace(&self) -> Result<(), PlanError> {
         match &self.pace {
             Pace::Closed(_) if self.works().any(|work| work == Work::Unregister) => {
-                refuse(PACE, "who has unregistered has nothing to do again: no closed loop")
+                refuse(PACE, "a user unregisters only once: it cannot run in a closed loop")
             }
             Pace::Closed(pause) => pause.check().or_else(|error| refuse(PACE, error.to_string())),
             Pace::Open(Arrivals::Trace(moments)) if !moments.is_sorted() => {
-                refuse(PACE, "each is not before the one in front of it")
+                refuse(PACE, "the times must be in ascending order")
             }
             Pace::Open(Arrivals::Rate { gaps: Gaps::Burst(0), .. }) => {
                 refuse("arrivals", "a burst is of one at least")
@@ -363,7 +363,7 @@ impl Plan {
                 refuse(PACE, "a rate is zero or more, and not zero throughout")
             }
             Pace::Open(arrivals) if arrivals.peak() <= 0.0 => {
-                refuse(PACE, "nobody arrives: a rate is zero or more, and not zero throughout")
+                refuse(PACE, "no attempt starts: a rate is zero or more, and not zero throughout")
             }
             Pace::Open(_) => Ok(()),
         }
@@ -425,21 +425,20 @@ impl Plan {
             return refuse("hold", error.to_string());
         }
         if self.description == 0 && calls(Scenario::needs_description) {
-            return refuse("sdp", "what is offered and answered needs a session description");
+            return refuse("sdp", "an offer and its answer need a session description");
         }
         if self.has_own_callees() && self.works().all(Work::registers) {
-            return refuse("callee", "who is called is the tester's own only in scenarios that call");
+            return refuse("callee", "the tester has callees only in scenarios with calls");
         }
         if self.contacts > 1 && !self.has_own_callees() {
-            return refuse("contacts", "only peers of the tester's own are registered at several places");
+            return refuse("contacts", "only peers of the tester have several contacts");
         }
         if self.has_own_callees() && self.contacts < 2 && calls(|own| matches!(own, Scenario::Fork { .. })) {
-            return refuse("contacts", "who is to be called at several places (`fork`) needs two or more");
+            return refuse("contacts", "`fork` needs peers with two contacts or more");
         }
         // Each contact would ring reliably, and each early dialog have PRACKs of its own (RFC 3262 section 4).
         if self.contacts > 1 && calls(|own| matches!(own, Scenario::Prack { .. })) {
-            let why =
-                "who acknowledges provisional responses (`prack`) calls peers at one place: no more contacts";
+            let why = "`prack` needs peers with one contact";
             return refuse("contacts", why);
         }
         Ok(())
@@ -507,7 +506,7 @@ mod tests {
             assert!(error.field == field && error.why.contains(words), "{error}");
         };
         plan.check().unwrap();
-        refused(Plan { users: 999, ..plan.clone() }, "users", "about 1000 users will be wanted");
+        refused(Plan { users: 999, ..plan.clone() }, "users", "about 1000 users are needed");
         Plan { users: 999, count: Some(999), ..plan.clone() }.check().unwrap();
         refused(
             Plan { warm_up: Duration::from_secs(10), ..plan.clone() },

@@ -46,7 +46,7 @@ pub struct Registrant {
 
 /// There is no such user, or its last REGISTER is unanswered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no such user, or it is being registered just now")]
+#[error("there is no such user, or its last REGISTER is unanswered")]
 pub struct UserBusy;
 
 impl Registrant {

@@ -143,7 +143,7 @@ pub enum TemplateError {
     #[error("`{0}` stands in the body")]
     InTheBody(&'static str),
     /// The domain is not valid in a URI.
-    #[error("the domain is none (RFC 3261 section 25.1, `host`)")]
+    #[error("the domain is not valid (RFC 3261 section 25.1, `host`)")]
     Domain,
 }
 

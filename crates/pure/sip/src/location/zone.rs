@@ -53,28 +53,28 @@ pub enum ZoneFault {
     #[error("a parenthesis is not closed")]
     OpenParenthesis,
     /// Parentheses within parentheses.
-    #[error("a parenthesis in another")]
+    #[error("a parenthesis within another")]
     NestedParenthesis,
     /// A closing parenthesis without an opening one.
     #[error("a parenthesis is closed that is not open")]
     ClosedParenthesis,
     /// A quotation mark without a second one in its line.
-    #[error("a quotation mark has no other")]
+    #[error("a quotation mark is not closed")]
     OpenQuotation,
     /// A name alone.
-    #[error("expected a type behind the name: NAPTR, SRV, A or AAAA")]
+    #[error("expected a type after the name: NAPTR, SRV, A or AAAA")]
     NoType,
     /// An unknown type of record.
-    #[error("`{0}` is no type of this table: NAPTR, SRV, A or AAAA")]
+    #[error("`{0}` is not a type of this table: NAPTR, SRV, A or AAAA")]
     UnknownType(String),
     /// Too many or too few words in the data of a record.
     #[error("expected {0}")]
     Data(&'static str),
     /// Invalid data of an A record.
-    #[error("`{0}` is no IPv4 address")]
+    #[error("`{0}` is not an IPv4 address")]
     Ipv4(String),
     /// Invalid data of an AAAA record.
-    #[error("`{0}` is no IPv6 address")]
+    #[error("`{0}` is not an IPv6 address")]
     Ipv6(String),
     /// A word that should be a number from 0 to 65535.
     #[error("`{text}` is not {what}")]
@@ -92,11 +92,11 @@ pub enum ZoneFault {
     NoOrigin,
     /// An invalid name: a name has labels of 1 to 63 bytes, 253 in all (RFC 1035 section 2.3.4).
     #[error(
-        "`{0}` is no name of the DNS that is read here: labels of 1 to 63 visible characters without `\\`, 253 in all"
+        "`{0}` is not a valid name of the DNS: expected labels of 1 to 63 visible characters without `\\`, 253 in all"
     )]
     Name(String),
     /// A backslash that is not followed by a character or by three digits of a byte (RFC 1035 section 5.1).
-    #[error("`{0}` has a backslash without a character or three digits up to 127 behind it")]
+    #[error("`{0}` has a backslash without a character or three digits up to 127 after it")]
     Escape(String),
 }
 
@@ -491,7 +491,7 @@ server1.example.com AAAA 2001:db8::1
             (" A 192.0.2.1", 1, "no line above has a name"),
             ("@ A 192.0.2.1", 1, "no $ORIGIN"),
             ("$INCLUDE more", 1, "`$INCLUDE` is not read here"),
-            ("$ORIGIN a..b", 1, "no name of the DNS"),
+            ("$ORIGIN a..b", 1, "not a valid name of the DNS"),
             ("a 1x A 192.0.2.1", 1, "a time in seconds"),
             ("a 9999999w A 192.0.2.1", 1, "a time in seconds"),
         ] {
@@ -527,13 +527,13 @@ server1.example.com AAAA 2001:db8::1
     fn what_is_no_line_of_a_table_is_said() {
         for (text, words) in [
             ("example.com", "expected a type"),
-            ("example.com TXT \"x\"", "`TXT` is no type of this table"),
-            ("example.com A 2001:db8::1", "no IPv4 address"),
+            ("example.com TXT \"x\"", "`TXT` is not a type of this table"),
+            ("example.com A 2001:db8::1", "not an IPv4 address"),
             ("example.com A 192.0.2.1 192.0.2.2", "one address"),
             ("example.com SRV 0 1 65536 x.example.com", "`65536` is not a port"),
             ("example.com NAPTR 1 1 s SIP+D2U", "expected an order"),
             ("example.com NAPTR 1 1 \"s", "quotation mark"),
-            ("a..b A 192.0.2.1", "no name of the DNS"),
+            ("a..b A 192.0.2.1", "not a valid name of the DNS"),
             ("$TTL x", "a time in seconds"),
         ] {
             let error = Zone::parse(&format!("\n{text}")).unwrap_err();

@@ -1,4 +1,4 @@
-//! What was sent and what has come of it.
+//! Transactions and the dialog of a manual client.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ use crate::digest::{Challenge, ChallengeError, DigestClient, NonceCounts, Proven
 use crate::transaction::{Client, ClientKey, Event, InviteClient, Timer};
 use crate::{Message, Method, Name, ParseError, Request, Response, Status, Violation};
 
-/// The most requests whose answers are waited for, or may come again.
+/// The most requests that wait for a response or its retransmission.
 const MOST: usize = 64;
 
 /// A user agent client whose requests a person sends.
@@ -29,13 +29,13 @@ pub struct ManualClient {
     pub(super) proving: Option<ClientKey>,
     open: Vec<OpenRequest>,
     invitation: Option<Invitation>,
-    /// Whose dialog the call is.
+    /// Remote tag of the dialog of the call.
     tag: Option<String>,
-    /// The ACK that the person may send, and for the 2xx of which `CSeq`.
+    /// The ACK that the person may send.
     due: Option<Request>,
-    /// Of ACKs that were sent: each 2xx that comes again has its own again.
+    /// Sent ACKs, by remote tag and `CSeq`. Each is sent again for a retransmission of its 2xx.
     acknowledged: BTreeMap<(String, u32), Bytes>,
-    /// The call as it was before a BYE that was challenged.
+    /// The dialog before the last BYE, in case that is challenged.
     before_bye: Option<Dialog>,
     events: VecDeque<ManualClientEvent>,
 }
@@ -46,13 +46,13 @@ struct OpenRequest {
     step: Step,
     key: Option<ClientKey>,
     request: Request,
-    /// As it was sent, right or wrong.
+    /// The sent bytes, valid or not.
     bytes: Bytes,
     since: Instant,
     machine: RequestTransaction,
-    /// How often it was sent.
+    /// Number of transmissions.
     sent: u32,
-    /// Nothing is sent again.
+    /// Whether retransmissions are suppressed.
     is_silent: bool,
     is_answered: bool,
     is_over: bool,
@@ -64,52 +64,52 @@ enum RequestTransaction {
     Other(Client),
 }
 
-/// Why something is sent.
+/// Why a message is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendReason {
-    /// The person sends it.
+    /// The person sends the request.
     Person,
-    /// Nobody has answered in time: timer A or E, or what it answers has come again.
+    /// A retransmission: timer A or E expired, or the message that it answers was retransmitted.
     Again,
-    /// It acknowledges what is no 2xx, or answers a request of the other's.
+    /// An ACK of a final response other than 2xx, or a response to a request of the other side.
     Itself,
 }
 
-/// What is to be done, and to be told.
+/// An event of a manual client.
 #[derive(Clone, Debug)]
 pub enum ManualClientEvent {
-    /// To be sent.
+    /// A message to be sent.
     Send {
-        /// As it is.
+        /// The bytes of the message.
         bytes: Bytes,
-        /// Of which step, if it is one.
+        /// The kind of request. `None` for an automatic message.
         step: Option<Step>,
-        /// Why.
+        /// Why it is sent.
         why: SendReason,
     },
-    /// Something came.
+    /// A message was received.
     Received(Box<ReceivedMessage>),
-    /// Nobody has answered.
+    /// A request has timed out.
     TimedOut {
-        /// What.
+        /// The kind of request.
         step: Step,
-        /// B or F.
+        /// Timer B or F.
         timer: Timer,
     },
 }
 
-/// What came.
+/// A received message.
 #[derive(Clone, Debug)]
 pub struct ReceivedMessage {
-    /// As it is.
+    /// The bytes of the message.
     pub bytes: Bytes,
-    /// As the strict parser reads it.
+    /// The result of the strict parser.
     pub message: Result<Message, ParseError>,
-    /// The rules that it breaks.
+    /// The broken rules.
     pub violations: Vec<Violation>,
-    /// What it answers, if it answers anything, and how long after that was first sent.
+    /// The kind of request that it answers, and the time since the first transmission of that.
     pub answers: Option<(Step, Duration)>,
-    /// Whether it has come before.
+    /// Whether it is a retransmission.
     pub is_again: bool,
 }
 
@@ -121,7 +121,7 @@ impl ReceivedMessage {
 }
 
 impl ManualClient {
-    /// Nothing was sent yet. What has to be drawn is drawn from `random`.
+    /// A client that has sent nothing. `random` supplies all random texts.
     pub fn new(party: ManualClientConfig, random: Stream) -> Self {
         Self {
             party,
@@ -141,7 +141,7 @@ impl ManualClient {
         }
     }
 
-    /// What may be sent now, by the rules.
+    /// The requests that the rules permit now.
     pub fn choices(&self) -> Vec<Step> {
         let dialog = self.dialog().map(Dialog::state);
         let is_open = |step| self.open.iter().any(|open| open.step == step && !open.is_answered);
@@ -156,7 +156,7 @@ impl ManualClient {
         Step::ALL.into_iter().filter(is_free).collect()
     }
 
-    /// The call.
+    /// The dialog of the call.
     pub(super) fn dialog(&self) -> Option<&Dialog> {
         let tag = self.tag.as_ref()?;
         self.invitation.as_ref()?.dialogs().find(|dialog| dialog.id().remote_tag == *tag)
@@ -185,8 +185,8 @@ impl ManualClient {
         self.cancelled().map(InviteClient::cancellation).ok_or_else(none)
     }
 
-    /// Sends a draft as these bytes, which are those of the draft or others. Where they are a request that can be read, its
-    /// transaction is that of the request.
+    /// Sends a draft as these bytes, which may be changed. If they can be parsed as a request of the same method, the
+    /// transaction is that of the changed request.
     pub fn send(&mut self, now: Instant, draft: Draft, bytes: Bytes) {
         let Draft { step, request, dialog } = draft;
         let request = match Message::parse(&bytes) {
@@ -239,7 +239,7 @@ impl ManualClient {
         self.drain(now, self.open.len() - 1);
     }
 
-    /// What the next of this step goes on from.
+    /// Remembers the identity that the next request of this kind continues.
     fn remember(&mut self, step: Step, request: &Request) {
         let headers = &request.headers;
         let sequence = headers.cseq().ok().flatten().map_or(0, |cseq| cseq.number);
@@ -251,13 +251,13 @@ impl ManualClient {
             .insert(step, RequestIdentity { call_id, tag, sequence, goes_on: step == Step::Register });
     }
 
-    /// Takes what came.
+    /// Handles a received message.
     pub fn handle(&mut self, now: Instant, bytes: &Bytes) {
         let message = Message::parse(bytes);
         let violations = message.as_ref().map(Message::violations).unwrap_or_default();
         let mut came =
             ReceivedMessage { bytes: bytes.clone(), message, violations, answers: None, is_again: false };
-        // What came is told before what is sent because of it.
+        // The event of the message comes before those of the messages that it causes.
         let place = self.events.len();
         match came.message.clone() {
             Ok(Message::Response(response)) => self.response(now, response, &mut came),
@@ -292,13 +292,13 @@ impl ManualClient {
         }
     }
 
-    /// The credentials were accepted, and the server may have proved that it knows the password too.
+    /// Notes that the credentials were accepted, and checks the proof of the server that it knows the password.
     fn proven(&mut self, at: usize, response: &Response) -> Option<Violation> {
         if matches!(response.status.code(), 100 | 401 | 407) {
             return None;
         }
         self.digest.accepted(response.status.is_final());
-        // `rspauth` is of the credentials that were made last.
+        // `rspauth` is that of the last credentials.
         let is_last = self.proving.is_some() && self.open[at].key == self.proving;
         let info = response.headers.authentication_info().ok().flatten().filter(|_| is_last)?;
         let is_wrong = self.digest.informed(&info, &response.body) == Proven::Wrong;
@@ -306,13 +306,13 @@ impl ManualClient {
         is_wrong.then(|| Violation::new("RFC 7616 section 3.5", what))
     }
 
-    /// Why the last challenge cannot be answered with the credentials that there are; `None` if the next request of its kind
-    /// answers it.
+    /// Why the last challenge cannot be answered with the credentials. `None` if the next request of its kind answers
+    /// it.
     pub const fn refusal(&self) -> Option<&ChallengeError> {
         self.refusal.as_ref()
     }
 
-    /// A response that its transaction has not seen, or a 2xx to an INVITE.
+    /// Handles a response that is new to its transaction, or a 2xx to an INVITE.
     fn answered(
         &mut self,
         now: Instant,
@@ -366,7 +366,7 @@ impl ManualClient {
         Ok(())
     }
 
-    /// The next of this step is to prove who sends it.
+    /// Takes challenges, which the next request of this kind answers.
     fn challenged(&mut self, step: Step, response: &Response) {
         let challenges = [Name::WwwAuthenticate, Name::ProxyAuthenticate].into_iter().flat_map(|name| {
             let found = response.headers.all(&name).filter_map(Challenge::of_value);
@@ -375,7 +375,7 @@ impl ManualClient {
         if let Some((user, password)) = &self.party.credentials {
             self.refusal = self.digest.challenged(challenges.clone(), user, password).err();
             if self.refusal.is_some() {
-                // Whether what was refused is sent once more is the person's to decide.
+                // The person decides whether to send the refused credentials once more.
                 self.digest = DigestClient::default();
                 let _unanswerable = self.digest.challenged(challenges, user, password);
             }
@@ -383,17 +383,17 @@ impl ManualClient {
         if let Some(identity) = self.identities.get_mut(&step) {
             identity.goes_on = true;
         }
-        // A BYE that was not taken has ended nothing.
+        // A challenged BYE has not ended the call.
         if let Some(mut before) = self.before_bye.take().filter(|_| step == Step::Bye)
             && let Some(own) = self.dialog_mut()
         {
-            // The number of that BYE is used up.
+            // The `CSeq` of that BYE is used.
             let _ = before.request(Method::Options);
             *own = before;
         }
     }
 
-    /// A request of the other's, which is answered at once.
+    /// Answers a request of the other side at once.
     fn request(&mut self, request: &Request, came: ReceivedMessage) {
         self.events.push_back(ManualClientEvent::Received(Box::new(came)));
         let is_of_the_call = self
@@ -416,7 +416,7 @@ impl ManualClient {
         if let Ok(Some(to)) = response.headers.to()
             && to.tag().is_none()
         {
-            // The same for each time that it comes again.
+            // The tag must be the same for retransmissions.
             let tag = request.headers.call_id().ok().flatten().map_or(0, |text| text.len());
             response.headers.set(Name::To, to.with_tag(&format!("manual{tag}")));
         }
@@ -424,7 +424,7 @@ impl ManualClient {
         self.events.push_back(ManualClientEvent::Send { bytes, step: None, why: SendReason::Itself });
     }
 
-    /// Does what is due by now.
+    /// Handles all timers that have expired by `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         for at in 0..self.open.len() {
             match &mut self.open[at].machine {
@@ -436,7 +436,7 @@ impl ManualClient {
         self.open.retain(|open| !open.is_over);
     }
 
-    /// When [`ManualClient::handle_timeout`] wants to be called next.
+    /// The time at which to call [`ManualClient::handle_timeout`] next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let next = |open: &OpenRequest| match &open.machine {
             RequestTransaction::Invite(machine) => machine.poll_timeout(),
@@ -445,28 +445,28 @@ impl ManualClient {
         self.open.iter().filter_map(next).min()
     }
 
-    /// What is to be sent and told, in its order.
+    /// The next event.
     pub fn poll(&mut self) -> Option<ManualClientEvent> {
         self.events.pop_front()
     }
 
-    /// Nothing that was sent is sent again; answers are waited for as before.
+    /// Stops all retransmissions. Pending requests still wait for their responses.
     pub fn stop_repeating(&mut self) {
         self.open.iter_mut().for_each(|open| open.is_silent = true);
     }
 
-    /// Whether something is sent again until it is answered.
+    /// Whether a pending request is retransmitted.
     pub fn repeats(&self) -> bool {
         let is_unreliable = !self.party.transport.is_reliable();
         is_unreliable && self.open.iter().any(|open| !open.is_answered && !open.is_silent)
     }
 
-    /// Whether an answer is waited for.
+    /// Whether a request waits for its response.
     pub fn waits(&self) -> bool {
         self.open.iter().any(|open| !open.is_answered && !open.is_over)
     }
 
-    /// Takes from a transaction what it says; the responses that are new to it.
+    /// Takes the messages and events of a transaction. Returns the responses that are new to it.
     fn drain(&mut self, now: Instant, at: usize) -> Vec<Response> {
         let Self { open, events, .. } = self;
         let OpenRequest { step, request, bytes, machine, sent, is_silent, is_over, .. } = &mut open[at];
@@ -506,7 +506,7 @@ impl ManualClient {
     }
 }
 
-/// Which 2xx an ACK is for: whose, and its `CSeq`.
+/// Remote tag and `CSeq` of the 2xx of an ACK.
 fn place(acknowledgement: &Request) -> (String, u32) {
     let headers = &acknowledgement.headers;
     let tag = headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned)).unwrap_or_default();

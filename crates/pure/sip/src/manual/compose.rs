@@ -1,4 +1,4 @@
-//! Requests as they are composed from who calls whom.
+//! Composition of requests.
 
 use bytes::Bytes;
 
@@ -12,10 +12,10 @@ use crate::transaction::ClientKey;
 use crate::{Host, Name, Request, SipUri, Uri, Violation};
 
 impl ManualClient {
-    /// Composes a request. That draws what has to be drawn and counts the use of nonces, and changes nothing else.
+    /// Composes a request. It draws random texts and counts the use of nonces, and changes no other state.
     ///
     /// # Errors
-    /// There is nothing to acknowledge, to take back or to hang up, or it may not be.
+    /// If there is nothing to acknowledge, to cancel or to hang up, or if a rule forbids it.
     pub fn compose(&mut self, step: Step) -> Result<Draft, Violation> {
         let (mut request, dialog) = match step {
             Step::Ack => (self.acknowledgement()?, None),
@@ -47,7 +47,7 @@ impl ManualClient {
         Ok(Draft { step, request, dialog })
     }
 
-    /// Outside of a call.
+    /// Composes a request outside a dialog.
     fn outside(&mut self, step: Step) -> Request {
         let identity = match self.identities.get(&step) {
             Some(last) if last.goes_on => RequestIdentity { sequence: last.sequence + 1, ..last.clone() },
@@ -104,7 +104,7 @@ impl ManualClient {
         request.body = Bytes::from(description.to_string());
     }
 
-    /// Answers the challenges that were met.
+    /// Adds the credentials for the challenges so far.
     fn prove(&mut self, request: &mut Request) {
         let cnonce = self.drawn();
         let (method, uri, body) = (request.method.clone(), request.uri.to_string(), request.body.clone());
@@ -117,7 +117,7 @@ impl ManualClient {
         self.proving = is_proved.then(|| ClientKey::of_answers_to(request).ok().flatten()).flatten();
     }
 
-    /// Letters and digits that nobody else has drawn.
+    /// A random text of 16 hexadecimal digits.
     fn drawn(&mut self) -> String {
         format!("{:016x}", self.random.bits())
     }

@@ -1,4 +1,4 @@
-//! A request that was composed and not sent, and what it is composed from.
+//! A request that was composed and not sent, and the settings that it is composed from.
 
 use std::net::SocketAddr;
 
@@ -11,28 +11,28 @@ use crate::header::Transport;
 use crate::transaction::Timing;
 use crate::{Message, Method, Request, Uri};
 
-/// Who calls whom, and how.
+/// Settings of a manual client.
 #[derive(Clone, Debug)]
 pub struct ManualClientConfig {
-    /// Where the caller is reached.
+    /// Address of the caller in `Via` and `Contact`.
     pub local: SocketAddr,
-    /// Over what.
+    /// Transport of the requests.
     pub transport: Transport,
-    /// Who calls.
+    /// URI of the caller.
     pub from: Uri,
-    /// Who is called.
+    /// URI of the callee.
     pub to: Uri,
-    /// The Request-URI of what is asked of the one who is called, outside of a call.
+    /// Request-URI of requests to the callee outside a dialog.
     pub target: Uri,
-    /// The Request-URI of registrations.
+    /// Request-URI of registrations.
     pub registrar: Uri,
-    /// Who answers challenges: a name and a password.
+    /// Name and password to answer challenges.
     pub credentials: Option<(String, String)>,
-    /// The size of session descriptions, bytes; 0 for none.
+    /// Size of the session descriptions, bytes. 0 for none.
     pub description: usize,
-    /// The text of a MESSAGE.
+    /// Text of a MESSAGE.
     pub text: String,
-    /// For how long is registered, s.
+    /// Duration of a registration, s.
     pub expires: u32,
     /// T1, T2 and T4.
     pub timing: Timing,
@@ -41,36 +41,36 @@ pub struct ManualClientConfig {
 /// A request that was composed and not sent.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// What it is.
+    /// The kind of request.
     pub step: Step,
-    /// As the rules want it.
+    /// The request as the rules require it.
     pub request: Request,
-    /// What the dialog will be when it is sent.
+    /// The dialog after the request is sent.
     pub(super) dialog: Option<Dialog>,
 }
 
-/// What tells a request outside of a call from others.
+/// Identity of a request outside a dialog.
 #[derive(Clone, Debug)]
 pub(super) struct RequestIdentity {
     pub call_id: String,
     pub tag: String,
     pub sequence: u32,
-    /// The next of the same step goes on with it: a registration, and what was challenged.
+    /// Whether the next request of the same kind continues with it: a registration, or a request that was challenged.
     pub goes_on: bool,
 }
 
 impl Draft {
-    /// As it would be sent.
+    /// The bytes of the request.
     pub fn to_bytes(&self) -> Bytes {
         Message::from(self.request.clone()).to_bytes()
     }
 
-    /// The same, wrong on purpose.
+    /// The bytes of the request with a deliberate fault.
     pub fn spoiled(&self, fault: Fault) -> Bytes {
         fault.spoil(&Message::from(self.request.clone()))
     }
 
-    /// Its method.
+    /// The method of the request.
     pub const fn method(&self) -> &Method {
         &self.request.method
     }

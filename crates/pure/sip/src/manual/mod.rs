@@ -1,9 +1,10 @@
-//! One user agent client in the hands of a person: each request is composed, shown, changed if wanted, and sent when the
-//! person says so; what comes is told with the rules that it breaks.
+//! A user agent client that a person controls. It composes each request, which the person may change and sends. It
+//! reports each received message with the rules that it breaks.
 //!
-//! Start from [`ManualClient`]: [`ManualClient::compose`] makes a request, [`ManualClient::send`] begins its transaction with the bytes that are to be
-//! sent, right or wrong, [`ManualClient::handle`] takes what came, and [`ManualClient::poll`] gives what is to be sent and told. Transactions
-//! repeat what is not answered (RFC 3261 section 17) and acknowledge what is no 2xx; the ACK of a 2xx is the person's to send.
+//! Start from [`ManualClient`]. [`ManualClient::compose`] makes a request, and [`ManualClient::send`] starts its
+//! transaction with the given bytes, valid or not. [`ManualClient::handle`] takes a received message, and
+//! [`ManualClient::poll`] returns events, including messages to be sent. Transactions retransmit requests (RFC 3261
+//! section 17) and acknowledge final responses other than 2xx. The person sends the ACK of a 2xx.
 
 mod change;
 mod client;

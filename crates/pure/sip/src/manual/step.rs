@@ -1,33 +1,33 @@
-//! Requests that a person may send.
+//! The kinds of requests that a person can send.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Method;
 
-/// A request that a person may send.
+/// A kind of request that a person can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// Registers the caller.
+    /// REGISTER of the caller.
     Register,
-    /// Calls.
+    /// INVITE that begins a call.
     Invite,
-    /// Acknowledges the 2xx of the last INVITE.
+    /// ACK of the 2xx to the last INVITE.
     Ack,
-    /// Takes an INVITE back that is not answered.
+    /// CANCEL of an unanswered INVITE.
     Cancel,
-    /// An INVITE within the call.
+    /// INVITE within the call.
     ReInvite,
-    /// Hangs up.
+    /// BYE.
     Bye,
-    /// Asks what the other can.
+    /// OPTIONS.
     Options,
-    /// Sends a text.
+    /// MESSAGE.
     Message,
 }
 
 impl Step {
-    /// All that there are.
+    /// All kinds.
     pub const ALL: [Self; 8] = [
         Self::Register,
         Self::Invite,
@@ -39,7 +39,7 @@ impl Step {
         Self::Message,
     ];
 
-    /// As scripts say it: `re-invite`.
+    /// The name in scripts: `re-invite`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Register => "register",
@@ -53,7 +53,7 @@ impl Step {
         }
     }
 
-    /// Its method.
+    /// The method of the request.
     pub const fn method(self) -> Method {
         match self {
             Self::Register => Method::Register,
@@ -79,7 +79,7 @@ impl FromStr for Step {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|step| step.name().eq_ignore_ascii_case(text));
         found.ok_or_else(|| {
-            format!("`{text}` is no request: expected {}", Self::ALL.map(Self::name).join(", "))
+            format!("`{text}` is not a request: expected {}", Self::ALL.map(Self::name).join(", "))
         })
     }
 }

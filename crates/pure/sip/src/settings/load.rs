@@ -1,4 +1,4 @@
-//! A load of SIP users, as an experiment file says it.
+//! The settings of a load of SIP users in an experiment file.
 
 use std::collections::BTreeMap;
 
@@ -13,69 +13,69 @@ use super::server::Serving;
 use crate::load::{Gaps, OwnMessage};
 use crate::transaction::Timing;
 
-/// Users of SIP and their server: what they do, when, and who serves them.
+/// Users of SIP and their server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSettings {
     /// What a user does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<ScenarioName>,
-    /// In its place: several scenarios, each with its share of those who begin, 100 % together.
+    /// Instead: several scenarios, each with its share of the attempts, 100 % together.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mix: BTreeMap<ScenarioName, Fraction>,
-    /// In its place: a file, beside the experiment's, with a scenario of SIPp (XML) or of netrig's own form (TOML), which calls follow
-    /// message by message. Who reads the experiment's file writes its text into the place. The simulator has none.
+    /// Instead: a scenario file of SIPp (XML) or of netrig (TOML), relative to the experiment file, which calls
+    /// follow message by message. The reader of the experiment file replaces it by its text. Not in the simulator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario_file: Option<String>,
-    /// In its place: the text of such a scenario.
+    /// Instead: the text of such a scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario_text: Option<String>,
-    /// Of such a scenario: a file, beside the experiment's, whose lines give calls their fields `[field0]` and so on (SIPp's -inf). Who
-    /// reads the experiment's file writes its text into the place.
+    /// For such a scenario: a file, relative to the experiment file, whose lines have the fields `[field0]` and so on
+    /// of calls (SIPp's -inf). The reader of the experiment file replaces it by its text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values_file: Option<String>,
-    /// In its place: the text of such a file.
+    /// Instead: the text of such a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values_text: Option<String>,
-    /// Of such a scenario: what keywords of its own stand for (SIPp's -key).
+    /// For such a scenario: values of its own keywords (SIPp's -key).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keys: BTreeMap<String, String>,
-    /// Of such a scenario: what `[service]` stands for, the user who is called; `service` if not given (SIPp's -s).
+    /// For such a scenario: the value of `[service]`, the called user (SIPp's -s); by default `service`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Whether the server is tested against the rules of basic calls or registrations before the first user begins, in the time before
-    /// the flow's `start`. A server that breaks one marks the run. The simulator has no such test.
+    /// Whether the server is tested against the rules of basic calls or registrations before the load, in the time
+    /// before the flow's `start`. A broken rule marks the run. Not in the simulator.
     #[serde(default, skip_serializing_if = "is_false")]
     pub conform: bool,
-    /// The mean time between two arrivals, above zero.
+    /// Mean time between two arrivals, above zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
-    /// In its place: arrivals per second.
+    /// Instead: arrivals per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// In its place: rates one after the other; the last one stays.
+    /// Instead: rates one after the other. The last one stays.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageSettings>,
-    /// In its place: each user begins again such a time after it was done (a closed loop).
+    /// Instead: each user starts again this time after its last attempt has ended (a closed loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<DrawnTime>,
-    /// In its place: the moments at which users begin, counted from the flow's start.
+    /// Instead: the times at which attempts start, counted from the flow's start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<Duration>,
-    /// In their place a file, beside the experiment's, with a moment on each line, s. Who reads the experiment's file writes
-    /// its moments into the text.
+    /// Instead: a file, relative to the experiment file, with a time in seconds on each line. The reader of the
+    /// experiment file replaces it by `moments`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// How the times between arrivals are distributed; `{ burst = 10 }` for ten at once.
+    /// Distribution of the times between arrivals; `{ burst = 10 }` for ten at once.
     #[serde(default)]
     pub arrivals: Gaps,
-    /// How many users there are. As many as the scenario needs if not given, and 1000 where it needs no number.
+    /// Number of users. By default as many as the scenario needs, or 1000 if it needs no certain number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<u32>,
-    /// Users that are registered beforehand and do nothing.
+    /// Number of idle users, which are registered beforehand.
     #[serde(default)]
     pub population: u32,
-    /// How many begin at most.
+    /// The most attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// Who is called.
@@ -84,80 +84,81 @@ pub struct LoadSettings {
     /// How long a peer of `callee = "own"` rings before it answers.
     #[serde(default = "no_time")]
     pub ring: Duration,
-    /// At how many places each peer of `callee = "own"` is registered, up to 16: a server that forks calls them all.
+    /// Number of contacts of each peer of `callee = "own"`, up to 16. A forking server calls them all.
     #[serde(default = "one_place")]
     pub contacts: u8,
-    /// How many provisional responses a peer of `callee = "own"` sends before it answers, evenly over `ring`.
+    /// Number of provisional responses of a peer of `callee = "own"` before it answers, evenly over `ring`.
     #[serde(default = "one")]
     pub provisionals: u16,
-    /// The session interval that callers ask for (RFC 4028), whole seconds, 90 s at least; without it they ask for none.
+    /// Session interval that callers request (RFC 4028), whole seconds, at least 90 s. By default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_expires: Option<Duration>,
-    /// How long a call is held, or a subscription lasts. What is drawn above 20 means is as long as that.
+    /// Duration of an answered call or of a subscription. A drawn one is limited to 20 means.
     #[serde(default)]
     pub hold: DrawnTime,
-    /// How long it rings until a call of `cancel` or `no-answer` is given up.
+    /// How long a call of `cancel` or `no-answer` rings before it is cancelled.
     #[serde(default = "tenth_of_a_second")]
     pub patience: Duration,
-    /// Over connections: which requests share one. Over UDP it says nothing.
+    /// Over connections: which requests share one. No effect over UDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
-    /// Over connections: whether they are in TLS. Any certificate is taken.
+    /// Over connections: whether they use TLS. Any certificate is accepted.
     #[serde(default)]
     pub secure: bool,
-    /// The size of the session descriptions, up to 60 KB; `0 B` for none.
+    /// Size of the session descriptions, up to 60 KB; `0 B` for none.
     #[serde(default = "usual_description")]
     pub sdp: Size,
-    /// Header fields and bodies of the author's own for the messages of the scenarios.
+    /// Own header fields and bodies for messages of the scenarios.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<OwnMessage>,
-    /// Whether callers follow a 3xx to its contacts (RFC 3261 section 8.1.3.4). They send to the server, the servers that take over and the
-    /// peers only: for any other contact they ask the server.
+    /// Whether callers follow the contacts of a 3xx (RFC 3261 section 8.1.3.4). They send only to the server, the
+    /// servers that take over, and the peers. For any other contact they use the server.
     #[serde(default, skip_serializing_if = "is_false")]
     pub follow_redirects: bool,
-    /// How often an attempt that is refused with `Retry-After` is made again after that time, if that is 3 minutes at most.
+    /// How often an attempt that is refused with `Retry-After` is repeated after that time, which may be 3 minutes at
+    /// most.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u8,
-    /// The transport of requests of more than 1300 B, where the flow is over UDP.
+    /// Transport of requests of more than 1300 B in a flow over UDP.
     #[serde(default, skip_serializing_if = "is_over_udp")]
     pub large_requests: LargeRequests,
-    /// The password of all users, for a server that asks for one.
+    /// Password of all users, for a server that requires one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
-    /// Behind the `@` of all users: if not given the name under which the server is looked for, or its address with its port if
-    /// that is not 5060.
+    /// Domain of all users. By default the name of the server's location, or its address with its port if that is not
+    /// 5060.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// For how long is registered, whole seconds.
+    /// Duration of a registration, whole seconds.
     #[serde(default = "an_hour")]
     pub expires: Duration,
-    /// T1 of RFC 3261: what is not answered is sent again after it, and given up after 64 of it.
+    /// T1 of RFC 3261: an unanswered request is retransmitted after it, and times out after 64 of it.
     #[serde(default = "t1")]
     pub t1: Duration,
-    /// T2 of RFC 3261, the longest time between two of the same request but INVITE, and not below T1: 4 s, or T1 if that is
-    /// more.
+    /// T2 of RFC 3261: the longest time between retransmissions of a request other than INVITE, not below T1. By
+    /// default 4 s, or T1 if that is more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub t2: Option<Duration>,
-    /// T4 of RFC 3261, the longest that a message stays in the network.
+    /// T4 of RFC 3261: the longest time that a message stays in the network.
     #[serde(default = "t4")]
     pub t4: Duration,
-    /// Servers that take over when the one before them does not answer, answers 503 or is not reached (RFC 3263 section 4.3):
-    /// their addresses, `"10.0.0.3:5060"`, seven at most. The simulator has none.
+    /// Addresses of at most seven servers that take over in turn, such as `"10.0.0.3:5060"`. The next one is used if
+    /// a server does not answer, answers 503 or is unreachable (RFC 3263 section 4.3). Not in the simulator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fail_over: Vec<String>,
-    /// The port of the server.
+    /// Port of the server.
     #[serde(default = "sip_port")]
     pub port: u16,
-    /// Threads of the tester, each with a socket of its own; the simulator has one.
+    /// Number of threads of the tester, each with a socket of its own. The simulator has one.
     #[serde(default = "one")]
     pub threads: u16,
-    /// The most calls at once, in each thread.
+    /// The most concurrent calls in each thread.
     #[serde(default = "most_calls")]
     pub most_calls: u32,
-    /// How they find their server by its name; they know its address if not given.
+    /// How users find their server by its name. By default they know its address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<LocationSettings>,
-    /// Who serves them at the flow's other end: a server of netrig's, or a program of others.
+    /// The server at the flow's other end: a server of netrig, or another program.
     pub server: Serving,
 }
 
@@ -216,16 +217,16 @@ fn most_calls() -> u32 {
     1 << 16
 }
 
-/// A part of the time with its rate.
+/// A period with its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StageSettings {
-    /// Arrivals per second, at its beginning.
+    /// Arrivals per second at the start.
     pub rate: f64,
-    /// And at its end, to which the rate goes evenly: the same if not given.
+    /// Arrivals per second at the end, after a linear change. By default the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<f64>,
-    /// How long it is.
+    /// Duration of the stage.
     #[serde(rename = "for")]
     pub lasts: Duration,
 }
@@ -234,21 +235,21 @@ pub struct StageSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Called {
-    /// The server, or somebody behind it.
+    /// The server, or a user agent behind it.
     #[default]
     Server,
-    /// A peer of each user at the flow's first end, which is registered with the server beforehand.
+    /// A peer of each user at the flow's first end, which is registered beforehand.
     Own,
 }
 
-/// The transport of requests of more than 1300 B, where the others go over UDP.
+/// Transport of requests of more than 1300 B, while other requests go over UDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LargeRequests {
     /// UDP too, in fragments.
     #[default]
     Udp,
-    /// TCP, as RFC 3261 section 18.1.1 says, and UDP if the server takes no connection.
+    /// TCP (RFC 3261 section 18.1.1), or UDP if the server refuses a connection.
     Tcp,
 }
 
@@ -256,10 +257,10 @@ pub enum LargeRequests {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
-    /// All of a thread.
+    /// All requests of a thread.
     One,
-    /// Those of a user.
+    /// The requests of a user.
     PerUser,
-    /// Those of one call, registration or question.
+    /// The requests of one call, registration or other request.
     PerAttempt,
 }

@@ -14,7 +14,7 @@ use crate::load::{
 };
 use crate::transaction::Timing;
 
-/// The most users, peers and idle ones of a file, which may be anybody's: as many as a few GiB are.
+/// The most users of a file with the population, which a few GiB can hold. Files may be from untrusted authors.
 const MOST_USERS: u64 = 10_000_000;
 
 /// The most servers that take over.
@@ -25,16 +25,16 @@ fn whole_seconds(span: Duration) -> u32 {
 }
 
 impl LoadSettings {
-    /// All that its users do.
+    /// The scenarios of its users.
     pub fn scenarios(&self) -> impl Iterator<Item = ScenarioName> {
         self.scenario.into_iter().chain(self.mix.keys().copied())
     }
 
-    /// What all of its users do, or most of them; `None` if that is not said.
+    /// What all or most of its users do. `None` without a scenario.
     fn work(&self) -> Option<Work> {
-        // The first of those with the greatest share.
+        // The first scenario with the greatest share.
         let most = self.mix.iter().rev().max_by(|one, other| one.1.get().total_cmp(&other.1.get()));
-        // What calls do that follow a scenario of their own is no plan's: it has their number and their moments.
+        // Calls that follow a scenario file are not in the plan, which has their number and times.
         let of_script = self.script().map(|_| ScenarioName::Call);
         let scenario = self.scenario.or_else(|| most.map(|(scenario, _)| *scenario)).or(of_script)?;
         Some(scenario.work(self.spans()))
@@ -44,18 +44,18 @@ impl LoadSettings {
         Spans { hold: self.hold.0.mean(), patience: self.patience, expires: whole_seconds(self.expires) }
     }
 
-    /// Whether somebody is to be registered before the first begins.
+    /// Whether users must be registered before the first attempt.
     pub fn prepares(&self) -> bool {
         let is_there = |scenario| matches!(scenario, ScenarioName::ReRegister | ScenarioName::Unregister);
         self.scenarios().any(is_there) || self.population > 0 || self.callee == Called::Own
     }
 
-    /// How the server is looked for, if anybody is asked.
+    /// How the server is looked up, if a name service is used.
     pub fn located_by(&self) -> Option<&LocationSettings> {
         self.location.as_ref().filter(|location| location.dns != NameService::None)
     }
 
-    /// When its users begin; `None` if that is not said.
+    /// When attempts start. `None` if no key sets it.
     fn pace(&self) -> Option<Pace> {
         let gaps = self.arrivals;
         let stage = |stage: &StageSettings| RateStage {
@@ -79,11 +79,11 @@ impl LoadSettings {
         (!stages.is_empty()).then_some(Pace::Open(Arrivals::Rate { gaps, stages }))
     }
 
-    /// The load of a flow of this name, whose users begin for so long: the same moments for the same seeds, whoever carries it
-    /// out.
+    /// The plan of the flow `flow` with attempts for `duration`. The same seeds give the same times on every
+    /// substrate.
     ///
     /// # Errors
-    /// That of settings that were not checked, or that it cannot be carried out in that time.
+    /// If the settings are invalid, or if the load is not possible in that time.
     pub fn plan(&self, flow: &str, seeds: &Seeds, duration: Duration) -> Result<Plan, SettingError> {
         let mut plan = self.with_any_users(flow, seeds, duration)?;
         if self.users.is_none() {
@@ -94,7 +94,7 @@ impl LoadSettings {
         Ok(plan)
     }
 
-    /// The same, as long as nobody has said how many users that takes: with some number of them.
+    /// The plan, with an arbitrary number of users if the settings have none.
     fn with_any_users(&self, flow: &str, seeds: &Seeds, duration: Duration) -> Result<Plan, SettingError> {
         let work = self.work().ok_or_else(no_scenario)?;
         let pace = self.pace().ok_or_else(no_pace)?;
@@ -132,16 +132,16 @@ impl LoadSettings {
         })
     }
 
-    /// What of a plan cannot be, by its key here.
+    /// The error of a plan, with the key of the settings.
     fn wrong_plan(&self, error: PlanError) -> SettingError {
         let field = if error.field == PACE { self.pace_key() } else { error.field };
         SettingError { field, why: error.why }
     }
 
-    /// The servers that take over.
+    /// Addresses of the servers that take over.
     ///
     /// # Errors
-    /// One of them is no address with a port.
+    /// If one of them is not an address with a port.
     pub fn others(&self) -> Result<Vec<SocketAddr>, SettingError> {
         let refused = |text: &str| SettingError {
             field: "fail_over",
@@ -150,7 +150,7 @@ impl LoadSettings {
         self.fail_over.iter().map(|text| text.parse().map_err(|_| refused(text))).collect()
     }
 
-    /// The keys that may say when its users begin, and whether they do.
+    /// The keys that can set when attempts start, and whether they do.
     fn paces(&self) -> [(&'static str, bool); 6] {
         [
             ("interval", self.interval.is_some()),
@@ -162,20 +162,20 @@ impl LoadSettings {
         ]
     }
 
-    /// The first key that says when its users begin.
+    /// The first key that sets when attempts start.
     fn pace_key(&self) -> &'static str {
         self.paces().into_iter().find(|(_, is)| *is).map_or("rate", |(key, _)| key)
     }
 
-    /// Refuses what cannot be.
+    /// Checks all values.
     ///
     /// # Errors
-    /// The key, and what is wrong with it.
+    /// The first invalid key.
     pub fn check_values(&self) -> Result<(), SettingError> {
         self.check_scenarios()?;
         self.check_script()?;
         self.check_pace()?;
-        // Whether the users are enough is known with the time that they have.
+        // The needed number of users depends on the duration, which is unknown here.
         let plan = self.with_any_users("", &Seeds::new(0), Duration::from_secs(1))?;
         plan.check_rules().map_err(|error| self.wrong_plan(error))?;
         self.check_numbers()?;
@@ -193,10 +193,10 @@ impl LoadSettings {
         let is_own = self.scenario_text.is_some() || self.scenario_file.is_some();
         match (self.scenario, self.mix.len()) {
             (None, 0) if !is_own => Err(no_scenario()),
-            (Some(_), 1..) => wrong("mix", "`scenario` says already what users do"),
+            (Some(_), 1..) => wrong("mix", "`scenario` already says what users do"),
             _ if is_named && is_own => {
                 let key = if self.scenario_text.is_some() { "scenario_text" } else { "scenario_file" };
-                wrong(key, "`scenario` or `mix` says already what users do")
+                wrong(key, "`scenario` or `mix` already says what users do")
             }
             _ => Ok(()),
         }
@@ -208,14 +208,14 @@ impl LoadSettings {
         match (given.next(), given.next()) {
             (None, _) => return Err(no_pace()),
             (Some(first), Some(second)) => {
-                return wrong(second, format!("`{first}` says already when users begin"));
+                return wrong(second, format!("`{first}` already says when users begin"));
             }
             (Some("trace"), None) => return wrong("trace", "it was not read: give it a file"),
             (Some("pause"), None) if drawn => {
-                return wrong("arrivals", "of a closed loop `pause` says how the times are distributed");
+                return wrong("arrivals", "in a closed loop `pause` sets the distribution of the times");
             }
             (Some("moments"), None) if drawn => {
-                return wrong("arrivals", "the moments are given: nothing is distributed around a mean");
+                return wrong("arrivals", "`moments` sets the times: no distribution is used");
             }
             _ => {}
         }
@@ -246,51 +246,53 @@ impl LoadSettings {
 }
 
 impl Serving {
-    /// That it can serve such users.
+    /// Checks that the server can serve the users of this load.
     pub(super) fn check(&self, load: &LoadSettings) -> Result<(), SettingError> {
         let Some(own) = self.own() else { return Ok(()) };
         own.check()?;
         let takes_no_registrations = matches!(own.role, ServerRole::Uas | ServerRole::StatelessProxy);
         if takes_no_registrations && (load.prepares() || load.scenarios().any(ScenarioName::registers)) {
-            return wrong("server.role", "it takes no registrations: `registrar`, `proxy` or `redirect` do");
+            return wrong(
+                "server.role",
+                "it accepts no registrations: use `registrar`, `proxy` or `redirect`",
+            );
         }
         load.scenarios().try_for_each(|scenario| own.check_scenario(scenario, load))
     }
 }
 
 impl ServerSettings {
-    /// That it does what users of this scenario want of it.
+    /// Checks that the server supports the scenario.
     fn check_scenario(&self, scenario: ScenarioName, load: &LoadSettings) -> Result<(), SettingError> {
         use ScenarioName::{EarlyMedia, Fork, Options, Prack, Redirect, Subscribe};
         let calls = !scenario.registers() && scenario != Options;
         match self.role {
             ServerRole::Registrar if calls => {
-                wrong("server.role", "a registrar answers no calls: `proxy`, `redirect` or `uas` do")
+                wrong("server.role", "a registrar answers no calls: use `proxy`, `redirect` or `uas`")
             }
             ServerRole::Redirect if calls && scenario != Redirect && !load.follow_redirects => wrong(
                 "server.role",
-                "it sends callers elsewhere: `scenario = \"redirect\"` is a success then, or `follow_redirects = true` has them go there",
+                "it redirects callers: use `scenario = \"redirect\"`, where that is a success, or `follow_redirects = true`",
             ),
             ServerRole::Redirect | ServerRole::Proxy | ServerRole::StatelessProxy
                 if calls && load.callee == Called::Server && self.contact.is_none() =>
             {
                 wrong(
                     "callee",
-                    "nobody is registered whom the server could find: `callee = \"own\"`, or a `contact` of the server",
+                    "no callee is registered: use `callee = \"own\"`, or give the server a `contact`",
                 )
             }
             ServerRole::Uas => match scenario {
                 Redirect if self.refuse.is_none_or(|status| !(300..400).contains(&status)) => {
-                    wrong("server.refuse", "it sends nobody elsewhere: give it a status from 300 to 399")
+                    wrong("server.refuse", "it does not redirect: give it a status from 300 to 399")
                 }
                 EarlyMedia if !self.early_media => wrong(
                     "server.early_media",
                     "it sends no session description before it answers: switch it on",
                 ),
-                Prack if !self.reliable => wrong(
-                    "server.reliable",
-                    "its provisional responses are not to be acknowledged: switch it on",
-                ),
+                Prack if !self.reliable => {
+                    wrong("server.reliable", "its provisional responses are not reliable: switch it on")
+                }
                 Fork | Subscribe => wrong(
                     "server.role",
                     format!("a `uas` does not serve `{scenario}`: `proxy` with `callee = \"own\"` does"),
@@ -302,13 +304,13 @@ impl ServerSettings {
     }
 }
 
-/// It does not say what users do.
+/// The error of a load without a scenario.
 fn no_scenario() -> SettingError {
     let why = "it does not say what users do: give it a `scenario` or a `mix`";
     SettingError { field: "scenario", why: why.to_owned() }
 }
 
-/// It does not say when users begin.
+/// The error of a load without a pace.
 fn no_pace() -> SettingError {
     let why = "it does not say when users begin: give it an `interval`, a `rate`, `stages`, a `pause`, `moments` or a `trace`";
     SettingError { field: "rate", why: why.to_owned() }
@@ -339,7 +341,7 @@ mod tests {
     const NO_TIME: Duration = Duration::ZERO;
     const OWN: CalleeOrder = CalleeOrder::Own { ringing: NO_TIME };
 
-    /// What cannot be cannot be said in a file either, and the other way round: there is one book of rules.
+    /// A file and a plan obey the same rules.
     #[test]
     fn a_file_refuses_what_a_plan_refuses() {
         let half = |scenario: ScenarioName, share| Portion {

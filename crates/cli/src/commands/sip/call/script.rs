@@ -114,9 +114,9 @@ mod tests {
     #[test]
     fn an_invalid_step_is_reported_with_its_line() {
         for (text, line, words) in [
-            ("invite\nhello", 2, "`hello` is no request"),
+            ("invite\nhello", 2, "`hello` is not a request"),
             ("  X: y", 1, "below the request"),
-            ("invite\n  X", 2, "is no change"),
+            ("invite\n  X", 2, "is not a change"),
             ("wait soon", 1, "is no response"),
             ("pause soon", 1, "soon"),
             ("send bye", 1, "nothing to do"),

@@ -69,7 +69,7 @@ pub struct Caller {
 
 /// The number of concurrent calls has reached [`Setup::calls`], a limit of the tester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there are as many calls as there may be at once")]
+#[error("the number of calls at once has reached its maximum")]
 pub struct CallLimitReached;
 
 impl Caller {
