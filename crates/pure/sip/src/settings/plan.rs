@@ -469,13 +469,13 @@ mod tests {
         }
     }
 
-    /// What needs the time of its flow is known with it.
+    /// Some errors need the duration of the flow.
     #[test]
     fn users_that_are_not_enough_for_the_time_are_refused_with_it() {
         let few = settings(&json!({ "scenario": "register", "users": 10 }));
         few.check_values().unwrap();
         few.plan("", &Seeds::new(1), Duration::from_secs(1)).unwrap();
         let error = few.plan("", &Seeds::new(1), Duration::from_secs(2)).unwrap_err();
-        assert!(error.field == "users" && error.why.contains("about 20 users will be wanted"), "{error}");
+        assert!(error.field == "users" && error.why.contains("about 20 users are needed"), "{error}");
     }
 }
