@@ -9,7 +9,7 @@ use crate::record::{Record, Stamps, What};
 /// challenges and retransmissions between the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Delay {
-    /// REGISTER to its 200: registration request delay of RFC 6076 section 4.1, of registrations that succeeded.
+    /// REGISTER to its 200: registration request delay of RFC 6076 section 4.1, of successful registrations.
     Registration,
     /// REGISTER to its 200, of removed registrations.
     Unregistration,

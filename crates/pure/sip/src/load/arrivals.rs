@@ -15,7 +15,7 @@ pub enum Gaps {
     Constant,
     /// Uniform between zero and twice the mean.
     Uniform,
-    /// Bursts of so many arrivals at once, at intervals of as many mean gaps.
+    /// Bursts of this number of arrivals at once, at intervals of as many mean gaps.
     Burst(u32),
 }
 

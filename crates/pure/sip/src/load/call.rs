@@ -88,7 +88,7 @@ pub(super) struct CallerCall {
     pub(super) is_met: bool,
     /// Whether its CANCEL was answered with a 2xx: the final response to the INVITE must follow.
     pub(super) is_cancel_answered: bool,
-    /// Whether its last request went over TCP because of its length, and whether its last INVITE did.
+    /// Whether its last request, and its last INVITE, went over TCP because of their length.
     pub(super) is_over_tcp: bool,
     pub(super) is_invite_over_tcp: bool,
     /// Whether the route of its dialog names TCP, where the load uses UDP.
@@ -239,7 +239,7 @@ pub(super) struct CalleeCall {
 /// The state of a subscription at its notifier.
 #[derive(Clone, Debug)]
 pub(super) struct Subscription {
-    /// The subscriber.
+    /// The subscriber's side of the dialog.
     pub(super) far: FarSide,
     /// The value of `Event`.
     pub(super) event: Box<[u8]>,

@@ -57,7 +57,7 @@ pub struct Part {
     pub out: LoadOutput,
     measured: Tally,
     warm_up: Tally,
-    /// When the load began.
+    /// Start of the load.
     start: Instant,
     /// Maps time since then to the time of the plan.
     course: PlanClock,
@@ -70,7 +70,7 @@ pub struct Part {
     /// The first user of the registrant that is registered before the load.
     first: u32,
     asked: u32,
-    /// The load is over.
+    /// Whether the load is over.
     is_over: bool,
     /// Removal of the registrations at the end, once it has started.
     unregistrations: Option<Unregistrations>,

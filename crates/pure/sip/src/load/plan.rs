@@ -55,7 +55,7 @@ pub enum Pace {
     Closed(SpanDistribution),
 }
 
-/// Who is called.
+/// The callees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CalleeOrder {
     /// The server itself, or a user agent behind it.
@@ -97,7 +97,7 @@ pub struct Plan {
     pub domain: Option<String>,
     /// Duration of a registration, s.
     pub expires: u32,
-    /// Who is called.
+    /// The callees.
     pub callee: CalleeOrder,
     /// Number of contacts of each peer, at least 1. A forking server calls them all.
     pub contacts: u8,

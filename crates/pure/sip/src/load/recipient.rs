@@ -6,14 +6,15 @@ use crate::record::{Owner, Token};
 /// The machine of a shard that handles a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipient {
-    /// [`Caller::handle_response`](super::Caller::handle_response),
+    /// A response. The owner of the token selects [`Caller::handle_response`](super::Caller::handle_response),
     /// [`Callee::handle_response`](super::Callee::handle_response) or
-    /// [`Registrant::handle_response`](super::Registrant::handle_response), as the token's owner says, with the token
-    /// and the transaction.
+    /// [`Registrant::handle_response`](super::Registrant::handle_response), which take the token and the number of
+    /// the transaction.
     Response(Token, u16),
-    /// [`Caller::handle_request`](super::Caller::handle_request), with the token.
+    /// A request within a dialog of a caller: [`Caller::handle_request`](super::Caller::handle_request) takes the
+    /// token.
     Caller(Token),
-    /// [`Callee::handle_request`](super::Callee::handle_request).
+    /// Any other request: [`Callee::handle_request`](super::Callee::handle_request).
     Callee,
 }
 

@@ -53,7 +53,7 @@ fn give(desk: &mut ManualClient, ms: u64, response: Response) {
     desk.handle(at(ms), &Message::from(response).to_bytes());
 }
 
-/// What it says, in words: `invite`, `invite again`, `< 180 at 20 of invite`.
+/// The events of the client, in words: `invite`, `invite again`, `< 180 at 20 of invite`.
 fn said(desk: &mut ManualClient) -> Vec<String> {
     let words = |told| match told {
         ManualClientEvent::Send { step, why, bytes } => {
@@ -116,7 +116,7 @@ fn a_challenge_is_answered_by_the_next_of_its_kind() {
     assert_eq!(first.headers.call_id(), second.headers.call_id());
     assert_eq!(second.headers.cseq().unwrap().unwrap().number, 2);
     assert!(second.headers.get(&Name::Authorization).is_some());
-    // One who is asked in the middle of a call goes on with it.
+    // A challenge within a call is answered within its dialog.
     let invite = send(&mut desk, 10, Step::Invite);
     give(&mut desk, 20, answer(&invite, 200, &[]));
     send(&mut desk, 30, Step::Ack);
@@ -127,8 +127,8 @@ fn a_challenge_is_answered_by_the_next_of_its_kind() {
     assert_eq!(number(&again), number(&bye) + 1);
 }
 
-/// A proxy asks, then the server behind it, then both for the BYE: all that have asked are answered (RFC 3261 section 22.3), each
-/// nonce with its own count, and the ACK has the credentials of its INVITE (section 13.2.2.4).
+/// A proxy challenges, then the server behind it, then both for the BYE. All challenges are answered (RFC 3261
+/// section 22.3), each nonce with its own count, and the ACK has the credentials of its INVITE (section 13.2.2.4).
 #[test]
 fn every_realm_that_asks_a_person_is_answered() {
     let mut desk = desk();
@@ -152,7 +152,7 @@ fn every_realm_that_asks_a_person_is_answered() {
     give(&mut desk, 1, answer(&first, 407, &[(Name::ProxyAuthenticate, &proxy)]));
     let second = send(&mut desk, 2, Step::Invite);
     assert_eq!(used(&second), list(&[("p", "n1", 1)]));
-    // One that cannot be read hides no other.
+    // An unreadable challenge does not hide the others.
     give(
         &mut desk,
         3,
@@ -175,7 +175,7 @@ fn every_realm_that_asks_a_person_is_answered() {
     assert_eq!(desk.refusal().unwrap().to_string(), "the credentials for the realm `v` were refused");
 }
 
-/// `rspauth` is of the request with the last credentials (RFC 7616 section 3.5), and of no other.
+/// `rspauth` is checked for the request with the last credentials (RFC 7616 section 3.5), and for no other.
 #[test]
 fn a_proof_of_the_server_is_held_to_the_request_that_it_answers() {
     let mut desk = desk();

@@ -78,7 +78,7 @@ pub struct LoadSettings {
     /// The most attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// Who is called.
+    /// The callees.
     #[serde(default)]
     pub callee: Called,
     /// How long a peer of `callee = "own"` rings before it answers.
@@ -231,7 +231,7 @@ pub struct StageSettings {
     pub lasts: Duration,
 }
 
-/// Who is called.
+/// The callees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Called {

@@ -33,7 +33,7 @@ impl Caller {
         let is_open = is_last
             && matches!(call.phase, CallerPhase::Calling | CallerPhase::Proceeding | CallerPhase::Cancelling);
         let is_changing = is_last && call.phase == CallerPhase::Changing;
-        // "Accepted" (RFC 6026 section 7.2): what is no 2xx is neither acknowledged any more nor handed on.
+        // "Accepted" (RFC 6026 section 7.2): a later final response other than 2xx is neither acknowledged nor passed on.
         let is_past = is_last && call.step == 0 && !is_open && (200..300).contains(&call.status);
         match status {
             100..200 if is_open => self.proceeding(now, scan, status, key, out),
@@ -126,7 +126,7 @@ impl Caller {
         }
     }
 
-    /// What a 2xx lacks of what the scenario is about.
+    /// The failure of a 2xx that does not meet the condition of the scenario.
     fn judged(&self, scan: &Scan<'_>, key: Key) -> Option<Failure> {
         let call = self.calls.get(key)?;
         let answer =

@@ -19,14 +19,14 @@ impl Caller {
     pub(super) fn rings_reliably(&mut self, now: Instant, scan: &Scan<'_>, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_asked = matches!(call.scenario, Scenario::Prack { .. });
-        // An INVITE with an offer says that they are supported, so the other side may ring reliably.
+        // An INVITE with an offer lists 100rel, so the other side may send reliable responses.
         let has_offered =
             !matches!(call.scenario, Scenario::DelayedOffer { .. }) && !self.setup.description.is_empty();
         let may_be = is_asked || has_offered;
         let Some(rseq) = scan.rseq.filter(|_| may_be && scan.requires_100rel) else {
             // "The UAS MUST send any non-100 provisional response reliably if the initial request contained a Require header
-            // field with the option tag 100rel", and "MUST NOT attempt to send a 100 (Trying) response reliably" or any that
-            // nobody has said to support (RFC 3262 section 3).
+            // field with the option tag 100rel", and "MUST NOT attempt to send a 100 (Trying) response reliably" or any
+            // without the support of the caller (RFC 3262 section 3).
             call.failure = call.failure.or(Some(Failure::Rule("RFC 3262 section 3")));
             return;
         };
