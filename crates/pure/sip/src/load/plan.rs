@@ -342,7 +342,7 @@ impl Plan {
             return refuse("mix", "each share is above zero");
         }
         if self.mix.len() > 1 && self.works().any(|work| work == Work::Unregister) {
-            return refuse("mix", "a user unregisters only once: it cannot be in a mix");
+            return refuse("mix", "a user unregisters only once: `unregister` cannot be in a mix");
         }
         Ok(())
     }
@@ -350,7 +350,7 @@ impl Plan {
     fn check_pace(&self) -> Result<(), PlanError> {
         match &self.pace {
             Pace::Closed(_) if self.works().any(|work| work == Work::Unregister) => {
-                refuse(PACE, "a user unregisters only once: it cannot run in a closed loop")
+                refuse(PACE, "a user unregisters only once: `unregister` cannot run in a closed loop")
             }
             Pace::Closed(pause) => pause.check().or_else(|error| refuse(PACE, error.to_string())),
             Pace::Open(Arrivals::Trace(moments)) if !moments.is_sorted() => {
