@@ -1,9 +1,9 @@
-//! Speed of one core in scanning and writing messages and in making calls in memory: `load_bench [SECONDS]`, in release.
-//! `load_bench messages NUMBER` only scans and writes this number of messages, so that its instructions can be counted.
+//! How fast one core reads and writes messages and makes calls in memory: `load_bench [SECONDS]`, in release.
+//! `load_bench messages NUMBER` only scans so many responses and writes so many requests, so that its instructions can be counted.
 //!
-//! Prints rates per second of the process's own CPU time, each the best of five: messages scanned; messages written;
-//! calls from INVITE to the 200 of their BYE between a caller and a callee of one process (six messages written and
-//! scanned, 180 included); registrations of a million users. Prints also the memory of the latter two.
+//! Prints, each as the best of five and per second of this process's own time on a core: messages scanned, messages
+//! written, calls from INVITE to the 200 of their BYE between a caller and a callee of one process (six messages
+//! written and scanned, 180 included), registrations of a million users; and the memory that these take.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -24,7 +24,7 @@ use netrig_sip::load::{
 const DESCRIPTION: &[u8] = b"v=0\r\no=- 20 20 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
     m=audio 6000 RTP/AVP 0 8\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\n";
 
-/// A 200 that one proxy has forwarded.
+/// A 200 as it comes back through one proxy.
 const RESPONSE: &[u8] = b"SIP/2.0 200 OK\r\n\
     Via: SIP/2.0/UDP 127.0.0.1:5061;rport=5061;received=127.0.0.1;branch=z9hG4bKfeed000100010000000000000012340001\r\n\
     Record-Route: <sip:127.0.0.1;lr;ftag=feed00010001000000000000001234>\r\n\
@@ -33,13 +33,13 @@ const RESPONSE: &[u8] = b"SIP/2.0 200 OK\r\n\
     Call-ID: feed00010001000000000000001234\r\nCSeq: 1 INVITE\r\n\
     Contact: <sip:user000018@127.0.0.1:5062>\r\nContent-Type: application/sdp\r\nContent-Length: 3\r\n\r\nv=0";
 
-/// CPU time of this process, s. Other processes do not count.
+/// How long this process has been on a core, s: whoever else works on this machine does not count.
 fn on_core() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).map_or(0.0, |nanos| nanos / 1e9)
 }
 
-/// Rate per second, the best of five.
+/// Per second: the best of five.
 fn best(what: &str, seconds: f64, mut some: impl FnMut() -> usize) {
     let rates = (0..5).map(|_| {
         let (start, mut done) = (on_core(), 0);
@@ -90,7 +90,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     register_a_million()
 }
 
-/// Registers each user once with a registrar that accepts all.
+/// Each once, with a registrar that grants all.
 fn register_a_million() -> Result<(), Box<dyn std::error::Error>> {
     const USERS: u32 = 1_000_000;
     let before = resident()?;
@@ -154,12 +154,12 @@ fn values() -> HoleValues<'static> {
         .with(Hole::CSeq, b"1")
 }
 
-/// Both ends of calls. Time advances by 20 µs with each call: 50,000 calls/s.
+/// Both ends of calls, and the time that goes on by 20 µs with each: 50,000 calls a second.
 struct Pair {
     caller: Caller,
     callee: Callee,
     now: Instant,
-    /// Messages in transit, of either end.
+    /// What is on its way, to be filled by either.
     flying: [LoadOutput; 2],
     user: u32,
     records: usize,
@@ -199,7 +199,7 @@ impl Pair {
         calls
     }
 
-    /// Delivers messages until there are none.
+    /// Until both are silent.
     fn exchange(&mut self) {
         let from = SocketAddr::from(([127, 0, 0, 1], 5061));
         self.caller.handle_timeout(self.now, &mut self.flying[0]);

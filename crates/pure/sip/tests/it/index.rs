@@ -101,20 +101,20 @@ fn the_delays_of_a_call() {
     ] {
         assert_eq!(only(&tally, delay), expected.map(span), "{delay:?}");
     }
-    // Without a provisional response, the 200 is the first response.
+    // Where no provisional response comes, the 200 is what the caller hears first.
     let times = [ms(0), NEVER, ms(700), ms(700), ms(800), ms(830)];
     let tally = tally_of(&[record(What::Call, 200, None, times)]);
     assert_eq!(only(&tally, Delay::SessionRequest), Some(span(700)));
     assert_eq!(only(&tally, Delay::Connection), None);
 }
 
-/// The request delay of failed calls is kept apart, and nothing else is measured.
+/// Of calls that fail the request delay is kept apart, and nothing else is measured.
 #[test]
 fn the_delays_of_a_call_that_is_refused() {
     let tally = tally_of(&[refused(503)]);
     assert_eq!(only(&tally, Delay::SessionRequestFailed), Some(span(40)));
     assert_eq!([Delay::SessionRequest, Delay::Connection].map(|delay| only(&tally, delay)), [None; 2]);
-    // RFC 6076 does not count an unanswered challenge as a failure.
+    // A challenge that stays unanswered is none of the 4xx that RFC 6076 counts as failures.
     let tally = tally_of(&[refused(407)]);
     assert_eq!(only(&tally, Delay::SessionRequestFailed), None);
     assert_eq!(only(&tally_of(&[silent()]), Delay::SessionRequestFailed), None);
@@ -133,9 +133,7 @@ fn a_bye_that_is_refused_is_no_disconnection() {
     assert_eq!(tally.sessions().completion(), Some(1.0));
 }
 
-/// The delay of a disconnect ends with the 2xx or the timeout (RFC 6076 section 4.4), and the latter is kept apart.
-/// Other failures of the call do not matter: a call that broke another rule and whose BYE was answered has not failed
-/// to disconnect.
+/// The delay of a disconnect ends with the 2xx or the timeout (RFC 6076 section 4.4), kept apart where it was the timeout, whatever else was wrong with the call; one whose other rule was broken and whose BYE was answered has not failed there.
 #[test]
 fn a_disconnect_fails_at_the_expiry_of_timer_f() {
     for failure in [Failure::TimedOut(Timer::F), Failure::Rule("RFC 3261 section 12.1.1")] {
@@ -153,7 +151,7 @@ fn a_disconnect_fails_at_the_expiry_of_timer_f() {
     assert_eq!(delays.map(|delay| only(&tally, delay)), [None; 3]);
 }
 
-/// A CANCEL that the 200 overtakes ends nothing: the session lasts until the BYE, and only the BYE is answered.
+/// A CANCEL that the 200 overtakes ends nothing: the session lasts until the BYE, and only that is answered.
 #[test]
 fn a_session_ends_with_its_bye_and_not_with_a_cancel() {
     for what in [What::Call, What::Cancel] {
@@ -179,8 +177,8 @@ fn who_is_called_measures_the_answer_signal() {
     assert_eq!(tally.sessions().requests, 0, "a session is counted where it is asked for");
 }
 
-/// Ten sessions: five answered, one of them with an unanswered BYE, one redirected, one busy, one declined, one 503,
-/// one without a response.
+/// Ten sessions: five answered, of which one whose BYE nobody answers, one redirected, one busy, one declined, one 503,
+/// one without any answer.
 #[test]
 fn ratios_of_sessions() {
     let mut lost = answered();
@@ -193,7 +191,7 @@ fn ratios_of_sessions() {
     assert_eq!(sessions.effectiveness(), Some(7.0 / 9.0));
     assert_eq!(sessions.ineffective(), Some(2.0 / 10.0));
     assert_eq!(sessions.completion(), Some(4.0 / 10.0));
-    // A failure by neither the user nor an overloaded server is in neither count.
+    // What says nothing of the user, nor of an overloaded server, is in neither.
     let tally = tally_of(&[answered(), refused(404), refused(401), refused(420)]);
     let sessions = tally.sessions();
     assert_eq!(sessions.establishment(), Some(0.25));
@@ -202,8 +200,8 @@ fn ratios_of_sessions() {
     assert_eq!((redirected.establishment(), redirected.ineffective()), (None, Some(0.0)));
 }
 
-/// Five registrations: two succeed (one of them after a challenge), one is forbidden, one times out by timer F, and
-/// one has refused credentials, which is no *ineffective* attempt.
+/// Five registrations: two that succeed (one of them after a challenge), one forbidden, one that timer F gives up, one
+/// whose credentials are refused, which is no *ineffective* attempt.
 #[test]
 fn ratios_of_registrations() {
     let of = |status, failure| {
@@ -240,7 +238,7 @@ fn all_that_was_begun_is_accounted_for() {
     assert_eq!(twice.delay(Delay::Invite).count(), 6);
 }
 
-/// A mean may keep a bound that the 95th percentile breaks.
+/// A mean may be kept where the 95th percentile is not.
 #[test]
 fn thresholds_hold_what_they_are_told_to_hold() {
     let with = |ringing| {
@@ -257,7 +255,7 @@ fn thresholds_hold_what_they_are_told_to_hold() {
             .find(|verdict| matches!(verdict, ThresholdVerdict::Delay { delay: Delay::Connection, .. }));
         connection.unwrap().is_kept()
     };
-    // The mean is 290 ms, and the second longest of ten is no longer their 95th percentile.
+    // In the mean 290 ms; the second longest of ten is their 95th percentile no more.
     assert_eq!(
         [DelayStatistic::Mean, DelayStatistic::P95, DelayStatistic::Each].map(kept),
         [true, false, false]

@@ -1,4 +1,4 @@
-//! The layers of modules in this crate: each module imports only those before it.
+//! Who may import whom within this crate: each module stands on those before it, and on nothing else.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "a test of the source reads it")]
 
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// From the lowest layer up. Modules of one layer may import each other.
+/// From the ground up; modules of one layer are one thing, and may import each other.
 const LAYERS: [&[&str]; 15] = [
     &["digits", "deadline", "slab", "table", "torture", "wheel"],
     &["error", "grammar", "method", "status", "uri", "header", "message", "framer"],
@@ -26,13 +26,13 @@ const LAYERS: [&[&str]; 15] = [
 ];
 
 fn layer(module: &str) -> usize {
-    // Re-exports of the crate root (`crate::Message`) count as `message`.
+    // What the crate itself hands out (`crate::Message`) is the message's.
     let module = if module.starts_with(char::is_uppercase) { "message" } else { module };
     let found = LAYERS.iter().position(|layer| layer.contains(&module));
     found.unwrap_or_else(|| panic!("{module} has its layer"))
 }
 
-/// The source files of a module as one text, without comments and without the tests at their end.
+/// The source files of a module, as one text without comments and without the tests at their end.
 fn source(path: &Path) -> String {
     if path.is_dir() {
         let inside = fs::read_dir(path).unwrap().map(|entry| source(&entry.unwrap().path()));

@@ -1,4 +1,4 @@
-//! Messages of templates are valid, or have exactly the intended fault, for the strict parser.
+//! What templates write is right where it should be and wrong where it should be, as the strict parser sees it.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use netrig_sip::fault::{Fault, broken_rules};
 use netrig_sip::load::{Hole, HoleValues, Scan, Template, TemplateError};
 use netrig_sip::{Message, Name};
 
-/// An INVITE with a hole of every kind except `Copied`.
+/// An INVITE with a hole of every kind, but `Copied`.
 fn invite() -> Message {
     let hole = Hole::text;
     let body = format!("v=0\r\no={}\r\n", hole(Hole::Body));
@@ -85,7 +85,7 @@ fn holes_stand_where_they_can() {
     assert_eq!(Template::new(&message).unwrap_err(), TemplateError::InTheBody(Hole::Routes.text()));
 }
 
-/// Each fault breaks the rule that it names and no other. Without a fault, no rule is broken.
+/// Each fault breaks the rule that it names, and no other; without it nothing is broken.
 #[test]
 fn each_fault_breaks_its_rule() {
     assert_eq!(broken_rules(&written(&Template::new(&invite()).unwrap(), &values())), [""; 0]);
@@ -99,7 +99,7 @@ fn each_fault_breaks_its_rule() {
     }
 }
 
-/// The faults that a response can have.
+/// Those that can be in a response.
 #[test]
 fn a_response_is_wrong_in_its_own_ways() {
     let request = Message::parse(&written(&Template::new(&invite()).unwrap(), &values())).unwrap();

@@ -1,10 +1,10 @@
-//! Responses that are wrong, truncated, too late, or crossed by a CANCEL or BYE.
+//! Answers that are wrong, cut, too late or crossed by what takes them back.
 
 use super::scenarios::{HOLD, request_of};
 use super::*;
 
-/// A datagram that ends before the body does "is considered an error. If the message is a response, it MUST be
-/// discarded" (RFC 3261 section 18.3). The request is retransmitted, and the attempt has failed whatever comes later.
+/// A datagram that ends before the body does "is considered an error. If the message is a response, it MUST be discarded" (RFC 3261
+/// section 18.3): what it answers is sent again, and has failed whatever comes then.
 #[test]
 fn a_response_that_is_cut_is_discarded_and_named() {
     let cut = |pair: &mut Pair<_>, asked: &Request, status: u16| {
@@ -29,7 +29,7 @@ fn a_response_that_is_cut_is_discarded_and_named() {
         let record = pair.record(Side::Caller);
         assert_eq!((record.failure, record.status), (rule, 0));
     }
-    // The next response is complete.
+    // The next is whole.
     let (seen, network) = recorded();
     let mut pair = Pair::new(network, RING);
     pair.register(60);
@@ -42,8 +42,8 @@ fn a_response_that_is_cut_is_discarded_and_named() {
     assert_eq!((pair.record(Side::Registrant).failure, pair.registrant.registered()), (rule, 1));
 }
 
-/// Branch and method of a response identify its request (RFC 3261 section 17.1.3). That its `From`, `Call-ID` and
-/// `CSeq` "MUST equal" those of the request is another rule (section 8.2.6.2), and no reason to ignore the response.
+/// A response is of the request that its branch and its method name (RFC 3261 section 17.1.3); that its `From`, `Call-ID` and `CSeq`
+/// "MUST equal" the request's is a rule of its own (section 8.2.6.2), and no reason not to hear it.
 #[test]
 fn an_answer_that_copies_the_request_wrongly_is_named() {
     let rule = Some(Failure::Rule("RFC 3261 section 8.2.6.2"));
@@ -90,9 +90,8 @@ fn an_answer_that_copies_the_request_wrongly_is_named() {
     assert_eq!((pair.record(Side::Registrant).failure, pair.registrant.registered()), (rule, 1));
 }
 
-/// "The UAC core MUST generate an ACK request for each 2xx" (RFC 3261 section 13.2.2.4). A 2xx without the address or
-/// the tag of its dialog is acknowledged too, and hung up at the called address. A refusal after a 2xx is not
-/// acknowledged (RFC 6026 section 7.2).
+/// "The UAC core MUST generate an ACK request for each 2xx" (RFC 3261 section 13.2.2.4): of what lacks the address or the tag of its
+/// dialog too, and it is hung up, where the call went. A refusal behind a 2xx is not acknowledged (RFC 6026 section 7.2).
 #[test]
 fn what_is_accepted_wrongly_is_acknowledged_and_hung_up() {
     for (lacks, record_route) in
@@ -148,9 +147,9 @@ fn what_is_accepted_wrongly_is_acknowledged_and_hung_up() {
     assert_eq!((sent, pair.caller.strays()), (vec!["INVITE".to_owned(), "ACK".to_owned()], 1));
 }
 
-/// A proxy MUST cancel its other branches when one has answered (RFC 3261 section 16.7). The second of the two
-/// answering contacts answers all the same, whichever of CANCEL and its own timer the tester sees first. A contact
-/// that is cancelled before any answer does not.
+/// A proxy MUST cancel whom it still calls when one has answered (RFC 3261 section 16.7): of the two places that are to answer the
+/// second does so all the same, whichever of CANCEL and its own time the tester sees first. Who is cancelled before anybody has
+/// answered does not.
 #[test]
 fn the_second_place_answers_however_soon_it_is_cancelled() {
     let (seen, network) = recorded();
@@ -206,8 +205,8 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
     }
 }
 
-/// A 200 that crosses the CANCEL is acknowledged and hung up (RFC 3261 section 9.1). Its session ends with that BYE,
-/// not with the CANCEL.
+/// A 200 that crosses the CANCEL is acknowledged and hung up (RFC 3261 section 9.1): the session that it has begun ends with that
+/// BYE, not with the CANCEL.
 #[test]
 fn what_is_answered_in_spite_of_its_cancel_is_hung_up() {
     let (seen, network) = recorded();
@@ -231,7 +230,7 @@ fn what_is_answered_in_spite_of_its_cancel_is_hung_up() {
     assert_eq!([cancelling, answered, ending, ended], [51, 61, 61, 71].map(ms));
 }
 
-/// A refused BYE is reported differently from an unanswered one.
+/// What ends a call is refused: that is told apart from a BYE that nobody answers.
 #[test]
 fn a_bye_that_is_refused_is_stamped() {
     let (seen, network) = recorded();

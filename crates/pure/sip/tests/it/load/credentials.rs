@@ -1,4 +1,4 @@
-//! Challenges by one server or several.
+//! Who is asked who they are, by one server or several.
 
 use netrig_core::Duration;
 use netrig_sip::digest::{Answer, Hash, Quality, Secret};
@@ -28,8 +28,8 @@ fn challenge(realm: &str, nonce: &str) -> String {
     format!("Digest realm=\"{realm}\", nonce=\"{nonce}\", qop=\"auth\", algorithm=MD5")
 }
 
-/// A proxy challenges, then the server behind it; each keeps its credentials (RFC 3261 section 22.3). Two challenges
-/// in one response are answered together.
+/// A proxy asks, then the server behind it; each keeps its credentials (RFC 3261 section 22.3). Both together are answered
+/// together.
 #[test]
 fn every_realm_that_asks_is_answered() {
     let (seen, network) = recorded();
@@ -51,7 +51,7 @@ fn every_realm_that_asks_is_answered() {
     let third = ask(&mut pair, 401, &[(Name::WwwAuthenticate, &server)]);
     assert_eq!(used(&third), list(&[("u", "n2", 1), ("p", "n1", 2)]));
     assert_eq!(third.headers.cseq().unwrap().unwrap().number, 3);
-    // The nonce of a proxy is stale while another server challenges for the first time.
+    // A proxy's nonce is too old while another server asks for the first time.
     let stale = format!("{}, stale=true", challenge("p", "n4"));
     let fourth = ask(&mut pair, 407, &[(Name::ProxyAuthenticate, &stale), (Name::WwwAuthenticate, &both)]);
     assert_eq!(used(&fourth), list(&[("u", "n2", 2), ("v", "n3", 1), ("p", "n4", 1)]));
@@ -65,13 +65,13 @@ fn every_realm_that_asks_is_answered() {
             &Secret::new(Hash::Md5, "user0001", realm, "secret")
         ));
     }
-    // A realm that has refused the credentials is not tried again.
+    // A realm whose credentials were refused is not asked again.
     ask(&mut pair, 401, &[(Name::WwwAuthenticate, &challenge("v", "n5"))]);
     let record = pair.record(Side::Caller);
     assert_eq!((record.failure, record.counts.challenges), (Some(Failure::Authentication), 3));
 }
 
-/// A request that a further realm challenges each time, and one with a challenge of another scheme.
+/// A request that one more realm challenges each time, and one that is challenged by another scheme.
 #[test]
 fn a_failure_says_why_a_challenge_was_not_answered() {
     let failure_of = |challenge: &dyn Fn(usize) -> String| {
@@ -115,8 +115,8 @@ fn the_body_is_proven_where_the_server_asks_for_it() {
     assert!(!proof.proves(&again.method, b"", &secret));
 }
 
-/// RFC 7616 section 3.4: the count is that of the requests with this nonce, whatever was sent in between and
-/// whichever server sends the nonce again.
+/// RFC 7616 section 3.4: the count is that of the requests with this nonce, whatever was answered in between, and whoever
+/// hands the nonce out again.
 #[test]
 fn a_request_that_is_asked_again_has_the_next_count() {
     let (seen, network) = recorded();
@@ -133,20 +133,20 @@ fn a_request_that_is_asked_again_has_the_next_count() {
     pair.register(300);
     assert_eq!(tell(&mut pair, 401, &[(Name::WwwAuthenticate, &first)]), list(&[("r", "n1", 1)]));
     assert_eq!(tell(&mut pair, 423, &[(Name::MinExpires, "500")]), list(&[("r", "n1", 2)]));
-    // The nonce is used up. That does not mean that the password is wrong, which was accepted before.
+    // The nonce is used up, which does not mean that the password is wrong: it was accepted before.
     assert_eq!(tell(&mut pair, 401, &[(Name::WwwAuthenticate, &second)]), list(&[("r", "n2", 1)]));
     tell(&mut pair, 200, &[(Name::Expires, "500")]);
     assert_eq!(pair.record(Side::Registrant).failure, None);
     pair.register(500);
     assert_eq!(tell(&mut pair, 401, &[(Name::WwwAuthenticate, &first)]), list(&[("r", "n1", 3)]));
-    // The server sends the nonce for the next request.
+    // The server gives the nonce for the next request.
     let next = "nextnonce=\"n3\", qop=auth";
     tell(&mut pair, 200, &[(Name::Expires, "500"), (Name::AuthenticationInfo, next)]);
     pair.register(500);
     assert_eq!(used(seen.borrow().last().unwrap()), list(&[("r", "n3", 1)]));
 }
 
-/// RFC 7616 section 3.5: a server that does not know the password cannot compute `rspauth`.
+/// RFC 7616 section 3.5: who does not know the password cannot write `rspauth`.
 #[test]
 fn a_server_that_does_not_know_the_password_has_broken_a_rule() {
     let (seen, network) = recorded();

@@ -1,4 +1,4 @@
-//! Requests that go to another contact (3xx), later (`Retry-After`), or over TCP because of their length.
+//! Requests that are asked of another place (3xx), later (`Retry-After`), or over TCP because of their length.
 
 use std::net::SocketAddr;
 
@@ -10,13 +10,13 @@ use super::*;
 
 const CALL_AND_LEAVE: Scenario = Scenario::Call { hold: Duration::ZERO };
 
-/// One call, with the test as its server.
+/// One call, whose server a test plays.
 struct Played {
     caller: Caller,
     out: LoadOutput,
 }
 
-/// A request: its destination, whether it goes over TCP, and its bytes.
+/// A request: where it goes, whether over TCP, and all of it.
 type Asked = (SocketAddr, bool, Request);
 
 fn asked(out: &mut LoadOutput) -> Vec<Asked> {
@@ -78,9 +78,8 @@ fn uri(request: &Request) -> String {
     request.uri.to_string()
 }
 
-/// RFC 3261 section 8.1.3.4: the contacts of a 3xx are tried by their `q`, each once, with the same To, From and
-/// Call-ID and a new `CSeq`. If one fails, the next is tried; new contacts come before earlier ones. Requests go only
-/// to addresses that the load knows.
+/// RFC 3261 section 8.1.3.4: the places of a 3xx by their `q`, each once, with the same To, From and Call-ID and a new number; the next of
+/// them if one fails, and what one of them names before what was named earlier. Only who was named to the load is sent to.
 #[test]
 fn a_3xx_is_followed_from_place_to_place() {
     let mut played = Played::start(following(), CALL_AND_LEAVE);
@@ -96,11 +95,11 @@ fn a_3xx_is_followed_from_place_to_place() {
     let same = [Name::CallId, Name::From, Name::To];
     assert!(same.iter().all(|name| second.headers.get(name) == first.headers.get(name)));
     assert_eq!(second.headers.cseq().unwrap().unwrap().number, 2);
-    // A retransmitted 302: its ACK goes to the destination of the INVITE.
+    // The 302 comes again: its ACK goes where its INVITE went.
     played.reply(ms(2), &first, 302, &[(Name::Contact, &contacts)]);
     let again = played.asked();
     assert_eq!((again.len(), again[0].0, uri(&again[0].2)), (1, there(), own));
-    // The contact challenges, and then refuses.
+    // It is challenged there, and refuses.
     let challenge = (Name::WwwAuthenticate, "Digest realm=\"a\", nonce=\"n\"");
     played.reply(ms(3), &second, 401, &[challenge]);
     let (to, _, second) = played.asked().pop().unwrap();
@@ -114,7 +113,7 @@ fn a_3xx_is_followed_from_place_to_place() {
         "the load was not told of this address"
     );
     assert!(third.headers.get(&Name::Authorization).is_none());
-    // The contact does not answer.
+    // It does not answer.
     while played.asked().iter().all(|(.., request)| uri(request) == uri(&third)) {
         let due = played.caller.next_deadline().unwrap();
         played.caller.handle_timeout(due, &mut played.out);
@@ -133,7 +132,7 @@ fn a_3xx_is_followed_from_place_to_place() {
     assert_eq!((record.failure, record.status, record.counts.redirected), (None, 200, 3));
 }
 
-/// Without further contacts, the call fails with the last response.
+/// Where nothing is left to be asked the call fails with what came last.
 #[test]
 fn a_3xx_that_leads_nowhere_is_a_failure() {
     for (status, contacts) in [(302, ""), (301, "<mailto:a@b>"), (305, "*")] {
@@ -151,7 +150,7 @@ fn a_3xx_that_leads_nowhere_is_a_failure() {
         played.reply(ms(at), &request, 603, &[]);
     }
     assert_eq!(played.out.records[0].failure, Some(Failure::Status(603)));
-    // A server may redirect in circles, or without end.
+    // A server may send in circles, or on without an end.
     let mut played = Played::start(following(), CALL_AND_LEAVE);
     for place in 0..20 {
         let Some((_, _, request)) = played.asked().pop() else { break };
@@ -159,7 +158,7 @@ fn a_3xx_that_leads_nowhere_is_a_failure() {
     }
     let record = played.out.records[0];
     assert_eq!((record.failure, record.counts.redirected), (Some(Failure::Status(302)), 8));
-    // For `redirect` a 3xx is a success, and without following it is a failure.
+    // Who is to be redirected wants just that, and who does not follow fails.
     for (setup, scenario, failure) in [
         (following(), Scenario::Redirect, None),
         (setup(), CALL_AND_LEAVE, Some(Failure::Status(302))),
@@ -179,8 +178,8 @@ fn a_3xx_that_leads_nowhere_is_a_failure() {
     assert_eq!((played.out.records[0].failure, played.out.records[0].counts.redirected), (None, 1));
 }
 
-/// RFC 3261 section 20.33: a number, perhaps with a comment and parameters. A measured delay does not include a pause
-/// that the server has asked for.
+/// RFC 3261 section 20.33: a number, perhaps with a comment and parameters. A delay of the server's has no time in it for which it has
+/// asked.
 #[test]
 fn what_is_refused_for_a_time_is_asked_again_after_it() {
     let own = Setup { retries: 2, ..setup() };
@@ -197,7 +196,7 @@ fn what_is_refused_for_a_time_is_asked_again_after_it() {
             let late = played.asked();
             assert!(late.iter().all(|(.., request)| request.method.as_str() == "ACK"), "{late:?}");
             assert_eq!(played.caller.next_deadline(), Some(at + Duration::from_secs(2)));
-            // A retransmission.
+            // It comes again.
             played.reply(at, &request, status, &[(Name::RetryAfter, value)]);
             played.asked();
             played.caller.handle_timeout(at + Duration::from_secs(2), &mut played.out);
@@ -212,8 +211,7 @@ fn what_is_refused_for_a_time_is_asked_again_after_it() {
         tally.record(&record);
         assert_eq!([Delay::Invite, Delay::Options].map(|delay| tally.delay(delay).count()), [0, 0]);
     }
-    // There is no repetition without such a time, with one above the longest ringing, and where a refusal is a
-    // success.
+    // Without such a time, with one beyond the longest ringing, and where a refusal is what is wanted, nothing is asked again.
     let scenarios = [
         (CALL_AND_LEAVE, None),
         (CALL_AND_LEAVE, Some("181")),
@@ -268,9 +266,8 @@ fn via(request: &Request) -> Transport {
     request.headers.top_via().unwrap().unwrap().transport.unwrap()
 }
 
-/// RFC 3261 section 18.1.1: requests of more than 1300 bytes go over TCP, the topmost Via says so, and they are not
-/// retransmitted. CANCEL and the ACK of a final response other than 2xx take the transport of their INVITE (sections
-/// 9.1 and 17.1.1.2). All others go by their own length.
+/// RFC 3261 section 18.1.1: more than 1300 bytes go over TCP, and the topmost Via says so; nothing of them is sent again. ACK for what is
+/// no 2xx and CANCEL go where their INVITE went (sections 17.1.1.2 and 9.1), all else by its own length.
 #[test]
 fn what_is_too_long_for_a_datagram_goes_over_tcp() {
     let mut played = Played::start(with_long(&["invite"]), CALL_AND_LEAVE);
@@ -303,7 +300,7 @@ fn what_is_too_long_for_a_datagram_goes_over_tcp() {
     played.caller.handle_timeout(ms(2000), &mut played.out);
     assert!(played.asked().is_empty());
 
-    // Short requests go over UDP, and all do if the setting is off.
+    // What is short enough stays in datagrams, and so does all where nothing else was asked for.
     for (setup, is_over_tcp) in [
         (with_long(&["bye"]), false),
         (Setup { sends_large_over_tcp: false, ..with_long(&["invite"]) }, false),
@@ -314,8 +311,8 @@ fn what_is_too_long_for_a_datagram_goes_over_tcp() {
     }
 }
 
-/// "if the attempt to establish the connection [...] results in a TCP reset, the element SHOULD retry the request,
-/// using UDP" (RFC 3261 section 18.1.1). Requests over UDP are not concerned.
+/// "if the attempt to establish the connection [...] results in a TCP reset, the element SHOULD retry the request, using UDP" (RFC 3261
+/// section 18.1.1). What goes in datagrams anyway is not concerned.
 #[test]
 fn where_nobody_takes_the_connection_it_goes_in_datagrams() {
     let mut played = Played::start(with_long(&["invite", "bye"]), CALL_AND_LEAVE);
@@ -331,7 +328,7 @@ fn where_nobody_takes_the_connection_it_goes_in_datagrams() {
     assert_eq!(again.headers.get(&Name::CallId), invite.headers.get(&Name::CallId));
     played.caller.handle_timeout(ms(501), &mut played.out);
     assert_eq!(played.asked().len(), 1);
-    // The connection of another call is lost.
+    // Another call's connection is gone.
     played.caller.handle_disconnection(
         ms(502),
         (there(), ConnectionScope::All),
@@ -353,9 +350,8 @@ fn where_nobody_takes_the_connection_it_goes_in_datagrams() {
     assert_eq!(played.out.records[0].failure, Some(Failure::Connection(Broken::Reset)));
 }
 
-/// "The ACK MUST be sent to the same address, port, and transport to which the original request was sent" (RFC 3261
-/// section 17.1.1.2): the final response to an INVITE over UDP may be retransmitted for timer D, whatever went over
-/// TCP since.
+/// "The ACK MUST be sent to the same address, port, and transport to which the original request was sent" (RFC 3261 section 17.1.1.2): of an
+/// INVITE in a datagram the final response may come again for timer D, whatever went over TCP since.
 #[test]
 fn timer_d_is_that_of_the_transport_of_the_invite() {
     let mut played = Played::start(with_long(&["prack"]), Scenario::Prack { hold: Duration::ZERO });
@@ -378,7 +374,7 @@ const OWN_OFFER: &str =
 const OWN_ANSWER: &str =
     "v=0\no=- 1 1 IN IP4 [local_ip]\ns=answer\nt=0 0\nm=audio 5000 RTP/AVP 8\nm=video 0 RTP/AVP 31\n";
 
-/// A load with the author's own session descriptions.
+/// A load whose sessions are its author's: what each side says, by its bodies.
 fn sessions_of(scenario: Scenario) -> Vec<(String, String)> {
     let own = |step: &str, text: &str| {
         let body = serde_json::json!({ "type": "application/sdp", "text": text });
@@ -416,8 +412,8 @@ fn sessions_of(scenario: Scenario) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Own offers and answers are used in each scenario. An INVITE without an offer has none, changes of a session have
-/// another version and direction, and a session is described once.
+/// Offers and answers of one's own are those of each scenario: an INVITE without an offer has none, the changes of a session have another
+/// version and their direction, and a session is described once.
 #[test]
 fn sessions_of_ones_own_follow_the_scenario() {
     let said = |scenario| -> Vec<String> {
@@ -440,8 +436,7 @@ fn sessions_of_ones_own_follow_the_scenario() {
     );
 }
 
-/// A server refuses TCP connections: the pending request goes over UDP at once, and so do all later ones, in each
-/// phase of a call.
+/// A server refuses TCP connections: the request that waits is sent over UDP at once, and so is each later one, in each phase of a call.
 #[test]
 fn a_call_that_stands_leaves_tcp_too() {
     let mut played = Played::start(with_long(&["ack", "bye"]), CALL);
@@ -458,7 +453,7 @@ fn a_call_that_stands_leaves_tcp_too() {
         &mut played.out,
     );
     assert!(played.out.records.is_empty());
-    // The 2xx is retransmitted, because the ACK was lost.
+    // The 2xx comes again, as the ACK was lost.
     played.reply(ms(500), &invite, 200, &contact);
     let (_, is_tcp, ack) = played.asked().remove(0);
     assert_eq!((is_tcp, ack.method.as_str()), (false, "ACK"));
@@ -500,7 +495,7 @@ fn reliable_ringing_is_acknowledged_in_each_scenario() {
     assert!(!invite.headers.has_token(&Name::Supported, "100rel"));
 }
 
-/// The condition of a scenario must be met by the answered request, not by one that was redirected or repeated.
+/// What a scenario waits for is to come of the request that is answered, and not of one that was sent elsewhere or came again.
 #[test]
 fn a_scenario_is_met_by_the_request_that_is_answered() {
     let hold = Duration::ZERO;
@@ -547,8 +542,7 @@ fn a_dialog_over_tcp_goes_on_over_tcp() {
     assert!(played.asked().iter().all(|(_, is_tcp, _)| !is_tcp));
 }
 
-/// A final response supersedes the provisional ones: whatever the result of PRACK, the call has one record and is
-/// freed after timer D.
+/// A final response ends what its provisional ones have begun: whatever PRACK comes to then, the call is told once, and forgotten after timer D.
 #[test]
 fn an_answer_to_prack_behind_the_final_response_changes_nothing() {
     let reliably = [(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Require, "100rel"), (Name::RSeq, "7")];
@@ -571,8 +565,8 @@ fn an_answer_to_prack_behind_the_final_response_changes_nothing() {
     }
 }
 
-/// Contacts of a 3xx that were not tried do not matter after an answer: the loss of the connection with the BYE
-/// starts no other call.
+/// The contacts that a 3xx named beside the one that has answered are of no use any more: a connection that is lost with the BYE on it
+/// begins no other call.
 #[test]
 fn a_call_that_was_answered_goes_to_no_other_contact() {
     let own = Setup { transport: Transport::Tcp, ..following() };

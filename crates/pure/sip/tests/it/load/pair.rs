@@ -1,4 +1,4 @@
-//! Machines on both ends of a network in memory, with given delay and loss.
+//! Machines on both ends of a network in memory, which delays and loses what it is told to.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,9 +30,9 @@ pub fn setup() -> Setup {
     Setup { description, longest_call: Duration::from_secs(300), ..Setup::new(RUN, here(), there()) }
 }
 
-/// The behavior of the network.
+/// What happens to the datagrams.
 pub trait Network {
-    /// Arrival of a datagram, unless it is lost. `number` counts those of both directions from 0.
+    /// When this one arrives, if it does. `number` counts those of all directions from 0.
     fn carry(&mut self, now: Instant, number: usize, message: &Message) -> Option<Instant>;
 }
 
@@ -62,7 +62,7 @@ fn directories() -> (Directory, Directory) {
     (Directory::pattern("user", 4), Directory::Fixed(b"secret"[..].into()))
 }
 
-/// A sent message in one line: time in ms, and start line.
+/// One line of what was sent: when in ms, and what.
 pub type Sent = (u64, String);
 
 pub struct Pair<N> {
@@ -70,15 +70,15 @@ pub struct Pair<N> {
     pub callee: Callee,
     pub registrant: Registrant,
     pub records: Vec<Record>,
-    /// Requests that no scenario expects.
+    /// Requests that no scenario waits for.
     pub unrequested: Vec<(&'static str, u16)>,
     pub sent: Vec<Sent>,
-    /// The last sent message.
+    /// The last message that was sent.
     pub last: Message,
     pub now: Instant,
     network: N,
     number: usize,
-    /// Datagrams in transit, by arrival and order: source, destination, bytes.
+    /// By when and in which order they arrive: from, to, bytes.
     flying: BTreeMap<(Instant, usize), (SocketAddr, SocketAddr, Vec<u8>)>,
 }
 
@@ -113,18 +113,18 @@ impl<N: Network> Pair<N> {
         self.carry(here(), &mut out);
     }
 
-    /// Delivers a message of the server that the test makes.
+    /// A message of the server's own, made by a test.
     pub fn inject(&mut self, message: &Message) {
         self.inject_bytes(&message.to_bytes());
     }
 
-    /// Delivers bytes that may be no message.
+    /// The same of what may be no message.
     pub fn inject_bytes(&mut self, bytes: &[u8]) {
         self.flying.insert((self.now + DELAY, self.number), (there(), here(), bytes.to_vec()));
         self.number += 1;
     }
 
-    /// Checks that every sent message is correct.
+    /// Every message that a machine sends is right.
     pub fn carry(&mut self, from: SocketAddr, out: &mut LoadOutput) {
         for (to, bytes) in out.messages.iter() {
             let message = Message::parse(&Bytes::copy_from_slice(bytes)).unwrap();
@@ -145,7 +145,7 @@ impl<N: Network> Pair<N> {
         self.unrequested.append(&mut out.unrequested);
     }
 
-    /// Advances time until nothing more happens, or until `end`.
+    /// Lets time go on until nothing more happens, or until `end`.
     pub fn run(&mut self, end: Instant) {
         let mut out = LoadOutput::default();
         loop {

@@ -1,4 +1,4 @@
-//! Session timers (RFC 4028) on both sides of a call.
+//! Session timers (RFC 4028), on both sides of a call.
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::load::{
@@ -14,7 +14,7 @@ fn held(seconds: u64) -> Scenario {
     Scenario::Call { hold: Duration::from_secs(seconds) }
 }
 
-/// Callers that request a session interval, s.
+/// Callers who ask for a session interval, s.
 fn asking<N: Network>(network: N, session_expires: u32) -> Pair<N> {
     let mut pair = Pair::new(network, RING);
     pair.caller = caller(Setup { session_expires, ..setup() });
@@ -49,7 +49,7 @@ fn a_call_without_a_session_timer_is_not_refreshed() {
     assert_eq!((times(&pair.sent, "UPDATE").len(), pair.record(Side::Caller).failure), (0, None));
 }
 
-/// If the refreshes of one side are lost, the other hangs up 30 s before the 90 s are over, and so would the first.
+/// Where one side's refreshes do not arrive, the other hangs up 30 s before the 90 s are over, and so would this one.
 #[test]
 fn a_session_that_is_not_refreshed_is_ended() {
     let deaf = |now: Instant, _: usize, message: &Message| {
@@ -66,7 +66,7 @@ fn a_session_that_is_not_refreshed_is_ended() {
     assert!(pair.caller.is_empty() && pair.callee.is_empty(), "nothing is left");
 }
 
-/// Timers do not block a call: over a network that loses a fifth of all messages, every call ends and its memory is
+/// Timers do not wedge a call: over a network that loses a fifth of all messages every call comes to an end, and its memory is
 /// free.
 #[test]
 fn calls_with_session_timers_come_to_their_end_over_a_lossy_network() {
@@ -82,13 +82,11 @@ fn calls_with_session_timers_come_to_their_end_over_a_lossy_network() {
     let sent: u32 = of(Side::Caller).map(|record| u32::from(record.counts.refreshes_sent)).sum();
     let well = of(Side::Caller).filter(|record| record.failure.is_none()).count();
     assert_eq!(of(Side::Caller).count(), 100);
-    // At 45, 90 and 135 s in half of them, the last only if the earlier ones were not late. INVITEs within the others
-    // refresh them.
+    // At 45, 90 and 135 s in half of them, the last not if those before it were late. INVITEs within the others refresh them.
     assert!((140..=150).contains(&sent) && well >= 90, "{sent} {well}");
 }
 
-/// RFC 4028 section 7.3: after a refused interval, the request is repeated with the least that the other side
-/// accepts.
+/// RFC 4028 section 7.3: who is refused for its interval asks again for the least that the other side takes.
 #[test]
 fn a_session_interval_that_is_too_small_is_lengthened() {
     let (seen, network) = recorded();
@@ -103,13 +101,13 @@ fn a_session_interval_that_is_too_small_is_lengthened() {
     let field = |name: &Name| again.headers.get(name).unwrap().to_owned();
     assert_eq!((field(&Name::SessionExpires), field(&Name::MinSe)), ("600".into(), "600".into()));
     assert_eq!(again.headers.cseq().unwrap().unwrap().number, 2);
-    // The same `Min-SE` again does not lead to another try.
+    // The same again is no reason to go on.
     answer(&mut pair, &again, 422, &[(Name::MinSe, "600")]);
     pair.run(ms(60_000));
     assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Status(422)));
 }
 
-/// A caller whose call the test has answered with this response.
+/// A caller whose call a test has answered so.
 fn answered(
     more: &[(Name, &str)],
 ) -> (Pair<impl Network + use<>>, std::rc::Rc<std::cell::RefCell<Vec<Request>>>, Request) {
@@ -123,8 +121,8 @@ fn answered(
     (pair, seen, invite)
 }
 
-/// If the other side does not take UPDATE, an INVITE with the same description refreshes the session, and its 2xx is
-/// acknowledged. The same holds for an UPDATE that is refused with 405.
+/// The other side takes no UPDATE: the INVITE that described the session refreshes it, and its 2xx is acknowledged. So it goes where an
+/// UPDATE is refused with 405.
 #[test]
 fn a_session_is_refreshed_by_invite_where_no_update_is_taken() {
     let expires = (Name::SessionExpires, "90;refresher=uac");
@@ -158,7 +156,7 @@ fn a_session_is_refreshed_by_invite_where_no_update_is_taken() {
     }
 }
 
-/// A refused refresh ends the call with the refusal as its failure.
+/// A refused refresh ends the call with what refused it.
 #[test]
 fn a_refresh_that_is_refused_ends_the_call() {
     let (mut pair, seen, _) =
@@ -174,7 +172,7 @@ fn a_refresh_that_is_refused_ends_the_call() {
     assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Status(481)));
 }
 
-/// The 2xx says that the callee refreshes: its UPDATE and INVITE are answered with 2xx and `Session-Expires`, and
+/// The 2xx says that the one who is called refreshes: its UPDATE and INVITE are answered with 2xx and `Session-Expires`, and
 /// without them the caller hangs up.
 #[test]
 fn a_caller_answers_refreshes_of_the_other_side() {
@@ -189,7 +187,7 @@ fn a_caller_answers_refreshes_of_the_other_side() {
     assert_eq!(response.headers.get(&Name::SessionExpires), Some("90;refresher=uac"));
     assert_eq!(response.headers.get(&Name::Require), Some("timer"));
     assert!(response.headers.get(&Name::Contact).is_some());
-    // An INVITE: its 2xx describes the session, and is retransmitted until its ACK.
+    // An INVITE: its 2xx describes the session, and comes again until it is acknowledged.
     let offer = std::str::from_utf8(&invite.body).unwrap();
     let kind = format!("{refresh}Content-Type: application/sdp\r\n");
     pair.run(ms(90_000));
@@ -209,7 +207,7 @@ fn a_caller_answers_refreshes_of_the_other_side() {
     pair.run(ms(100_010));
     let response = last(&pair);
     assert_eq!((response.status.code(), response.headers.get(&Name::MinSe)), (422, Some("90")));
-    // No further refresh: the caller hangs up 90 s less a third after the INVITE.
+    // Nothing refreshes it any more: 90 s less a third after the INVITE.
     pair.run(ms(149_990));
     assert_ne!(seen.borrow().last().unwrap().method.as_str(), "BYE");
     pair.run(ms(150_100));
@@ -222,7 +220,7 @@ fn a_caller_answers_refreshes_of_the_other_side() {
     assert_eq!(record.counts.responses_again, 1);
 }
 
-/// A callee that the test calls: its messages since the last look.
+/// One who is called by a test: what it has sent since it was asked last.
 struct Called {
     callee: Callee,
     now: Instant,
@@ -293,7 +291,7 @@ fn invite(more: &str) -> String {
     asked("INVITE", "<sip:bob@192.0.2.2>", more, std::str::from_utf8(&body).unwrap())
 }
 
-/// Calls with these header fields, acknowledges the 2xx and returns it.
+/// Calls with these header fields and acknowledges the 2xx, which it gives.
 fn talking(more: &str) -> (Called, Response) {
     let mut called = Called::new();
     let accepted = called.ask(&invite(more)).pop().unwrap().as_response().unwrap().clone();
@@ -304,8 +302,8 @@ fn talking(more: &str) -> (Called, Response) {
     (called, accepted)
 }
 
-/// The callee refreshes if the INVITE wants it, or if the caller does not support timers and a proxy asks for one. It
-/// uses INVITE if the other side does not take UPDATE.
+/// The one who is called refreshes where the INVITE wants it so, or where its sender knows no timers and a proxy asks for one; by
+/// INVITE where the other side takes no UPDATE.
 #[test]
 fn one_who_is_called_refreshes_the_session() {
     for (more, requires, method) in [
@@ -329,10 +327,10 @@ fn one_who_is_called_refreshes_the_session() {
         let said = called.answer(&refresh, 200, &expires);
         if method == "INVITE" {
             assert_eq!(Called::only(&said).method.as_str(), "ACK");
-            // A retransmission, because the response was lost.
+            // It comes again, as that was lost.
             assert_eq!(Called::only(&called.answer(&refresh, 200, &expires)).method.as_str(), "ACK");
         }
-        // The second is unanswered: it is retransmitted, and the session ends 60 s after the first was answered.
+        // The second is not answered: it is sent again, and the session ends 60 s after the first was answered.
         let all = called.run(ms(105_000));
         let methods: Vec<_> = all.iter().map(|one| one.as_request().unwrap().method.to_string()).collect();
         assert!(methods.len() > 3 && methods.iter().all(|own| own == method), "{methods:?}");
@@ -367,19 +365,19 @@ fn one_who_is_called_refuses_a_session_interval_that_is_too_small() {
     let refused = said[0].as_response().unwrap();
     assert_eq!((refused.status.code(), refused.headers.get(&Name::MinSe)), (422, Some("90")));
     assert!(called.callee.is_empty());
-    // A side without session timers would not understand a 422.
+    // Who knows no timers could make nothing of a 422.
     let (_, accepted) = talking("Session-Expires: 89\r\n");
     assert_eq!(accepted.headers.get(&Name::SessionExpires), None);
 }
 
-/// The side that does not own the Call-ID repeats it within 2 s (RFC 3261 section 14.1).
+/// Who does not own the Call-ID sends it again within 2 s (RFC 3261 section 14.1).
 #[test]
 fn a_refresh_by_one_who_is_called_that_crosses_another_request_is_sent_again_soon() {
     let (mut called, _) = talking("x: 90\r\n");
     let refresh = Called::only(&called.run(ms(45_100)));
     assert_eq!(refresh.method.as_str(), "INVITE");
     assert_eq!(Called::only(&called.answer(&refresh, 491, &[])).method.as_str(), "ACK");
-    // It may have been retransmitted in this time.
+    // It may have been repeated in this time.
     let all = called.run(ms(47_150));
     let again = all.first().expect("it is sent again").as_request().unwrap().clone();
     let numbers = [&refresh, &again].map(|request| request.headers.cseq().unwrap().unwrap().number);

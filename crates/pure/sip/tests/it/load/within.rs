@@ -1,4 +1,4 @@
-//! Requests of the other side within a call that the scenario does not expect.
+//! What the other side of a call does beside what the scenario waits for.
 
 use netrig_core::{Duration, Instant};
 use netrig_sip::index::Tally;
@@ -36,9 +36,9 @@ fn asked(invite: &netrig_sip::Request, method: &str, number: u32, body: &str) ->
 
 const OFFER: &str = "v=0\r\no=- 9 9 IN IP4 192.0.2.2\r\ns=-\r\nt=0 0\r\nm=audio 6000 RTP/AVP 0\r\n";
 
-/// 405 with Allow for a known method that is not accepted (RFC 3261 section 8.2.1), 501 for an unknown one (section
-/// 21.5.2), 488 for an offer (section 14.2), 481 for a state that does not exist (RFC 3262 section 3, RFC 6665
-/// section 4.1.3), 489 for a subscription (section 4.2.1.3).
+/// 405 with Allow for a method that is known and not taken (RFC 3261 section 8.2.1), 501 for one that is not known (section
+/// 21.5.2), 488 for an offer (section 14.2), 481 for what names a state that is not there (RFC 3262 section 3, RFC 6665 section
+/// 4.1.3), 489 for a subscription (section 4.2.1.3).
 #[test]
 fn a_request_within_a_call_is_answered_by_its_method() {
     let (seen, network) = recorded();
@@ -71,14 +71,14 @@ fn a_request_within_a_call_is_answered_by_its_method() {
     }
     let counted: Vec<_> = pair.unrequested.drain(..).collect();
     assert_eq!((counted.len(), counted[5]), (10, ("other", 501)));
-    // None of them has changed the call.
+    // Nothing of it has changed the call.
     pair.run(ms(6_000));
     let bye = seen.borrow().last().cloned().unwrap();
     assert_eq!(bye.method.as_str(), "BYE");
     answer(&mut pair, &bye, 200, &[]);
     pair.run(ms(7_000));
     assert_eq!(pair.record(Side::Caller).failure, None);
-    // A request of a dialog that does not exist.
+    // Of a dialog that is none.
     let bytes = asked(&invite, "INFO", 90, "");
     let mut out = LoadOutput::default();
     pair.callee.handle_request(pair.now, here(), &Scan::of(&bytes), &mut out);
@@ -86,8 +86,8 @@ fn a_request_within_a_call_is_answered_by_its_method() {
     assert_eq!((Scan::of(bytes).status(), out.unrequested.len()), (Some(481), 0));
 }
 
-/// "A UAS that receives an INVITE on a dialog while an INVITE it had sent on that dialog is in progress MUST return a
-/// 491" (RFC 3261 section 14.2). The owner of the Call-ID tries again after 2.1 to 4 s (section 14.1).
+/// "A UAS that receives an INVITE on a dialog while an INVITE it had sent on that dialog is in progress MUST return a 491" (RFC 3261
+/// section 14.2); who is answered so tries again after 2.1 to 4 s if it owns the Call-ID (section 14.1).
 #[test]
 fn an_invite_that_crosses_another_is_sent_again_later() {
     let sdp = |way: &str| format!("{OFFER}a={way}\r\n");
@@ -141,7 +141,7 @@ fn an_invite_that_crosses_another_is_sent_again_later() {
     assert!(record.stamps.changed - record.stamps.changing < Duration::from_secs(4));
 }
 
-/// Answers INVITE with these responses, and CANCEL with 200 on request.
+/// Answers INVITE with these, and CANCEL with 200 if that is wanted.
 fn working(statuses: &'static [u16], cancels: bool, scenario: Scenario) -> (Instant, Option<Failure>) {
     let (seen, network) = recorded();
     let mut pair = Pair::new(network, RING);
@@ -179,7 +179,7 @@ fn what_never_rang_did_not_ring_too_long() {
     assert_eq!(working(&[180], false, cancel).1, Some(timer_f));
 }
 
-/// Callees receive retransmitted requests, and callers retransmitted responses.
+/// Requests come again to who is called, and responses to who calls.
 #[test]
 fn what_comes_again_is_counted_by_what_it_is() {
     let mut pair = Pair::new(perfect(), RING);
