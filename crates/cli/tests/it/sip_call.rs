@@ -224,7 +224,7 @@ fn a_request_that_cannot_be_is_refused() {
     for (arguments, words) in [
         (&["127.0.0.1"][..], "is no server"),
         (&["udp:8.8.8.8"], "public address"),
-        (&["udp:127.0.0.1", "--set", "x"], "is no change"),
+        (&["udp:127.0.0.1", "--set", "x"], "is not a change"),
         (&["udp:127.0.0.1", "--fault", "BYE wrong"], "is not a fault: expected missing-via, "),
         (&["udp:127.0.0.1", "--script", "/nowhere"], "cannot read"),
     ] {

@@ -17,8 +17,8 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 use netrig_sip::Message;
 use netrig_sip::load::{
-    Callee, CalleeAction, Caller, Directory, Hole, Output, Recipient, Registrant, Scan, Scenario, Setup,
-    Template, Values,
+    Callee, CalleeAction, Caller, Directory, Hole, HoleValues, LoadOutput, Recipient, Registrant, Scan,
+    Scenario, Setup, Template,
 };
 
 const DESCRIPTION: &[u8] = b"v=0\r\no=- 20 20 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
@@ -144,8 +144,8 @@ fn invite() -> String {
     )
 }
 
-fn values() -> Values<'static> {
-    Values::default()
+fn values() -> HoleValues<'static> {
+    HoleValues::default()
         .with(Hole::User, b"user000017")
         .with(Hole::Peer, b"user000018")
         .with(Hole::CallId, b"feed00010001000000000000001234")
@@ -160,7 +160,7 @@ struct Pair {
     callee: Callee,
     now: Instant,
     /// Messages in transit, filled by both ends.
-    flying: [Output; 2],
+    flying: [LoadOutput; 2],
     user: u32,
     records: usize,
     failed: usize,

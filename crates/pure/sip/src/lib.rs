@@ -8,7 +8,7 @@
 //!   retransmits and answers on one hop. [`dialog`] is the state that two user agents share. [`digest`] authenticates users,
 //!   [`sdp`] describes media, and [`location`] finds the server of a URI. [`server`] combines them: start from
 //!   [`server::Registrar`], [`server::Redirect`], [`server::StatelessProxy`], [`server::Proxy`] or
-//!   [`server::AnsweringMachine`], which have one interface. [`manual::Desk`] is a user agent client for requests that a
+//!   [`server::AnsweringMachine`], which have one interface. [`manual::ManualClient`] is a user agent client for requests that a
 //!   person composes, inspects and sends. [`fault`] makes a message wrong on purpose.
 //! * **Millions of users and calls.** Start from [`load::Plan`], the activities of all users of a test, and [`load::Part`],
 //!   which carries them out. A scanner reads incoming messages, templates write outgoing ones, and a call takes less than 512

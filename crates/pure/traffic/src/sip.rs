@@ -10,7 +10,7 @@ use netrig_core::{Data, Duration, Instant, Sample, quantity};
 use netrig_sip::Message;
 use netrig_sip::header::Transport;
 use netrig_sip::index::samples_of;
-use netrig_sip::load::{Begun, Failure, Moment, Part, Scan};
+use netrig_sip::load::{AttemptStart, Failure, Moment, Part, Scan};
 use netrig_sip::server::{DelayedResponses, Destination, Server, Source};
 use netrig_sip::settings::LoadSettings;
 
@@ -138,9 +138,13 @@ impl Tester {
     fn users(&mut self, now: Instant) {
         while let Some(begun) = self.part.begin(now) {
             match begun {
-                Begun::At(at) => self.record(Sample { at, quantity: &quantity::SIP_BEGUN, value: 1.0 }),
-                Begun::Full => self.give_up("it has as many calls at once as `most_calls` allows"),
-                Begun::Busy => self.give_up("more users are needed (`users`): those there are were not done"),
+                AttemptStart::At(at) => {
+                    self.record(Sample { at, quantity: &quantity::SIP_BEGUN, value: 1.0 })
+                }
+                AttemptStart::Full => self.give_up("it has as many calls at once as `most_calls` allows"),
+                AttemptStart::Busy => {
+                    self.give_up("more users are needed (`users`): those there are were not done")
+                }
             }
         }
     }

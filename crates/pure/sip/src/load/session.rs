@@ -1,14 +1,14 @@
-//! What a load's sessions say of themselves: offers, answers, and who is on hold (RFC 3264).
+//! Session descriptions of a load: offers, answers and directions (RFC 3264).
 
 use super::template::Hole;
 use crate::sdp::MediaDirection;
 
-/// What one who is called has said of the session last.
+/// The session as a callee has described it last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Session {
-    /// How often it has changed.
+pub(super) struct DescribedSession {
+    /// Number of changes.
     pub(super) changes: u8,
-    /// In which direction its media go, seen from this side.
+    /// Direction of the media, seen from this side.
     pub(super) direction: MediaDirection,
 }
 
@@ -20,7 +20,7 @@ fn direction_of_line(line: &[u8]) -> Option<MediaDirection> {
     MediaDirection::named(std::str::from_utf8(line.strip_prefix(b"a=")?.trim_ascii_end()).ok()?)
 }
 
-/// Who sends, by what a description says last: of its last stream.
+/// The last direction in a description, which is that of its last stream.
 pub(super) fn direction_of(description: &[u8]) -> MediaDirection {
     lines(description).filter_map(direction_of_line).last().unwrap_or_default()
 }
@@ -29,7 +29,7 @@ fn streams(description: &[u8]) -> usize {
     lines(description).filter(|line| line.starts_with(b"m=")).count()
 }
 
-/// The rule that an answer to `offer`, which says that its media go in this `direction`, breaks.
+/// The rule that an answer to `offer` breaks. The media of the offer have this `direction`.
 pub(super) fn broken_answer(offer: &[u8], direction: MediaDirection, answer: &[u8]) -> Option<&'static str> {
     if answer.is_empty() {
         // "the answer MUST be in a reliable non-failure message from UAS back to UAC which is correlated to that INVITE."
@@ -39,8 +39,8 @@ pub(super) fn broken_answer(offer: &[u8], direction: MediaDirection, answer: &[u
         // "The answer MUST contain exactly the same number of "m=" lines as the offer" (RFC 3264 section 6).
         return Some("RFC 3264 section 6");
     }
-    // "If a stream is offered as sendonly, the corresponding stream MUST be marked as recvonly or inactive in the answer." The same
-    // the other way round; what is offered as inactive stays so.
+    // "If a stream is offered as sendonly, the corresponding stream MUST be marked as recvonly or inactive in the
+    // answer." The same holds for recvonly, and an inactive stream stays inactive.
     let said = direction_of(answer);
     let is_allowed = direction == MediaDirection::SendRecv
         || said == direction.reversed()
@@ -48,8 +48,8 @@ pub(super) fn broken_answer(offer: &[u8], direction: MediaDirection, answer: &[u
     (!is_allowed).then_some("RFC 3264 section 6.1")
 }
 
-/// A description whose media all go in one direction, and whose version, a hole of its body, is to be told: "the version in
-/// the origin field MUST increment by one from the previous SDP" (RFC 3264 section 8).
+/// The description with one direction for all media and a hole for its version: "the version in the origin field MUST
+/// increment by one from the previous SDP" (RFC 3264 section 8).
 pub(super) fn changed(description: &[u8], direction: MediaDirection) -> Vec<u8> {
     let mut out = Vec::with_capacity(description.len() + 32);
     let mut is_in_stream = false;

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{Duration, Instant};
-use netrig_sip::index::{Delay, Statistic, Tally, Thresholds, Verdict};
-use netrig_sip::load::{CalleeAction, Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What};
+use netrig_sip::index::{Delay, DelayStatistic, Tally, ThresholdVerdict, Thresholds};
+use netrig_sip::load::{AttemptCounts, CalleeAction, Failure, Key, Owner, Record, Side, Stamps, Token, What};
 use netrig_sip::transaction::Timer;
 
 const NEVER: Instant = Instant::NEVER;
@@ -40,7 +40,17 @@ fn record(what: What, status: u16, failure: Option<Failure>, times: [Instant; 6]
         What::Register | What::Renew | What::Unregister => Side::Registrant,
         _ => Side::Caller,
     };
-    Record { token, side, what, user: 0, failure, status, stamps, counts: Counts::default(), lookup: None }
+    Record {
+        token,
+        side,
+        what,
+        user: 0,
+        failure,
+        status,
+        stamps,
+        counts: AttemptCounts::default(),
+        lookup: None,
+    }
 }
 
 fn tally_of(records: &[Record]) -> Tally {
@@ -243,14 +253,21 @@ fn thresholds_hold_what_they_are_told_to_hold() {
         let verdicts = thresholds.judge(&tally);
         let connection = verdicts
             .iter()
-            .find(|verdict| matches!(verdict, Verdict::Delay { delay: Delay::Connection, .. }));
+            .find(|verdict| matches!(verdict, ThresholdVerdict::Delay { delay: Delay::Connection, .. }));
         connection.unwrap().is_kept()
     };
     // The mean is 290 ms. The 95th percentile of ten is no longer the second longest.
-    assert_eq!([Statistic::Mean, Statistic::P95, Statistic::Each].map(kept), [true, false, false]);
+    assert_eq!(
+        [DelayStatistic::Mean, DelayStatistic::P95, DelayStatistic::Each].map(kept),
+        [true, false, false]
+    );
     let tally = tally_of(&[answered(), silent()]);
     let verdicts = Thresholds::default().judge(&tally);
-    let success = Verdict::Success { what: What::Call, was: 0.5, least: 0.999 };
+    let success = ThresholdVerdict::Success { what: What::Call, was: 0.5, least: 0.999 };
     assert!(verdicts.contains(&success) && !success.is_kept());
-    assert!(!verdicts.iter().any(|verdict| matches!(verdict, Verdict::Delay { delay: Delay::Redirect, .. })));
+    assert!(
+        !verdicts
+            .iter()
+            .any(|verdict| matches!(verdict, ThresholdVerdict::Delay { delay: Delay::Redirect, .. }))
+    );
 }

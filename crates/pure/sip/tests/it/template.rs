@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use netrig_sip::fault::{Fault, broken_rules};
-use netrig_sip::load::{Hole, Scan, Template, TemplateError, Values};
+use netrig_sip::load::{Hole, HoleValues, Scan, Template, TemplateError};
 use netrig_sip::{Message, Name};
 
 /// An INVITE with a hole of every kind, but `Copied`.
@@ -30,8 +30,8 @@ fn invite() -> Message {
     Message::parse(&Bytes::from(text)).unwrap()
 }
 
-fn values() -> Values<'static> {
-    Values::default()
+fn values() -> HoleValues<'static> {
+    HoleValues::default()
         .with(Hole::Target, b"sip:bob@192.0.2.9:5070;transport=udp")
         .with(Hole::Branch, b"0001")
         .with(Hole::User, b"alice")
@@ -42,7 +42,7 @@ fn values() -> Values<'static> {
         .with(Hole::Body, b"- 1 1 IN IP4 192.0.2.1")
 }
 
-fn written(template: &Template, values: &Values<'_>) -> Bytes {
+fn written(template: &Template, values: &HoleValues<'_>) -> Bytes {
     let mut out = b"before".to_vec();
     template.write(values, &mut out);
     Bytes::from(out).slice(6..)

@@ -88,7 +88,9 @@ mod tests {
     use netrig_agent::sip::tap::PassedMessage;
     use netrig_core::{Duration, Instant};
     use netrig_sip::header::Transport;
-    use netrig_sip::load::{CalleeAction, Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What};
+    use netrig_sip::load::{
+        AttemptCounts, CalleeAction, Failure, Key, Owner, Record, Side, Stamps, Token, What,
+    };
     use netrig_sip::transaction::Timer;
 
     use super::*;
@@ -115,7 +117,7 @@ mod tests {
             failure,
             status: 0,
             stamps,
-            counts: Counts::default(),
+            counts: AttemptCounts::default(),
             lookup: None,
         }
     }

@@ -72,9 +72,9 @@ fn sequential(typed: &Capacity, search: &SearchArguments) -> Sequential {
 fn bounds(typed: &Capacity) -> Vec<Threshold> {
     let index::Thresholds { bounds, statistic, .. } = thresholds(&typed.subject);
     let statistic = match statistic {
-        index::Statistic::Mean => Statistic::Mean,
-        index::Statistic::P95 => Statistic::P95,
-        index::Statistic::Each => Statistic::Max,
+        index::DelayStatistic::Mean => Statistic::Mean,
+        index::DelayStatistic::P95 => Statistic::P95,
+        index::DelayStatistic::Each => Statistic::Max,
     };
     let bound = |bound: &index::Bound| Threshold {
         delay: bound.delay.name().to_owned(),

@@ -159,8 +159,8 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
     let far = Setup { local: there(), server: here(), contacts: 3, ..setup() };
     for (first, second) in [("", "~2"), ("~2", "")] {
         let mut callee = Callee::new(far.clone(), CalleeAction::Answer, RING, [7; 16]).unwrap();
-        let mut out = Output::default();
-        let said = |out: &mut Output| -> Vec<_> {
+        let mut out = LoadOutput::default();
+        let said = |out: &mut LoadOutput| -> Vec<_> {
             let said = out.messages.iter().map(|(_, bytes)| {
                 let scan = Scan::of(bytes);
                 (scan.status().unwrap(), String::from_utf8_lossy(scan.method().unwrap()).into_owned())
@@ -175,7 +175,7 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
             let via = format!("\r\nVia: SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK{place}\r\n");
             text.replacen("\r\n", &via, 1).replacen("1 INVITE", &format!("1 {method}"), 1)
         };
-        let ask = |callee: &mut Callee, at: Instant, (method, place): (&str, &str), out: &mut Output| {
+        let ask = |callee: &mut Callee, at: Instant, (method, place): (&str, &str), out: &mut LoadOutput| {
             callee.handle_request(at, here(), &Scan::of(text(method, place).as_bytes()), out);
             said(out)
         };

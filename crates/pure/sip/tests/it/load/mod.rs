@@ -14,8 +14,8 @@ use std::rc::Rc;
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::load::{
-    Arrivals, Begun, Callee, CalleeAction, Caller, Directory, Failure, Gaps, Moment, Output, Pace, Part,
-    Plan, Recipient, Record, Scan, Scenario, Setup, Side, Stamps, What, Work,
+    Arrivals, AttemptStart, Callee, CalleeAction, Caller, Directory, Failure, Gaps, LoadOutput, Moment, Pace,
+    Part, Plan, Recipient, Record, Scan, Scenario, Setup, Side, Stamps, What, Work,
 };
 use netrig_sip::transaction::Timer;
 use netrig_sip::{Message, Name, Request, Status};
@@ -227,20 +227,20 @@ fn many_calls_with_losses() {
 /// Received messages are stamped with their arrival, sent messages with their departure.
 #[test]
 fn the_time_that_a_message_waits_is_in_no_delay() {
-    let (mut out, mut back) = (Output::default(), Output::default());
+    let (mut out, mut back) = (LoadOutput::default(), LoadOutput::default());
     let names = Directory::pattern("user", 4);
     let mut caller = Caller::new(setup(), names.clone(), names).unwrap();
     let far = Setup { local: there(), server: here(), ..setup() };
     let mut callee = Callee::new(far, CalleeAction::Answer, Duration::ZERO, [7; 16]).unwrap();
     caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), None, &mut out).unwrap();
-    let mut asked = |times: [u64; 2], out: &mut Output, back: &mut Output| {
+    let mut asked = |times: [u64; 2], out: &mut LoadOutput, back: &mut LoadOutput| {
         let [arrived, now] = times.map(ms);
         for (_, bytes) in out.messages.iter() {
             callee.handle_request(Moment { arrived, now }, here(), &Scan::of(bytes), back);
         }
         out.messages.clear();
     };
-    let mut answered = |times: [u64; 2], back: &mut Output, out: &mut Output| {
+    let mut answered = |times: [u64; 2], back: &mut LoadOutput, out: &mut LoadOutput| {
         let [arrived, now] = times.map(ms);
         for (_, bytes) in back.messages.iter() {
             let scan = Scan::of(bytes);
@@ -336,7 +336,7 @@ fn a_bye_ends_what_rings() {
     pair.run(ms(1));
     assert_eq!(pair.sent[1].1, "180");
     let ringing = pair.last.to_string();
-    let mut out = Output::default();
+    let mut out = LoadOutput::default();
     let mut ask = |method: &str| {
         let start = format!("{method} sip:192.0.2.2 SIP/2.0");
         let text = ringing.replacen("SIP/2.0 180 Ringing", &start, 1).replacen(
@@ -521,7 +521,7 @@ fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
         now += Duration::from_millis(1);
         part.handle_timeout(now);
         while let Some(begun) = part.begin(now) {
-            assert!(matches!(begun, Begun::At(_)), "{now:?}: {begun:?}");
+            assert!(matches!(begun, AttemptStart::At(_)), "{now:?}: {begun:?}");
         }
     }
     // Ten of them before the start of the load.

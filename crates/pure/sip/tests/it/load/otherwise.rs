@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use netrig_sip::header::Transport;
-use netrig_sip::load::{Broken, OwnMessage, Registrant, Whose, is_over_tcp};
+use netrig_sip::load::{Broken, ConnectionScope, OwnMessage, Registrant, is_over_tcp};
 
 use super::scenarios::HOLD;
 use super::*;
@@ -13,13 +13,13 @@ const CALL_AND_LEAVE: Scenario = Scenario::Call { hold: Duration::ZERO };
 /// One call to a server in a test.
 struct Played {
     caller: Caller,
-    out: Output,
+    out: LoadOutput,
 }
 
 /// A request: its destination, whether it goes over TCP, and its bytes.
 type Asked = (SocketAddr, bool, Request);
 
-fn asked(out: &mut Output) -> Vec<Asked> {
+fn asked(out: &mut LoadOutput) -> Vec<Asked> {
     let of = |bytes: &[u8]| Message::parse(&bytes.to_vec().into()).unwrap().as_request().cloned().unwrap();
     let all = out.messages.iter().map(|(to, bytes)| (to, is_over_tcp(bytes), of(bytes))).collect();
     out.messages.clear();
@@ -40,7 +40,7 @@ impl Played {
     fn start(setup: Setup, scenario: Scenario) -> Self {
         let names = Directory::pattern("user", 4);
         let mut caller = Caller::new(setup, names.clone(), Directory::Fixed(b"secret"[..].into())).unwrap();
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         caller.start(ms(0), ms(0), scenario, (1, 2), None, &mut out).unwrap();
         Self { caller, out }
     }
@@ -232,9 +232,9 @@ fn a_registration_is_asked_for_again_too() {
     let own = Setup { retries: 1, ..setup() };
     let names = Directory::pattern("user", 4);
     let mut registrant = Registrant::new(own, names.clone(), names, 1).unwrap();
-    let mut out = Output::default();
+    let mut out = LoadOutput::default();
     registrant.register(ms(0), ms(0), 0, 60, &mut out).unwrap();
-    let reply = |registrant: &mut Registrant, at, request: &Request, status, out: &mut Output| {
+    let reply = |registrant: &mut Registrant, at, request: &Request, status, out: &mut LoadOutput| {
         let bytes = response(request, status, &[(Name::RetryAfter, "3")]);
         let scan = Scan::of(&bytes);
         let Some(Recipient::Response(token, transaction)) = Recipient::of(&scan, RUN, 0) else { panic!() };
@@ -317,21 +317,36 @@ fn what_is_too_long_for_a_datagram_goes_over_tcp() {
 fn where_nobody_takes_the_connection_it_goes_in_datagrams() {
     let mut played = Played::start(with_long(&["invite", "bye"]), CALL_AND_LEAVE);
     let invite = played.asked().remove(0).2;
-    played.caller.handle_disconnection(ms(1), (there(), Whose::All), Broken::Refused, &mut played.out);
+    played.caller.handle_disconnection(
+        ms(1),
+        (there(), ConnectionScope::All),
+        Broken::Refused,
+        &mut played.out,
+    );
     let (_, is_tcp, again) = played.asked().remove(0);
     assert_eq!((is_tcp, via(&again)), (false, Transport::Udp));
     assert_eq!(again.headers.get(&Name::CallId), invite.headers.get(&Name::CallId));
     played.caller.handle_timeout(ms(501), &mut played.out);
     assert_eq!(played.asked().len(), 1);
     // The connection of another call is lost.
-    played.caller.handle_disconnection(ms(502), (there(), Whose::All), Broken::Reset, &mut played.out);
+    played.caller.handle_disconnection(
+        ms(502),
+        (there(), ConnectionScope::All),
+        Broken::Reset,
+        &mut played.out,
+    );
     assert!(played.asked().is_empty() && played.out.records.is_empty());
     played.reply(ms(600), &again, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
     assert!(played.asked().iter().all(|(_, is_tcp, _)| !is_tcp), "the BYE goes over UDP, too");
 
     let mut played = Played::start(with_long(&["invite"]), CALL_AND_LEAVE);
     played.asked();
-    played.caller.handle_disconnection(ms(1), (there(), Whose::All), Broken::Reset, &mut played.out);
+    played.caller.handle_disconnection(
+        ms(1),
+        (there(), ConnectionScope::All),
+        Broken::Reset,
+        &mut played.out,
+    );
     assert_eq!(played.out.records[0].failure, Some(Failure::Connection(Broken::Reset)));
 }
 
@@ -431,7 +446,12 @@ fn a_call_that_stands_leaves_tcp_too() {
     let (_, is_tcp, ack) = played.asked().remove(0);
     assert_eq!((is_tcp, ack.method.as_str()), (true, "ACK"));
     let next_hop = there();
-    played.caller.handle_disconnection(ms(2), (next_hop, Whose::All), Broken::Refused, &mut played.out);
+    played.caller.handle_disconnection(
+        ms(2),
+        (next_hop, ConnectionScope::All),
+        Broken::Refused,
+        &mut played.out,
+    );
     assert!(played.out.records.is_empty());
     // The 2xx is retransmitted, because the ACK was lost.
     played.reply(ms(500), &invite, 200, &contact);
@@ -557,7 +577,7 @@ fn a_call_that_was_answered_goes_to_no_other_contact() {
     let second = played.asked().pop().unwrap().2;
     played.reply(ms(2), &second, 200, &[(Name::Contact, "<sip:a@192.0.2.9:5070>")]);
     assert_eq!(played.asked().pop().unwrap().2.method.as_str(), "BYE");
-    played.caller.handle_disconnection(ms(3), (peer(), Whose::All), Broken::Reset, &mut played.out);
+    played.caller.handle_disconnection(ms(3), (peer(), ConnectionScope::All), Broken::Reset, &mut played.out);
     assert!(played.asked().is_empty());
     assert_eq!(played.out.records[0].failure, Some(Failure::Connection(Broken::Reset)));
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Stream};
 use netrig_sip::Message;
 use netrig_sip::load::{
-    Callee, CalleeAction, Caller, Directory, Output, Owner, Recipient, Record, Registrant, Scan, Scenario,
-    Setup,
+    Callee, CalleeAction, Caller, Directory, LoadOutput, Owner, Recipient, Record, Registrant, Scan,
+    Scenario, Setup,
 };
 
 pub const RUN: u32 = 0xfeed_0001;
@@ -102,13 +102,13 @@ impl<N: Network> Pair<N> {
     }
 
     pub fn start(&mut self, scenario: Scenario) {
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         self.caller.start(self.now, self.now, scenario, (1, 2), None, &mut out).unwrap();
         self.carry(here(), &mut out);
     }
 
     pub fn register(&mut self, expires: u32) {
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         self.registrant.register(self.now, self.now, 3, expires, &mut out).unwrap();
         self.carry(here(), &mut out);
     }
@@ -125,7 +125,7 @@ impl<N: Network> Pair<N> {
     }
 
     /// Asserts that a sent message breaks no rule.
-    pub fn carry(&mut self, from: SocketAddr, out: &mut Output) {
+    pub fn carry(&mut self, from: SocketAddr, out: &mut LoadOutput) {
         for (to, bytes) in out.messages.iter() {
             let message = Message::parse(&Bytes::copy_from_slice(bytes)).unwrap();
             assert_eq!(message.violations(), [], "{message}");
@@ -147,7 +147,7 @@ impl<N: Network> Pair<N> {
 
     /// Lets time pass until the last event, or until `end`.
     pub fn run(&mut self, end: Instant) {
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         loop {
             let arrival = self.flying.keys().next().map(|(at, _)| *at);
             let timers = [
@@ -173,7 +173,7 @@ impl<N: Network> Pair<N> {
         self.now = self.now.max(end);
     }
 
-    fn deliver(&mut self, from: SocketAddr, bytes: &[u8], out: &mut Output) {
+    fn deliver(&mut self, from: SocketAddr, bytes: &[u8], out: &mut LoadOutput) {
         let scan = Scan::of(bytes);
         match Recipient::of(&scan, RUN, 0).expect("it is of this run") {
             Recipient::Response(token, transaction) if token.owner == Owner::Registration => {

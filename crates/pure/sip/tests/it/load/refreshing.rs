@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::load::{
-    Callee, CalleeAction, Failure, Output, Owner, Recipient, Record, Scan, Scenario, Setup, Side,
+    Callee, CalleeAction, Failure, LoadOutput, Owner, Recipient, Record, Scan, Scenario, Setup, Side,
 };
 use netrig_sip::{Message, Name, Request, Response};
 
@@ -223,14 +223,14 @@ fn a_caller_answers_refreshes_of_the_other_side() {
 struct Called {
     callee: Callee,
     now: Instant,
-    out: Output,
+    out: LoadOutput,
 }
 
 impl Called {
     fn new() -> Self {
         let far = Setup { local: there(), server: here(), ..setup() };
         let callee = Callee::new(far, CalleeAction::Answer, Duration::ZERO, [7; 16]).unwrap();
-        Self { callee, now: Instant::ZERO, out: Output::default() }
+        Self { callee, now: Instant::ZERO, out: LoadOutput::default() }
     }
 
     fn said(&mut self) -> Vec<Message> {

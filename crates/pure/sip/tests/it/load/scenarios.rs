@@ -1,7 +1,7 @@
 //! Scenarios other than the plain call, message by message, and rules that the other side may break.
 
 use netrig_sip::Method;
-use netrig_sip::load::{Counts, Token, Whose};
+use netrig_sip::load::{AttemptCounts, ConnectionScope, Token};
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn each_scenario_without_loss() {
         let (sent, caller, callee) = played(perfect(), scenario);
         assert_eq!(sent, list(&[&before[..], &call].concat()), "{scenario:?}");
         assert_eq!((caller.failure, callee.failure, caller.what), (None, None, scenario.what()));
-        assert_eq!((caller.counts, callee.counts), (Counts::default(), Counts::default()));
+        assert_eq!((caller.counts, callee.counts), (AttemptCounts::default(), AttemptCounts::default()));
     }
     let (sent, caller, callee) = played(perfect(), Scenario::Reinvite { hold: HOLD });
     let expected = [
@@ -311,7 +311,7 @@ fn each_place_of_a_user_is_called_by_its_name() {
     let invite = Message::from(seen.borrow()[0].clone()).to_string();
     let far = Setup { local: there(), server: here(), contacts: 3, ..setup() };
     let mut callee = Callee::new(far, CalleeAction::Answer, Duration::ZERO, [7; 16]).unwrap();
-    let mut out = Output::default();
+    let mut out = LoadOutput::default();
     for (place, branch) in [("", "1"), ("~2", "2"), ("~3", "3"), ("", "4")] {
         let uri = format!("INVITE sip:user0002{place}@192.0.2.2 ");
         let text = invite.replacen("INVITE sip:user0002@192.0.2.2 ", &uri, 1);
@@ -344,7 +344,7 @@ fn a_later_invite_of_the_same_name_begins_a_call() {
             .replacen("INVITE sip:", &format!("{method} sip:"), 1)
             .replacen("CSeq: 1 INVITE", &format!("CSeq: {number} {method}"), 1)
             .replacen("\r\n", &format!("\r\nVia: SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK{branch}\r\n"), 1);
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         callee.handle_request(ms(1), here(), &Scan::of(text.as_bytes()), &mut out);
         Vec::from_iter(out.messages.iter().filter_map(|(_, bytes)| Scan::of(bytes).status()))
     };
@@ -384,7 +384,7 @@ fn a_subscription_from_its_beginning_to_its_end() {
     assert_eq!(subscribe, [0, 9002, 15_002]);
     assert_eq!(request_of(&pair, "NOTIFY"), [1, 9003, 15_003]);
     let (caller, callee) = (pair.record(Side::Caller), pair.record(Side::Callee));
-    assert_eq!((caller.failure, callee.failure, caller.counts), (None, None, Counts::default()));
+    assert_eq!((caller.failure, callee.failure, caller.counts), (None, None, AttemptCounts::default()));
     assert_eq!((caller.what, callee.what), (What::Subscribe, What::Notify));
     let stamps = caller.stamps;
     assert_eq!([stamps.request, stamps.answered, stamps.changed], [ms(0), ms(2), ms(2)]);
@@ -451,7 +451,8 @@ fn notifications_that_break_a_rule() {
 fn the_timers_of_a_request_run_from_when_it_leaves() {
     for scenario in [CALL, Scenario::Options] {
         let names = Directory::pattern("user", 4);
-        let (mut caller, mut out) = (Caller::new(setup(), names.clone(), names).unwrap(), Output::default());
+        let (mut caller, mut out) =
+            (Caller::new(setup(), names.clone(), names).unwrap(), LoadOutput::default());
         caller.start(ms(0), ms(0), scenario, (1, 2), None, &mut out).unwrap();
         let stamped = out.messages.departing().find_map(|(.., stamped)| stamped).unwrap();
         caller.handle_departure(ms(40), stamped);
@@ -476,7 +477,7 @@ fn the_timers_of_a_request_run_from_when_it_leaves() {
 fn the_next_server_takes_over() {
     let second: std::net::SocketAddr = "192.0.2.3:5060".parse().unwrap();
     let own = Setup { others: vec![second], ..setup() };
-    let sent = |out: &Output| -> Vec<(std::net::SocketAddr, Request)> {
+    let sent = |out: &LoadOutput| -> Vec<(std::net::SocketAddr, Request)> {
         let of =
             |bytes: &[u8]| Message::parse(&bytes.to_vec().into()).unwrap().as_request().cloned().unwrap();
         out.messages.iter().map(|(to, bytes)| (to, of(bytes))).collect()
@@ -484,7 +485,7 @@ fn the_next_server_takes_over() {
     let names = Directory::pattern("user", 4);
     for why in ["timer", "503", "connection"] {
         let mut caller = Caller::new(own.clone(), names.clone(), names.clone()).unwrap();
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         let token: Token = caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), None, &mut out).unwrap();
         let (to, first) = sent(&out).remove(0);
         assert_eq!(to, there());
@@ -497,9 +498,9 @@ fn the_next_server_takes_over() {
             "503" => reply(&mut caller, &first, 503, at, &mut out),
             _ => {
                 let broken = netrig_sip::load::Broken::Reset;
-                caller.handle_disconnection(at, (second, Whose::All), broken, &mut out);
+                caller.handle_disconnection(at, (second, ConnectionScope::All), broken, &mut out);
                 assert!(out.messages.is_empty(), "that is another's");
-                caller.handle_disconnection(at, (there(), Whose::Attempt(token)), broken, &mut out);
+                caller.handle_disconnection(at, (there(), ConnectionScope::Attempt(token)), broken, &mut out);
             }
         }
         let asked = sent(&out);
@@ -535,7 +536,7 @@ fn the_next_server_takes_over() {
     }
     // No server is left.
     let mut caller = Caller::new(own, names.clone(), names).unwrap();
-    let mut out = Output::default();
+    let mut out = LoadOutput::default();
     caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), None, &mut out).unwrap();
     (1..=64_000).step_by(500).for_each(|at| caller.handle_timeout(ms(at), &mut out));
     caller.handle_timeout(ms(64_001), &mut out);
@@ -544,7 +545,7 @@ fn the_next_server_takes_over() {
 }
 
 /// A response of a server in a test.
-fn reply(caller: &mut Caller, request: &Request, status: u16, at: Instant, out: &mut Output) {
+fn reply(caller: &mut Caller, request: &Request, status: u16, at: Instant, out: &mut LoadOutput) {
     let mut response = request.response(Status::new(status).unwrap());
     if !request.headers.get(&Name::To).unwrap().contains(";tag=") {
         response.headers.set(Name::To, format!("{};tag=server", request.headers.get(&Name::To).unwrap()));

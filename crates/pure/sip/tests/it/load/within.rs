@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant};
 use netrig_sip::index::Tally;
-use netrig_sip::load::{Failure, Output, Scan, Scenario, Side};
+use netrig_sip::load::{Failure, LoadOutput, Scan, Scenario, Side};
 use netrig_sip::{Message, Name, Status};
 
 use super::pair::{Pair, here, perfect};
@@ -80,7 +80,7 @@ fn a_request_within_a_call_is_answered_by_its_method() {
     assert_eq!(pair.record(Side::Caller).failure, None);
     // A request of an unknown dialog.
     let bytes = asked(&invite, "INFO", 90, "");
-    let mut out = Output::default();
+    let mut out = LoadOutput::default();
     pair.callee.handle_request(pair.now, here(), &Scan::of(&bytes), &mut out);
     let (_, bytes) = out.messages.iter().next().unwrap();
     assert_eq!((Scan::of(bytes).status(), out.unrequested.len()), (Some(481), 0));
@@ -206,7 +206,7 @@ fn who_is_called_answers_requests_within_its_dialog_too() {
         let text = Message::from(ack.clone()).to_string();
         let text =
             text.replacen("ACK ", &format!("{method} "), 1).replacen("1 ACK", &format!("2 {method}"), 1);
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         pair.callee.handle_request(ms(200), here(), &Scan::of(text.as_bytes()), &mut out);
         let (_, bytes) = out.messages.iter().next().unwrap();
         (Scan::of(bytes).status().unwrap(), out.unrequested.len())

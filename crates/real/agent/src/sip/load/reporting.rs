@@ -237,7 +237,7 @@ fn cut_off(plan: &Plan) -> Option<String> {
 mod tests {
     use netrig_core::Instant;
     use netrig_sip::load::{
-        Arrivals, CalleeAction, Counts, Gaps, Key, Owner, Record, Scenario, Side, Stamps, Token,
+        Arrivals, AttemptCounts, CalleeAction, Gaps, Key, Owner, Record, Scenario, Side, Stamps, Token,
     };
     use netrig_sip::transaction::Timer;
 
@@ -267,7 +267,7 @@ mod tests {
             failure,
             status: 0,
             stamps: Stamps::new(Instant::ZERO, Instant::ZERO),
-            counts: Counts::default(),
+            counts: AttemptCounts::default(),
             lookup: None,
         }
     }
