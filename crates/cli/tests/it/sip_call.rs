@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use netrig_sip::digest::{Answer, Secret};
+use netrig_sip::digest::{DigestCredentials, Secret};
 use netrig_sip::{Method, Name, Request};
 use serde_json::Value;
 
@@ -118,8 +118,8 @@ fn who_is_challenged_proves_who_it_is() {
 fn proven(request: &Request) -> Vec<String> {
     let names = [Name::Authorization, Name::ProxyAuthorization];
     let all = names.iter().flat_map(|name| request.headers.credentials(name).unwrap());
-    let answers = all.map(|credentials| Answer::read(&credentials).unwrap());
-    let knows = |answer: &Answer| {
+    let answers = all.map(|credentials| DigestCredentials::read(&credentials).unwrap());
+    let knows = |answer: &DigestCredentials| {
         let secret = Secret::new(answer.algorithm.hash, "alice", &answer.realm, "zanzibar");
         answer.proves(&request.method, &request.body, &secret)
     };
@@ -224,8 +224,8 @@ fn a_request_that_cannot_be_is_refused() {
     for (arguments, words) in [
         (&["127.0.0.1"][..], "is no server"),
         (&["udp:8.8.8.8"], "public address"),
-        (&["udp:127.0.0.1", "--set", "x"], "is no change"),
-        (&["udp:127.0.0.1", "--fault", "BYE wrong"], "is no fault: expected missing-via, "),
+        (&["udp:127.0.0.1", "--set", "x"], "is not a change"),
+        (&["udp:127.0.0.1", "--fault", "BYE wrong"], "is not a fault: expected missing-via, "),
         (&["udp:127.0.0.1", "--script", "/nowhere"], "cannot read"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));

@@ -113,7 +113,7 @@ fn a_file_of_messages_that_cannot_be_is_refused_with_its_place() {
             "[[messages]]\nstep = \"bye\"\nset = { Y = \"1\" }\n[[messages]]\nstep = \"ack\"\nset = { Via = \"x\" }",
             "message 2, of the step `ack`: `Via` cannot be changed",
         ),
-        ("[[messages]]\nstep = \"bye\"\nset = { Y = \"[us]\" }", "`[us]` is no keyword"),
+        ("[[messages]]\nstep = \"bye\"\nset = { Y = \"[us]\" }", "`[us]` is not a keyword"),
     ] {
         std::fs::write(folder.path().join("own.toml"), file).unwrap();
         let output = load(folder.path(), &["udp:127.0.0.1:9", "--messages", "own.toml"]);

@@ -113,7 +113,7 @@ fn what_cannot_be_is_said_in_a_sentence() {
         (&["registrar", here[0], here[1], "--domain", "a b"], "`a b` is no domain"),
         (
             &["redirect", here[0], here[1], "--users", "1", "--contact", "{user}"],
-            "`user000000` is no contact",
+            "`user000000` is not a contact",
         ),
         (&["redirect", here[0], here[1], "--hosts", "x"], "`x` is no name with an address"),
         (

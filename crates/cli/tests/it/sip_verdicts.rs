@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use netrig_sip::header::NameAddr;
-use netrig_sip::sdp::Description;
+use netrig_sip::sdp::SessionDescription;
 use netrig_sip::{Message, Method, Name, Request, Response, Uri};
 use serde_json::Value;
 
@@ -145,7 +145,7 @@ impl ScriptedAgent {
         contacts[1] = own;
         let last = own;
         let mut success = response(request, 200, &[(Name::ContentType, "application/sdp")]);
-        success.body = Description::audio([127, 0, 0, 1].into(), 40_000, 1).to_string().into();
+        success.body = SessionDescription::audio([127, 0, 0, 1].into(), 40_000, 1).to_string().into();
         if !is_first {
             return vec![PeerMessage::now(success), bye(request, last)];
         }
@@ -198,7 +198,7 @@ fn with_status(sent: &mut [PeerMessage], from: u16, to: u16) {
 /// A 2xx with a description and a Contact instead of a refusal.
 fn taken(request: &Request, sent: &mut Vec<PeerMessage>) {
     let mut success = response(request, 200, &[(Name::ContentType, "application/sdp")]);
-    success.body = Description::audio([127, 0, 0, 1].into(), 40_000, 1).to_string().into();
+    success.body = SessionDescription::audio([127, 0, 0, 1].into(), 40_000, 1).to_string().into();
     *sent = vec![PeerMessage::now(success)];
 }
 

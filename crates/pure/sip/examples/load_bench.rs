@@ -1,9 +1,9 @@
-//! How fast one core reads and writes messages and makes calls in memory: `load_bench [SECONDS]`, in release.
-//! `load_bench messages NUMBER` only scans so many responses and writes so many requests, so that its instructions can be counted.
+//! Speed of one core with messages and calls in memory: `load_bench [SECONDS]`, in release. `load_bench messages NUMBER` only
+//! scans that number of responses and writes that number of requests, to count their instructions.
 //!
-//! Prints, each as the best of five and per second of this process's own time on a core: messages scanned, messages
-//! written, calls from INVITE to the 200 of their BYE between a caller and a callee of one process (six messages
-//! written and scanned, 180 included), registrations of a million users; and the memory that these take.
+//! Prints rates per second of CPU time, the best of five: messages scanned, messages written, calls from INVITE to the 200 of
+//! their BYE between a caller and a callee of one process (six messages written and scanned, 180 included), registrations of a
+//! million users. Prints the memory of the latter too.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -17,14 +17,14 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 use netrig_sip::Message;
 use netrig_sip::load::{
-    Callee, Caller, Directory, Hole, Output, Recipient, Registrant, Scan, Scenario, Setup, Template, Values,
-    Wish,
+    Callee, CalleeAction, Caller, Directory, Hole, HoleValues, LoadOutput, Recipient, Registrant, Scan,
+    Scenario, Setup, Template,
 };
 
 const DESCRIPTION: &[u8] = b"v=0\r\no=- 20 20 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
     m=audio 6000 RTP/AVP 0 8\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\n";
 
-/// A 200 as it comes back through one proxy.
+/// A 200 that has passed one proxy.
 const RESPONSE: &[u8] = b"SIP/2.0 200 OK\r\n\
     Via: SIP/2.0/UDP 127.0.0.1:5061;rport=5061;received=127.0.0.1;branch=z9hG4bKfeed000100010000000000000012340001\r\n\
     Record-Route: <sip:127.0.0.1;lr;ftag=feed00010001000000000000001234>\r\n\
@@ -33,13 +33,13 @@ const RESPONSE: &[u8] = b"SIP/2.0 200 OK\r\n\
     Call-ID: feed00010001000000000000001234\r\nCSeq: 1 INVITE\r\n\
     Contact: <sip:user000018@127.0.0.1:5062>\r\nContent-Type: application/sdp\r\nContent-Length: 3\r\n\r\nv=0";
 
-/// How long this process has been on a core, s: whoever else works on this machine does not count.
+/// CPU time of this process, s.
 fn on_core() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).map_or(0.0, |nanos| nanos / 1e9)
 }
 
-/// Per second: the best of five.
+/// Rate per second, the best of five.
 fn best(what: &str, seconds: f64, mut some: impl FnMut() -> usize) {
     let rates = (0..5).map(|_| {
         let (start, mut done) = (on_core(), 0);
@@ -90,7 +90,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     register_a_million()
 }
 
-/// Each once, with a registrar that grants all.
+/// Registers each user once, at a registrar that grants all.
 fn register_a_million() -> Result<(), Box<dyn std::error::Error>> {
     const USERS: u32 = 1_000_000;
     let before = resident()?;
@@ -144,8 +144,8 @@ fn invite() -> String {
     )
 }
 
-fn values() -> Values<'static> {
-    Values::default()
+fn values() -> HoleValues<'static> {
+    HoleValues::default()
         .with(Hole::User, b"user000017")
         .with(Hole::Peer, b"user000018")
         .with(Hole::CallId, b"feed00010001000000000000001234")
@@ -154,13 +154,13 @@ fn values() -> Values<'static> {
         .with(Hole::CSeq, b"1")
 }
 
-/// Both ends of calls, and the time that goes on by 20 µs with each: 50,000 calls a second.
+/// Both ends of calls. The time advances by 20 µs with each: 50,000 calls/s.
 struct Pair {
     caller: Caller,
     callee: Callee,
     now: Instant,
-    /// What is on its way, to be filled by either.
-    flying: [Output; 2],
+    /// Messages in transit, filled by both ends.
+    flying: [LoadOutput; 2],
     user: u32,
     records: usize,
     failed: usize,
@@ -177,7 +177,7 @@ impl Pair {
         let far = Setup { local: there, server: here, ..near.clone() };
         Ok(Self {
             caller: Caller::new(near, Directory::pattern("user", 6), Directory::Fixed(Box::new([])))?,
-            callee: Callee::new(far, Wish::Answer, Duration::from_micros(200), [7; 16])?,
+            callee: Callee::new(far, CalleeAction::Answer, Duration::from_micros(200), [7; 16])?,
             now: Instant::ZERO,
             flying: Default::default(),
             user: 0,
@@ -199,7 +199,7 @@ impl Pair {
         calls
     }
 
-    /// Until both are silent.
+    /// Runs both ends until they have no output.
     fn exchange(&mut self) {
         let from = SocketAddr::from(([127, 0, 0, 1], 5061));
         self.caller.handle_timeout(self.now, &mut self.flying[0]);

@@ -1,9 +1,8 @@
-//! What a server takes for a message in memory: `server_bench uas|registrar|redirect NUMBER`, in release, so that its instructions can be
-//! counted.
+//! Cost of a server per message in memory: `server_bench uas|registrar|redirect NUMBER`, in release, to count its instructions.
 //!
-//! `uas` answers so many calls of three plain requests each; `registrar` so many registrations, each of a REGISTER without and one with
-//! credentials (MD5); `redirect` so many INVITEs with their ACKs. What comes is written as `netrig sip load` writes it, and what is said
-//! leaves as bytes.
+//! `uas` answers NUMBER calls of three plain requests each. `registrar` handles NUMBER registrations of two REGISTERs each, without
+//! and with credentials (MD5). `redirect` answers NUMBER INVITEs with their ACKs. Requests are those of `netrig sip load`, and
+//! responses are written as bytes.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -16,9 +15,9 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_sip::digest::{Algorithm, Challenge, Session};
+use netrig_sip::digest::{Algorithm, DigestChallenge, DigestSession};
 use netrig_sip::header::Transport;
-use netrig_sip::server::{Manners, PlainResponses, Role, Server, ServerOrder, Source, User};
+use netrig_sip::server::{AnsweringPolicy, PlainResponses, Role, Server, ServerOrder, Source, User};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Message, Method, Name};
 
@@ -26,7 +25,7 @@ const DESCRIPTION: &str = "v=0\r\no=- 20 20 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 
     m=audio 6000 RTP/AVP 0 8\r\na=rtpmap:0 PCMU/8000\r\na=rtpmap:8 PCMA/8000\r\n";
 const PEER: &str = "127.0.0.1:5061";
 
-/// A server, and what it has to say.
+/// A server and its output.
 struct BenchServer {
     server: Box<dyn Server>,
     responses: PlainResponses,
@@ -42,7 +41,7 @@ impl BenchServer {
         Ok(Self { server: order.server(&listens)?, responses: PlainResponses::default(), now, from })
     }
 
-    /// As the sockets give it a datagram; the last response.
+    /// Handles a datagram as the sockets do. Returns the last response.
     fn give(&mut self, datagram: &str) -> Option<Bytes> {
         self.now += Duration::from_micros(30);
         let (now, mut last) = (self.now, None);
@@ -103,7 +102,7 @@ fn field(response: &Bytes, name: &Name) -> Option<String> {
 
 fn uas(number: usize) -> Result<(), Box<dyn Error>> {
     let media = "127.0.0.1:6000".parse()?;
-    let mut served = BenchServer::new(&order(Role::UserAgent(Manners::new(media)), None, 0))?;
+    let mut served = BenchServer::new(&order(Role::UserAgent(AnsweringPolicy::new(media)), None, 0))?;
     for call in 0..number {
         let accepted =
             served.give(&request("INVITE", call, ("00", 1), "", "", DESCRIPTION)).ok_or("no response")?;
@@ -122,9 +121,9 @@ fn registrar(number: usize) -> Result<(), Box<dyn Error>> {
         let challenge =
             served.give(&request("REGISTER", user, ("00", 1), "", expires, "")).ok_or("no response")?;
         let challenge =
-            field(&challenge, &Name::WwwAuthenticate).and_then(|value| Challenge::of_value(&value));
+            field(&challenge, &Name::WwwAuthenticate).and_then(|value| DigestChallenge::of_value(&value));
         let mut session =
-            Session::new(challenge.ok_or("no challenge")?, &format!("user{user:06}"), "zanzibar");
+            DigestSession::new(challenge.ok_or("no challenge")?, &format!("user{user:06}"), "zanzibar");
         let answer =
             session.answer(&Method::Register, &format!("sip:user{user:06}@127.0.0.1"), b"", "0a4f113b");
         let more = format!("{expires}Authorization: {}\r\n", answer.write());

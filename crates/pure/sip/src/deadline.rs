@@ -1,13 +1,13 @@
-//! When something is done without being asked.
+//! Timers.
 
 use netrig_core::{Duration, Instant};
 
-/// A timer, running or not.
+/// A timer that runs or is stopped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Instant);
 
 impl Default for Deadline {
-    /// It does not run.
+    /// A stopped timer.
     fn default() -> Self {
         Self(Instant::NEVER)
     }
@@ -26,12 +26,12 @@ impl Deadline {
         self.0 = Instant::NEVER;
     }
 
-    /// Whether it runs.
+    /// Whether the timer runs.
     pub(crate) fn is_running(self) -> bool {
         self.at().is_some()
     }
 
-    /// Whether it has come. It does not run any more then.
+    /// Whether the timer has expired. An expired timer is stopped.
     pub(crate) fn has_come(&mut self, now: Instant) -> bool {
         let due = self.at().is_some_and(|at| at <= now);
         if due {
@@ -41,7 +41,7 @@ impl Deadline {
     }
 }
 
-/// A message that is sent again and again, each time after a pause that is twice the last, up to a longest.
+/// A retransmission timer. Each pause is twice the last one, up to a maximum.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Repetition {
     next: Deadline,
@@ -49,7 +49,7 @@ pub(crate) struct Repetition {
 }
 
 impl Repetition {
-    /// For the first time `pause` after `now`.
+    /// A timer that expires for the first time `pause` after `now`.
     pub(crate) fn after(now: Instant, pause: Duration) -> Self {
         Self { next: Deadline::after(now, pause), pause }
     }
@@ -62,12 +62,12 @@ impl Repetition {
         self.next.stop();
     }
 
-    /// It is sent again as told, and from then on after the longest pause.
+    /// Keeps the next expiry; all later pauses are `longest`.
     pub(crate) const fn slow_down(&mut self, longest: Duration) {
         self.pause = longest;
     }
 
-    /// Whether it is time. The next pause is twice this one, `longest` at most.
+    /// Whether the timer has expired. If so, it starts again with twice the pause, at most `longest`.
     pub(crate) fn has_come(&mut self, now: Instant, longest: Option<Duration>) -> bool {
         let due = self.next.has_come(now);
         if due {
@@ -79,7 +79,7 @@ impl Repetition {
     }
 }
 
-/// The earlier of what runs.
+/// The earliest of the given times.
 pub(crate) fn earliest(deadlines: impl IntoIterator<Item = Option<Instant>>) -> Option<Instant> {
     deadlines.into_iter().flatten().min()
 }

@@ -1,7 +1,7 @@
 //! Digest access authentication (RFC 7616, and RFC 2617 for servers without `qop`; RFC 8760 for its use in SIP).
 //!
-//! A client answers a [`Challenge`] with a [`Session`], which counts how often the server's nonce was used. A server reads
-//! an [`Answer`] and holds its [`Answer::proves`] against what it knows of the user.
+//! A client answers a [`DigestChallenge`] with a [`DigestSession`], which counts the uses of the server's nonce. A server reads
+//! [`DigestCredentials`] and checks them with [`DigestCredentials::proves`] and the [`Secret`] of the user.
 
 use std::fmt;
 
@@ -15,105 +15,105 @@ use crate::header::{self, AuthScheme};
 
 mod client;
 
-pub use client::{ChallengeError, DigestClient, NonceCounts, Proven};
+pub use client::{ChallengeError, DigestClient, NonceCounts, ServerProof};
 
-/// By what is hashed.
+/// A hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hash {
-    /// What every server knows (RFC 3261 section 22.4).
+    /// MD5, which every server supports (RFC 3261 section 22.4).
     Md5,
-    /// RFC 8760.
+    /// SHA-256 (RFC 8760).
     Sha256,
-    /// RFC 8760.
+    /// SHA-512/256 (RFC 8760).
     Sha512Of256,
 }
 
-/// `algorithm`: a hash, and whether the user's part is bound to the first nonces of the session (`-sess`).
+/// `algorithm`: a hash function, and whether the user's secret is bound to the first nonces of the session (`-sess`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Algorithm {
-    /// By what is hashed.
+    /// The hash function.
     pub hash: Hash,
     /// `-sess`.
     pub session: bool,
 }
 
-/// `qop`: what the answer protects.
+/// `qop`, the quality of protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quality {
-    /// The method and the URI.
+    /// `auth`: protects the method and the URI.
     Auth,
-    /// The body too.
+    /// `auth-int`: protects the body too.
     AuthInt,
 }
 
-/// What a server asks for.
+/// A challenge of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Challenge {
-    /// For whom the password is.
+pub struct DigestChallenge {
+    /// The realm of the password.
     pub realm: String,
-    /// What the answer must contain.
+    /// The server's nonce, which the credentials contain.
     pub nonce: String,
-    /// What the answer must repeat.
+    /// A value that the credentials repeat.
     pub opaque: Option<String>,
-    /// MD5 where the server names none.
+    /// The algorithm; MD5 if the server names none.
     pub algorithm: Algorithm,
-    /// What the server offers; nothing for one of RFC 2069's age.
+    /// The values of `qop` that the server offers; empty for RFC 2069.
     pub qualities: Vec<Quality>,
-    /// The password was right, only the nonce was too old.
+    /// The password was right, but the nonce was too old.
     pub stale: bool,
-    /// The server knows its users by a hash of name and realm too, so a client need not tell a name in the clear (RFC 7616 section 3.4.4).
+    /// The server accepts a hash of name and realm as the user name, which hides the name (RFC 7616 section 3.4.4).
     pub userhash: bool,
 }
 
-/// What a client answers.
+/// The credentials that a client sends for a challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Who; with `userhash` the hash of the name and the realm.
+pub struct DigestCredentials {
+    /// The user name; with `userhash` the hash of name and realm.
     pub username: String,
-    /// Of the challenge.
+    /// Realm of the challenge.
     pub realm: String,
-    /// Of the challenge.
+    /// Nonce of the challenge.
     pub nonce: String,
-    /// The Request-URI, as the client wrote it.
+    /// The Request-URI as the client sent it.
     pub uri: String,
-    /// The proof, in hexadecimal digits.
+    /// The proof, hexadecimal digits.
     pub response: String,
-    /// Of the challenge.
+    /// Algorithm of the challenge.
     pub algorithm: Algorithm,
-    /// Of the challenge.
+    /// `opaque` of the challenge.
     pub opaque: Option<String>,
-    /// With `qop`: how the answer is protected, the client's own nonce, and how often it has used the server's.
+    /// The parameters of `qop`, if the server offers it.
     pub protection: Option<Protection>,
     /// `username` is a hash (RFC 7616 section 3.4.4).
     pub userhash: bool,
 }
 
-/// What an answer with `qop` has beside it.
+/// The parameters of credentials with `qop`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protection {
-    /// What is protected.
+    /// The quality of protection.
     pub quality: Quality,
     /// The client's nonce.
     pub cnonce: String,
-    /// From 1 for each nonce of the server.
+    /// Number of requests with the server's nonce, from 1.
     pub count: u32,
 }
 
-/// Why a header field is no challenge, or no answer, of digest authentication.
+/// A header field has no valid challenge or credentials of digest authentication.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
-    /// Another scheme.
+    /// The scheme is not `Digest`.
     #[error("the scheme is `{0}`, not `Digest`")]
     Scheme(String),
-    /// What must stand there does not.
+    /// A required parameter is missing.
     #[error("there is no `{0}` (RFC 7616 section 3.3 and 3.4)")]
     Missing(&'static str),
-    /// Nobody knows it.
-    #[error("`{value}` is no `{parameter}` that is known here")]
+    /// The value of a parameter is unknown.
+    #[error("`{value}` is not a known `{parameter}`")]
     Unknown {
-        /// Which parameter.
+        /// Name of the parameter.
         parameter: &'static str,
-        /// What it says.
+        /// Value of the parameter.
         value: String,
     },
 }
@@ -138,9 +138,9 @@ impl Hash {
 }
 
 impl Algorithm {
-    /// What RFC 3261 has.
+    /// MD5, the algorithm of RFC 3261.
     pub const MD5: Self = Self { hash: Hash::Md5, session: false };
-    /// RFC 8760.
+    /// SHA-256 (RFC 8760).
     pub const SHA_256: Self = Self { hash: Hash::Sha256, session: false };
 
     const ALL: [(&'static str, Self); 6] = [
@@ -152,7 +152,7 @@ impl Algorithm {
         ("SHA-512-256-sess", Self { hash: Hash::Sha512Of256, session: true }),
     ];
 
-    /// As it stands in a header field.
+    /// The value of `algorithm`.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, known)| *known == self).map_or("MD5", |(name, _)| name)
     }
@@ -166,7 +166,7 @@ impl Algorithm {
 }
 
 impl Quality {
-    /// As it stands in a header field.
+    /// The value of `qop`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auth => "auth",
@@ -195,11 +195,11 @@ fn is_true(scheme: &AuthScheme, name: &str) -> bool {
     scheme.parameters.text(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-impl Challenge {
+impl DigestChallenge {
     /// Reads a header field.
     ///
     /// # Errors
-    /// It is of another scheme, lacks a realm or nonce, or names an algorithm that nobody here knows.
+    /// The scheme is not `Digest`, the realm or the nonce is missing, or the algorithm is unknown.
     pub fn read(challenge: &header::Challenge) -> Result<Self, DigestError> {
         let scheme = digest(&challenge.0)?;
         let qop = scheme.parameters.text("qop").unwrap_or_default();
@@ -215,14 +215,14 @@ impl Challenge {
         })
     }
 
-    /// Reads the value of a `WWW-Authenticate` or `Proxy-Authenticate`, one challenge (RFC 3261 section 7.3.1); `None` if it is
-    /// none that can be answered. Others of the same response are not concerned.
+    /// Reads the value of a `WWW-Authenticate` or `Proxy-Authenticate`, one challenge (RFC 3261 section 7.3.1). Returns `None` if
+    /// it cannot be answered.
     pub fn of_value(value: &str) -> Option<Self> {
         let mut cursor = Cursor::new(value, "RFC 3261 section 20.44");
         Self::read(&header::Challenge::read(&mut cursor).ok()?).ok()
     }
 
-    /// As a header field.
+    /// The challenge as a header field.
     pub fn write(&self) -> header::Challenge {
         let mut scheme = AuthScheme::new("Digest");
         let parameters = &mut scheme.parameters;
@@ -246,14 +246,14 @@ impl Challenge {
     }
 }
 
-/// What a server knows of a user: the hash of name, realm and password, in hexadecimal digits (RFC 7616 section 3.4.2).
+/// The secret of a user: the hash of name, realm and password, in hexadecimal digits (RFC 7616 section 3.4.2).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     hash: Hash,
     digits: String,
 }
 
-/// Whoever prints one shows no password.
+/// Hides the digits.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret").field("hash", &self.hash).finish_non_exhaustive()
@@ -261,7 +261,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Of a password.
+    /// The secret of a password.
     pub fn new(hash: Hash, username: &str, realm: &str, password: &str) -> Self {
         Self { hash, digits: hash.hex(&[username, realm, password]) }
     }
@@ -272,23 +272,23 @@ impl Secret {
     }
 }
 
-/// A client's use of one challenge.
+/// A client's session with one challenge.
 #[derive(Clone, Debug)]
-pub struct Session {
-    challenge: Challenge,
+pub struct DigestSession {
+    challenge: DigestChallenge,
     username: String,
     secret: Secret,
     used: u32,
-    /// The own nonce that it was used with first.
+    /// The client's first nonce.
     cnonce: Option<String>,
 }
 
-impl Session {
-    /// Answers `challenge` with a password.
-    pub fn new(challenge: Challenge, username: &str, password: &str) -> Self {
+impl DigestSession {
+    /// A session that answers `challenge` with a password.
+    pub fn new(challenge: DigestChallenge, username: &str, password: &str) -> Self {
         let hash = challenge.algorithm.hash;
         let secret = Secret::new(hash, username, &challenge.realm, password);
-        // The proof has the name itself (RFC 7616 section 3.4.2).
+        // The proof contains the name itself (RFC 7616 section 3.4.2).
         let username = match challenge.userhash {
             true => hash.hex(&[username, &challenge.realm]),
             false => username.to_owned(),
@@ -296,16 +296,15 @@ impl Session {
         Self { challenge, username, secret, used: 0, cnonce: None }
     }
 
-    /// The answer for one request, with the server's nonce used once more. `cnonce` is to be drawn at random; `auth-int` is
-    /// used where the server offers nothing else. With a `-sess` algorithm the first `cnonce` stays that of all: "A1 is
-    /// calculated only once - on the first request by the client" (RFC 2617 section 3.2.2.2), and servers differ in whether
-    /// they calculate it of that one or of each.
-    pub fn answer(&mut self, method: &Method, uri: &str, body: &[u8], cnonce: &str) -> Answer {
+    /// The credentials for one more request with the server's nonce. `cnonce` is a random text. `auth-int` is used only if the
+    /// server offers nothing else. With a `-sess` algorithm the first `cnonce` is used for all requests: "A1 is calculated only
+    /// once - on the first request by the client" (RFC 2617 section 3.2.2.2), and servers differ in the `cnonce` that they use.
+    pub fn answer(&mut self, method: &Method, uri: &str, body: &[u8], cnonce: &str) -> DigestCredentials {
         let count = self.used.saturating_add(1);
         self.answer_counted(method, uri, body, cnonce, count)
     }
 
-    /// Like [`Session::answer`] with a nonce count that is kept elsewhere, 1 for the first request with the nonce.
+    /// As [`DigestSession::answer`], with a nonce count that the caller keeps, 1 for the first request with the nonce.
     fn answer_counted(
         &mut self,
         method: &Method,
@@ -313,15 +312,15 @@ impl Session {
         body: &[u8],
         cnonce: &str,
         count: u32,
-    ) -> Answer {
+    ) -> DigestCredentials {
         self.used = count;
         let first = self.cnonce.get_or_insert_with(|| cnonce.to_owned());
         let cnonce = if self.challenge.algorithm.session { first.as_str() } else { cnonce };
-        let Challenge { realm, nonce, opaque, algorithm, qualities, userhash, .. } = &self.challenge;
+        let DigestChallenge { realm, nonce, opaque, algorithm, qualities, userhash, .. } = &self.challenge;
         let quality = preferred(qualities);
         let protection =
             quality.map(|quality| Protection { quality, cnonce: cnonce.to_owned(), count: self.used });
-        let mut answer = Answer {
+        let mut answer = DigestCredentials {
             username: self.username.clone(),
             realm: realm.clone(),
             nonce: nonce.clone(),
@@ -337,16 +336,16 @@ impl Session {
     }
 }
 
-/// `auth-int` only if the server offers nothing else.
+/// The value of `qop` to use: `auth-int` only if the server offers nothing else.
 fn preferred(offered: &[Quality]) -> Option<Quality> {
     offered.iter().copied().find(|quality| *quality == Quality::Auth).or(offered.first().copied())
 }
 
-impl Answer {
+impl DigestCredentials {
     /// Reads a header field.
     ///
     /// # Errors
-    /// It is of another scheme, lacks what an answer must have, or says what nobody here knows.
+    /// The scheme is not `Digest`, a required parameter is missing, or a value is unknown.
     pub fn read(credentials: &header::Credentials) -> Result<Self, DigestError> {
         let scheme = digest(&credentials.0)?;
         let protection = scheme.parameters.text("qop").map(|qop| {
@@ -373,7 +372,7 @@ impl Answer {
         })
     }
 
-    /// As a header field.
+    /// The credentials as a header field.
     pub fn write(&self) -> header::Credentials {
         let mut scheme = AuthScheme::new("Digest");
         let parameters = &mut scheme.parameters;
@@ -401,16 +400,16 @@ impl Answer {
         header::Credentials(scheme)
     }
 
-    /// Whether whoever made it knows the password behind `secret`. That the nonce is one that the server gave, and its count
-    /// has not been seen, is for the server to check.
+    /// Whether the proof was made with the password of `secret`. The server must also check that the nonce is its own, and that
+    /// the count is new.
     pub fn proves(&self, method: &Method, body: &[u8], secret: &Secret) -> bool {
         self.algorithm.hash == secret.hash
             && is_same_proof(&self.proof(method.as_str(), body, secret), &self.response.to_ascii_lowercase())
     }
 
-    /// RFC 7616 section 3.4.1; without `qop` that of RFC 2069 section 2.1.2.
+    /// The proof of RFC 7616 section 3.4.1, or without `qop` of RFC 2069 section 2.1.2.
     ///
-    /// With an empty `method` it is what the server proves to the client in `rspauth` (RFC 7616 section 3.5).
+    /// With an empty `method` it is `rspauth`, the server's proof to the client (RFC 7616 section 3.5).
     fn proof(&self, method: &str, body: &[u8], secret: &Secret) -> String {
         let hash = self.algorithm.hash;
         let cnonce = self.protection.as_ref().map_or("", |protection| &protection.cnonce);
@@ -430,7 +429,7 @@ impl Answer {
     }
 }
 
-/// Whether two proofs are the same. How long that takes does not tell where they differ.
+/// Whether two proofs are equal. The time of the comparison does not depend on the position of a difference.
 pub(crate) fn is_same_proof(ours: &str, theirs: &str) -> bool {
     let pairs = ours.bytes().zip(theirs.bytes());
     let differ = pairs.fold(0, |differ, (ours, theirs)| std::hint::black_box(differ | (ours ^ theirs)));
@@ -445,8 +444,8 @@ mod tests {
         Method::Other("GET".into())
     }
 
-    fn challenge(algorithm: Algorithm) -> Challenge {
-        Challenge {
+    fn challenge(algorithm: Algorithm) -> DigestChallenge {
+        DigestChallenge {
             realm: "http-auth@example.org".into(),
             nonce: "7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v".into(),
             opaque: Some("FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS".into()),
@@ -465,40 +464,40 @@ mod tests {
             (Algorithm::MD5, "8ca523f5e9506fed4657c9700eebdbec"),
             (Algorithm::SHA_256, "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
         ] {
-            let mut session = Session::new(challenge(algorithm), "Mufasa", "Circle of Life");
+            let mut session = DigestSession::new(challenge(algorithm), "Mufasa", "Circle of Life");
             let answer = session.answer(&get(), "/dir/index.html", b"", CNONCE);
             assert_eq!(answer.response, response, "{algorithm:?}");
         }
     }
 
-    /// The request of RFC 7616 section 3.9.2. Its hashes are those of Python's hashlib: the RFC prints others, which SHA-512/256 does not give.
+    /// The request of RFC 7616 section 3.9.2. The hashes are those of Python's hashlib: the ones in the RFC are not SHA-512/256.
     #[test]
     fn a_user_name_is_told_by_its_hash_where_the_server_takes_it() {
-        let challenge = Challenge {
+        let challenge = DigestChallenge {
             realm: "api@example.org".into(),
             nonce: "5TsQWLVdgBdmrQ0XsxbDODV+57QdFR34I9HAbC/RVvkK".into(),
             userhash: true,
             ..challenge(Algorithm { hash: Hash::Sha512Of256, session: false })
         };
-        let read = Challenge::read(&challenge.write()).unwrap();
+        let read = DigestChallenge::read(&challenge.write()).unwrap();
         assert_eq!(read, challenge);
-        let mut session = Session::new(read, "Jäsøn Doe", "Secret, or not?");
+        let mut session = DigestSession::new(read, "Jäsøn Doe", "Secret, or not?");
         let answer = session.answer(&get(), "/doe.json", b"", "NTg6RKcb9boFIAS3KrFK9BGeh+niz/sm");
         assert_eq!(answer.username, "793263caabb707a56211940d90411ea4a575adeccb7e360aeb624ed06ece9b0b");
         assert_eq!(answer.response, "7a4e1192babbba02e91182d2895bfdbf7adafc6e48d4e517ca301974843d840c");
         assert!(answer.write().to_string().contains("userhash=true"));
-        assert_eq!(Answer::read(&answer.write()).unwrap(), answer);
+        assert_eq!(DigestCredentials::read(&answer.write()).unwrap(), answer);
     }
 
     /// RFC 2617 section 3.5.
     #[test]
     fn the_example_of_rfc_2617() {
-        let challenge = Challenge {
+        let challenge = DigestChallenge {
             realm: "testrealm@host.com".into(),
             nonce: "dcd98b7102dd2f0e8b11d0f600bfb0c093".into(),
             ..challenge(Algorithm::MD5)
         };
-        let mut session = Session::new(challenge, "Mufasa", "Circle Of Life");
+        let mut session = DigestSession::new(challenge, "Mufasa", "Circle Of Life");
         let answer = session.answer(&get(), "/dir/index.html", b"", "0a4f113b");
         assert_eq!(answer.response, "6629fae49393a05397450978507c4ef1");
     }
@@ -509,13 +508,13 @@ mod tests {
         let offers =
             [vec![], vec![Quality::Auth], vec![Quality::AuthInt], vec![Quality::AuthInt, Quality::Auth]];
         for (algorithm, qualities) in algorithms.into_iter().flat_map(|a| offers.clone().map(|q| (a, q))) {
-            let challenge = Challenge { qualities, ..challenge(algorithm) };
-            let read = Challenge::read(&challenge.write()).unwrap();
+            let challenge = DigestChallenge { qualities, ..challenge(algorithm) };
+            let read = DigestChallenge::read(&challenge.write()).unwrap();
             assert_eq!(read, challenge);
-            let mut session = Session::new(read, "bob", "zanzi\"bar");
+            let mut session = DigestSession::new(read, "bob", "zanzi\"bar");
             for count in 1..3 {
                 let answer = session.answer(&Method::Register, "sip:biloxi.com", b"body", "abc");
-                let answer = Answer::read(&answer.write()).unwrap();
+                let answer = DigestCredentials::read(&answer.write()).unwrap();
                 assert!(answer.protection.as_ref().is_none_or(|protection| protection.count == count));
                 let secret =
                     |password: &str| Secret::new(algorithm.hash, "bob", "http-auth@example.org", password);
@@ -531,7 +530,7 @@ mod tests {
     #[test]
     fn a_session_keeps_its_first_nonce() {
         for (_, algorithm) in Algorithm::ALL {
-            let mut session = Session::new(challenge(algorithm), "bob", "zanzibar");
+            let mut session = DigestSession::new(challenge(algorithm), "bob", "zanzibar");
             let [first, second] =
                 ["a", "b"].map(|cnonce| session.answer(&get(), "/", b"", cnonce).protection.unwrap());
             assert_eq!(first.cnonce, "a");
@@ -547,7 +546,7 @@ mod tests {
         let scheme = |text: &str| {
             let mut headers = crate::Headers::default();
             headers.push(crate::Name::Authorization, text);
-            Answer::read(&headers.credentials(&crate::Name::Authorization).unwrap()[0])
+            DigestCredentials::read(&headers.credentials(&crate::Name::Authorization).unwrap()[0])
         };
         assert_eq!(scheme("Basic a=b"), Err(DigestError::Scheme("Basic".into())));
         assert_eq!(scheme("Digest realm=\"x\""), Err(DigestError::Missing("username")));

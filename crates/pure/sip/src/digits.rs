@@ -1,8 +1,8 @@
-//! Numbers as text without the formatting machinery.
+//! Conversion between numbers and digits without `std::fmt`.
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// A number in decimal digits, on the stack.
+/// Decimal digits of a number, without an allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Decimal {
     digits: [u8; 20],
@@ -10,12 +10,12 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// Without leading zeros.
+    /// The digits without leading zeros.
     pub fn new(number: u64) -> Self {
         Self::padded(number, 1)
     }
 
-    /// With leading zeros up to `width` digits, 20 at most.
+    /// The digits with leading zeros up to `width` digits, at most 20.
     pub fn padded(mut number: u64, width: u8) -> Self {
         let mut digits = [b'0'; 20];
         let mut start = digits.len();
@@ -34,7 +34,7 @@ impl Decimal {
     }
 }
 
-/// Writes the lowest digits of `number` in hexadecimal, as many as `out` is long.
+/// Fills `out` with the lowest hexadecimal digits of `number`, in lower case.
 pub fn put_hex(mut number: u64, out: &mut [u8]) {
     for digit in out.iter_mut().rev() {
         *digit = HEX[(number & 15) as usize];
@@ -42,7 +42,7 @@ pub fn put_hex(mut number: u64, out: &mut [u8]) {
     }
 }
 
-/// Writes bytes as small hexadecimal digits.
+/// Appends bytes as hexadecimal digits in lower case.
 pub fn push_hex(bytes: &[u8], out: &mut String) {
     out.reserve(2 * bytes.len());
     for byte in bytes {
@@ -51,14 +51,14 @@ pub fn push_hex(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Bytes as small hexadecimal digits.
+/// Bytes as hexadecimal digits in lower case.
 pub fn hex_of(bytes: &[u8]) -> String {
     let mut out = String::new();
     push_hex(bytes, &mut out);
     out
 }
 
-/// Reads small hexadecimal digits, 16 at most: what [`put_hex`] has written and nothing else.
+/// Reads at most 16 hexadecimal digits in lower case. Any other byte gives `None`.
 pub fn hex(digits: &[u8]) -> Option<u64> {
     if digits.len() > 16 {
         return None;
@@ -73,7 +73,7 @@ pub fn hex(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Reads decimal digits and nothing else, below 2^32.
+/// Reads a decimal number below 2^32. Any other byte gives `None`.
 pub fn decimal(digits: &[u8]) -> Option<u32> {
     let put = |number: u32, byte: &u8| {
         let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;

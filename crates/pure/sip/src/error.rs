@@ -1,33 +1,33 @@
-//! What is wrong with a message.
+//! Errors in messages: broken grammar, and broken rules.
 
 use std::borrow::Cow;
 
-/// A text that does not follow the grammar of RFC 3261 section 25.
+/// A text breaks the grammar of RFC 3261 section 25.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {at}: expected {expected} ({rule})")]
 pub struct ParseError {
-    /// Where, in bytes from the start of what was parsed.
+    /// Position of the error, bytes from the start of the parsed text.
     pub at: usize,
-    /// What should stand there.
+    /// The element that the grammar requires there.
     pub expected: &'static str,
-    /// Where that is written: `RFC 3261 section 20.42`.
+    /// The section with the grammar: `RFC 3261 section 20.42`.
     pub rule: &'static str,
 }
 
 impl ParseError {
-    /// The same error in a text that begins `by` bytes earlier.
+    /// The same error with its position `by` bytes later, for a text that begins that much earlier.
     pub(crate) fn moved(self, by: usize) -> Self {
         Self { at: self.at + by, ..self }
     }
 }
 
-/// A message that follows the grammar and breaks a rule all the same.
+/// A message follows the grammar but breaks another rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} ({rule})")]
 pub struct Violation {
-    /// What is wrong, with the values that are: ``the CSeq's method is `BYE`, the request's `INVITE` ``.
+    /// The defect, with the wrong values: ``the CSeq's method is `BYE`, the request's `INVITE` ``.
     pub what: Cow<'static, str>,
-    /// Where the rule is written: `RFC 3261 section 8.1.1.5`.
+    /// The section with the rule: `RFC 3261 section 8.1.1.5`.
     pub rule: &'static str,
 }
 

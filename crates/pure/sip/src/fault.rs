@@ -1,4 +1,4 @@
-//! Messages that are wrong on purpose, each in one way, and the rule that each breaks.
+//! Messages with one deliberate fault each, and the rule that each breaks.
 
 use std::str::FromStr;
 
@@ -6,27 +6,27 @@ use bytes::Bytes;
 
 use crate::{Message, Name, ParseError};
 
-/// The faults, each with its name and what is wrong with the message.
+/// A table of the faults: variant, name, and a description of the defect.
 macro_rules! faults {
     ($($fault:ident $name:literal $about:literal,)*) => {
-        /// A way to be wrong.
+        /// One deliberate fault of a message.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Fault {
             $(#[doc = $about] $fault,)*
         }
 
         impl Fault {
-            /// All that there are.
+            /// All faults.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$fault),*];
 
-            /// As people call it: `garbled-via`.
+            /// Name for users: `garbled-via`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$fault => $name,)*
                 }
             }
 
-            /// What is wrong with the message.
+            /// A description of the defect, such as "No `Via`".
             pub const fn about(self) -> &'static str {
                 match self {
                     $(Self::$fault => $about,)*
@@ -56,7 +56,7 @@ faults! {
     GarbledCallId "garbled-call-id" "A `Call-ID` with a space",
     GarbledCSeq "garbled-cseq" "A `CSeq` without a number",
     GarbledContact "garbled-contact" "A `Contact` without a scheme",
-    GarbledMaxForwards "garbled-max-forwards" "A `Max-Forwards` that is no number",
+    GarbledMaxForwards "garbled-max-forwards" "A `Max-Forwards` that is not a number",
     ManyForwards "many-forwards" "A `Max-Forwards` of 256",
     LargeCSeq "large-cseq" "A `CSeq` of 2^31",
     CSeqOfAnotherMethod "cseq-of-another-method" "Another method in `CSeq` than in the request",
@@ -65,23 +65,23 @@ faults! {
     LongContentLength "long-content-length" "A `Content-Length` beyond the end of the datagram",
     NegativeContentLength "negative-content-length" "A `Content-Length` of -1",
     MissingContentType "missing-content-type" "A body without `Content-Type`",
-    OversizedHeader "oversized-header" "A header field of 4,000 bytes: more than a datagram should have",
+    OversizedHeader "oversized-header" "A header field of 4,000 bytes, more than a datagram should have",
     ManyHeaders "many-headers" "More header fields than any message has",
     MissingColon "missing-colon" "A line among the header fields without a colon",
-    GarbledName "garbled-name" "A header field whose name is no token",
+    GarbledName "garbled-name" "A header field whose name is not a token",
     AnotherVersion "another-version" "`SIP/3.0`",
     ShortStartLine "short-start-line" "A start line without Request-URI or status code",
     GarbledStartLine "garbled-start-line" "A Request-URI with header fields, or a status code of 999",
     BareLineFeeds "bare-line-feeds" "Lines that end with LF alone",
     MissingEmptyLine "missing-empty-line" "No empty line at the end of the header fields",
-    BinaryGarbage "binary-garbage" "Bytes that are no text in a header field",
+    BinaryGarbage "binary-garbage" "Bytes in a header field that are not text",
 }
 
-/// A name that no fault has.
+/// No fault has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is no fault: expected {expected}", expected = Fault::ALL.map(Fault::name).join(", "))]
+#[error("`{name}` is not a fault: expected {expected}", expected = Fault::ALL.map(Fault::name).join(", "))]
 pub struct FaultError {
-    /// What was written.
+    /// The unknown name.
     pub name: String,
 }
 
@@ -95,7 +95,7 @@ impl FromStr for Fault {
 }
 
 impl Fault {
-    /// Where the rule that it breaks is written.
+    /// The section with the rule that the fault breaks.
     pub const fn rule(self) -> &'static str {
         match self {
             Self::MissingVia
@@ -132,8 +132,8 @@ impl Fault {
         }
     }
 
-    /// The message with this fault, as bytes. A message that has not what the fault is about stays right: a response
-    /// has no `Max-Forwards` to be lost.
+    /// The message with this fault, as bytes. If the fault does not apply to the message, the message stays correct: a
+    /// response has no `Max-Forwards` to remove.
     pub fn spoil(self, message: &Message) -> Bytes {
         let mut wrong = message.clone();
         if self.spoil_fields(&mut wrong) {
@@ -146,7 +146,7 @@ impl Fault {
         self.spoil_bytes(message, parts).into()
     }
 
-    /// Those that are wrong values of right header fields. Whether this is one.
+    /// Applies a fault in the list of header fields or their values. Returns whether the fault is of this kind.
     fn spoil_fields(self, message: &mut Message) -> bool {
         let headers = message.headers_mut();
         let value = |name: &Name| headers.get(name).unwrap_or_default().to_owned();
@@ -191,7 +191,7 @@ impl Fault {
         true
     }
 
-    /// Those that are no values of header fields: of the start line, the header fields with their empty line, the body.
+    /// Applies any other fault to the bytes: start line, header fields with their empty line, body.
     fn spoil_bytes(self, message: &Message, [line, fields, body]: [&[u8]; 3]) -> Vec<u8> {
         let replaced = |part: &[u8], from: &[u8], to: &[u8]| match memchr::memmem::find(part, from) {
             Some(at) => [&part[..at], to, &part[at + from.len()..]].concat(),
@@ -223,7 +223,7 @@ impl Fault {
             }
             Self::MissingEmptyLine => [line, fields.strip_suffix(b"\r\n").unwrap_or(fields)].concat(),
             Self::BinaryGarbage => [line, b"Subject: \xff\xfe\x00\x01\r\n", fields, body].concat(),
-            // A wrong value of a header field is none of the bytes: whoever forgets one has a message that breaks nothing.
+            // `spoil_fields` handles all other faults. A fault that neither function handles breaks no rule.
             _ => [line, fields, body].concat(),
         }
     }
@@ -237,8 +237,8 @@ fn line_end(message: &[u8]) -> usize {
     message.iter().position(|byte| *byte == b'\n').map_or(message.len(), |at| at + 1)
 }
 
-/// All that a strict reader finds wrong in a datagram: the rule that keeps it from being read, or all that a message
-/// which can be read breaks, which over UDP has a limit too.
+/// All rules that a datagram breaks for a strict reader. If it cannot be parsed, that is one rule. Otherwise the size limit of
+/// UDP is checked too.
 pub fn broken_rules(datagram: &Bytes) -> Vec<&'static str> {
     match Message::parse(datagram) {
         Err(ParseError { rule, .. }) => vec![rule],

@@ -1,4 +1,4 @@
-//! A stream of bytes as messages (RFC 3261 sections 18.3 and 7.5, RFC 5626 section 3.5.1).
+//! Framing: a stream of bytes is split into messages (RFC 3261 sections 18.3 and 7.5, RFC 5626 section 3.5.1).
 
 use bytes::{Bytes, BytesMut};
 
@@ -6,71 +6,72 @@ use crate::header::Headers;
 use crate::message::head_length;
 use crate::{Message, Name, ParseError};
 
-/// What is not read: longer header fields than this are an attack, or no SIP.
+/// Longest header fields of a message, bytes. Longer ones are an attack, or not SIP.
 pub(crate) const LONGEST_HEAD: usize = 64 * 1024;
 
-/// Cuts what a connection delivers into messages.
+/// Splits the bytes of a connection into messages.
 #[derive(Debug)]
 pub struct Framer {
     buffer: BytesMut,
-    /// Up to here there is no end of the header fields.
+    /// Bytes at the start of the buffer without an end of the header fields.
     searched: usize,
-    /// Of the message that waits for its body: a peer who sends byte by byte has its header fields read once.
+    /// Length of the incomplete message, once its header fields are complete: they are read only once.
     length: Option<usize>,
     longest: usize,
 }
 
-/// Why a stream cannot be read any further. Where the next message begins is not known: the connection must be closed.
+/// A stream cannot be read further. The start of the next message is unknown, so the connection must be closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
-    /// The header fields do not end.
-    #[error("header fields of more than {LONGEST_HEAD} bytes")]
+    /// The header fields have no end within the limit.
+    #[error("the header fields are longer than {LONGEST_HEAD} bytes")]
     HeadTooLong,
-    /// A message is longer than is allowed.
-    #[error("a message of {length} bytes, where {longest} are allowed")]
+    /// A message exceeds the limit.
+    #[error("a message of {length} bytes is longer than the limit of {longest}")]
     TooLong {
-        /// Of the message.
+        /// Length of the message, bytes.
         length: usize,
-        /// What is allowed.
+        /// The limit, bytes.
         longest: usize,
     },
-    /// There is no `Content-Length`, it is no number, or there are two that differ: RFC 3261 section 18.3 needs it in streams.
-    #[error("no length of the body: {0}")]
+    /// `Content-Length` is missing, is not a number, or stands twice with different values. RFC 3261 section 18.3 requires it
+    /// in streams.
+    #[error("the length of the body is unknown: {0}")]
     NoLength(ParseError),
 }
 
-/// What comes out of a stream.
+/// An item of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Framed {
-    /// A message as it stands there, not yet read.
+    /// A complete message, not parsed.
     Message(Bytes),
-    /// A keep-alive of two line ends, which is to be answered by one (RFC 5626 section 3.5.1).
+    /// A keep-alive of two line ends. The reply is one line end (RFC 5626 section 3.5.1).
     Ping,
 }
 
 impl Framer {
-    /// Messages of more than `longest` bytes are refused.
+    /// A framer that refuses messages of more than `longest` bytes.
     pub fn new(longest: usize) -> Self {
         Self { buffer: BytesMut::new(), searched: 0, length: None, longest }
     }
 
-    /// More has come.
+    /// Appends received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Bytes that wait for the rest of their message.
+    /// Number of bytes in the buffer, without the rest of their message.
     pub fn waiting(&self) -> usize {
         self.buffer.len()
     }
 
-    /// The next message, if it is here as a whole.
+    /// The next item, if it is complete.
     ///
     /// # Errors
     /// The stream cannot be read any further.
     pub fn poll(&mut self) -> Result<Option<Framed>, FramingError> {
         const PING: &[u8] = b"\r\n\r\n";
-        // No message begins with a line end. One alone answers a ping of ours, two are one, and fewer bytes may become one.
+        // No message begins with a line end. One line end is a pong, two are a ping, and fewer bytes may become a ping.
         while self.buffer.starts_with(b"\r") {
             if self.buffer.starts_with(PING) {
                 let _ = self.buffer.split_to(PING.len());
@@ -91,12 +92,12 @@ impl Framer {
         Ok(Some(Framed::Message(self.buffer.split_to(length).freeze())))
     }
 
-    /// How long the message at the start is, once its header fields are here.
+    /// Length of the message at the start, once its header fields are complete.
     fn next_length(&mut self) -> Result<Option<usize>, FramingError> {
         if self.length.is_none() {
             let from = self.searched.saturating_sub(3);
             let end = head_length(&self.buffer[from..]).map(|length| from + length);
-            // However the stream was cut: a head that has come as a whole is no longer than one that came in pieces.
+            // The limit is the same for a head that arrives at once and for one that arrives in pieces.
             if end.unwrap_or(self.buffer.len()) > LONGEST_HEAD.min(self.longest) {
                 return Err(FramingError::HeadTooLong);
             }
@@ -115,7 +116,7 @@ impl Framer {
     }
 }
 
-/// What the header fields say of the body. All else in them may be wrong: its message is refused, and the stream goes on.
+/// The `Content-Length` of the header fields. If another field is wrong, only the message is refused and the stream continues.
 fn content_length(head: &[u8]) -> Result<usize, ParseError> {
     const RULE: &str = "RFC 3261 section 18.3";
     let error = |expected: &'static str| ParseError { at: 0, expected, rule: RULE };
@@ -128,7 +129,7 @@ fn content_length(head: &[u8]) -> Result<usize, ParseError> {
             let mut headers = Headers::default();
             headers.push(Name::ContentLength, value.trim());
             let length = headers.number(&Name::ContentLength)?;
-            // Of two that differ, a peer behind this one may take the other, and find another message here.
+            // If two values differ, the next element may use the other one and find another message here.
             if found.is_some_and(|found| Some(found) != length) {
                 return Err(error("one Content-Length"));
             }
@@ -138,7 +139,7 @@ fn content_length(head: &[u8]) -> Result<usize, ParseError> {
     found.and_then(|length| usize::try_from(length).ok()).ok_or_else(|| error("Content-Length"))
 }
 
-/// Each header field in one line: a line that begins with white space continues the one before it (RFC 3261 section 7.3.1).
+/// Joins folded lines: a line that begins with white space continues the line before it (RFC 3261 section 7.3.1).
 fn unfolded(head: &[u8]) -> Vec<u8> {
     let is_fold = |at: usize| matches!(head.get(at + 1), Some(b' ' | b'\t'));
     head.iter()
@@ -147,9 +148,9 @@ fn unfolded(head: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// A message that came in a stream is read like one that came alone.
+/// A message of a stream is parsed like a datagram.
 impl Framed {
-    /// The message, if it is one.
+    /// The parsed message; `None` for a ping.
     ///
     /// # Errors
     /// As [`Message::parse`].

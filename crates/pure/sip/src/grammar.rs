@@ -1,8 +1,8 @@
-//! The small words of RFC 3261 section 25.1, and a cursor that reads them.
+//! The basic rules of RFC 3261 section 25.1, and a cursor that reads them.
 
 use crate::error::ParseError;
 
-/// Bytes of a class: alphanum, and these.
+/// A table of the bytes of a class: `alphanum` and `others`.
 const fn class(others: &[u8]) -> [bool; 256] {
     let mut class = [false; 256];
     let mut byte = 0;
@@ -24,7 +24,7 @@ pub(crate) const fn is_token(byte: u8) -> bool {
     CLASS[byte as usize]
 }
 
-/// `word`, of which a Call-ID is made: a token's characters and "(" / ")" / "<" / ">" / ":" / "\" / DQUOTE / "/" / "[" /
+/// `word`, the element of a Call-ID: the characters of a token and "(" / ")" / "<" / ">" / ":" / "\" / DQUOTE / "/" / "[" /
 /// "]" / "?" / "{" / "}".
 pub(crate) const fn is_word(byte: u8) -> bool {
     const CLASS: [bool; 256] = class(b"-.!%*_+`'~()<>:\\\"/[]?{}");
@@ -38,17 +38,17 @@ pub(crate) const fn is_unreserved(byte: u8) -> bool {
 
 const UNRESERVED: [bool; 256] = class(b"-_.!~*'()");
 
-/// Whether the whole text is a `token`.
+/// Whether a text is a `token`.
 pub(crate) fn is_a_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_token)
 }
 
-/// Reads a text from its start to its end. What was unfolded before has no line ends in it.
+/// A reader of a text. The text is unfolded: it has no line ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     at: usize,
-    /// The section that says what stands here, for errors.
+    /// The section with the grammar, for errors.
     rule: &'static str,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// What has not been read.
+    /// The rest of the text.
     pub(crate) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -78,12 +78,12 @@ impl<'a> Cursor<'a> {
         ParseError { at: self.at, expected, rule: self.rule }
     }
 
-    /// Nothing may follow.
+    /// Fails unless the text ends here.
     pub(crate) fn end(&self) -> Result<(), ParseError> {
         if self.is_at_end() { Ok(()) } else { Err(self.error("the end of the value")) }
     }
 
-    /// `SWS`: spaces and tabs, if there are any.
+    /// `SWS`: optional spaces and tabs.
     pub(crate) fn skip_white(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t')) {
             self.at += 1;
@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
         if self.at == before { Err(self.error("a space")) } else { Ok(()) }
     }
 
-    /// Reads `byte` if it is next.
+    /// Reads `byte` if it is next. Returns whether it was.
     pub(crate) fn eat(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
         self.at += usize::from(is_next);
@@ -121,16 +121,16 @@ impl<'a> Cursor<'a> {
         false
     }
 
-    /// As long as `class` holds; may be nothing.
+    /// Reads the longest run of bytes of a class, which may be empty.
     pub(crate) fn take_while(&mut self, class: impl Fn(u8) -> bool) -> &'a str {
         let rest = self.rest();
-        // A class is of ASCII: where it ends there is a border of characters.
+        // A class has only ASCII, so the end of the run is a character boundary.
         let length = rest.bytes().take_while(|byte| byte.is_ascii() && class(*byte)).count();
         self.at += length;
         &rest[..length]
     }
 
-    /// Up to one of `bytes`, or to the end; `bytes` are of ASCII.
+    /// Reads up to one of `bytes`, which are ASCII, or to the end.
     pub(crate) fn take_until(&mut self, bytes: &[u8]) -> &'a str {
         let rest = self.rest();
         let length = rest.bytes().position(|byte| bytes.contains(&byte)).unwrap_or(rest.len());
@@ -143,14 +143,14 @@ impl<'a> Cursor<'a> {
         if token.is_empty() { Err(self.error(name)) } else { Ok(token) }
     }
 
-    /// Digits as a number.
+    /// Reads a decimal number.
     pub(crate) fn number<T: std::str::FromStr>(&mut self, name: &'static str) -> Result<T, ParseError> {
         let before = *self;
         let digits = self.take_while(|byte| byte.is_ascii_digit());
         digits.parse().map_err(|_| before.error(name))
     }
 
-    /// `quoted-string`, with its quotes and escapes as they stand.
+    /// Reads a `quoted-string`, and returns it with its quotes and escapes.
     pub(crate) fn quoted(&mut self) -> Result<&'a str, ParseError> {
         let start = self.at;
         self.expect(b'"', "a quoted string")?;
@@ -200,4 +200,65 @@ pub(crate) fn quoted(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// Replaces escapes: `%41` becomes `A`. A `%` without two hexadecimal digits is unchanged.
+pub(crate) fn unescaped(text: &str) -> String {
+    String::from_utf8_lossy(&unescaped_but(text, |_| false)).into_owned()
+}
+
+/// Replaces escapes, except those of bytes that are `kept`: their hexadecimal digits become upper case.
+pub(crate) fn unescaped_but(text: &str, kept: impl Fn(u8) -> bool) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let [first, tail @ ..] = rest {
+        let escape = match (first, tail) {
+            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low),
+            _ => None,
+        };
+        match escape {
+            Some(byte) if kept(byte) => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            _ => out.push(escape.unwrap_or(*first)),
+        }
+        rest = if escape.is_some() { &tail[2..] } else { tail };
+    }
+    out
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+/// Escapes all bytes outside `class`: `A` becomes `%41`.
+pub(crate) fn escaped(text: &str, class: impl Fn(u8) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if class(byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// Reads the longest run of bytes of a class and of escapes, which may be empty.
+pub(crate) fn take_escaped<'a>(
+    cursor: &mut Cursor<'a>,
+    class: impl Fn(u8) -> bool,
+) -> Result<&'a str, ParseError> {
+    let (text, mut length) = (cursor.rest(), 0);
+    loop {
+        let before = cursor.take_while(&class).len();
+        length += before;
+        if !cursor.eat(b'%') {
+            return Ok(&text[..length]);
+        }
+        for _ in 0..2 {
+            match cursor.peek() {
+                Some(digit) if digit.is_ascii_hexdigit() => cursor.eat(digit),
+                _ => return Err(cursor.error("two hexadecimal digits after `%`")),
+            };
+        }
+        length += 3;
+    }
 }

@@ -1,24 +1,25 @@
-//! The Session Initiation Protocol (RFC 3261 and what belongs to it), without I/O.
+//! The Session Initiation Protocol (RFC 3261 and its extensions), without I/O.
 //!
-//! It has two layers:
+//! The crate has two layers:
 //!
-//! * **One message at a time, strictly.** Start from [`Message`]: what stands in a datagram, read strictly by
-//!   [`Message::parse`], checked against the rules that no grammar can say by [`Message::violations`], and written by
-//!   [`Message::to_bytes`]. What stands in a stream is cut into messages by [`Framer`]. Above that, each on its own:
-//!   [`transaction`] repeats and answers on one hop, [`dialog`] is what two user agents agree on, [`digest`] proves who they
-//!   are, [`sdp`] says what they send, [`location`] finds where a URI is. [`server`] has them together: start from
+//! * **One message at a time, strictly.** Start from [`Message`]. [`Message::parse`] reads a datagram strictly,
+//!   [`Message::violations`] checks the rules that no grammar expresses, and [`Message::to_bytes`] writes the message.
+//!   [`Framer`] splits a stream into messages. The modules above a message are independent of each other. [`transaction`]
+//!   retransmits and answers on one hop. [`dialog`] is the state that two user agents share. [`digest`] authenticates users,
+//!   [`sdp`] describes media, and [`location`] finds the server of a URI. [`server`] combines them: start from
 //!   [`server::Registrar`], [`server::Redirect`], [`server::StatelessProxy`], [`server::Proxy`] or
-//!   [`server::AnsweringMachine`], which are driven alike. [`manual::Desk`] is a user agent client each of whose requests a
-//!   person composes, looks at and sends; [`fault`] makes a message wrong on purpose.
-//! * **Users and calls by the million.** Start from [`load::Plan`], all that a test's users do, and [`load::Part`], which does
-//!   it: what comes is found by a scanner, what goes is written from templates, and a call takes less than 512 bytes. What became
-//!   of each is a [`load::Record`]; an [`index::Tally`] counts them and makes delays, ratios and verdicts of them.
+//!   [`server::AnsweringMachine`], which have one interface. [`manual::ManualClient`] is a user agent client for requests that a
+//!   person composes, inspects and sends. [`fault`] makes a message wrong on purpose.
+//! * **Millions of users and calls.** Start from [`load::Plan`], the activities of all users of a test, and [`load::Part`],
+//!   which carries them out. A scanner reads incoming messages, templates write outgoing ones, and a call takes less than 512
+//!   bytes. The result of each attempt is a [`load::Record`]. An [`index::Tally`] counts records and computes delays, ratios
+//!   and verdicts.
 //!
-//! [`settings`] is what experiment files say of either: [`settings::LoadSettings`] becomes a plan, [`settings::ServerSettings`]
-//! a server.
+//! [`settings`] is the description of both in experiment files: [`settings::LoadSettings`] becomes a plan,
+//! [`settings::ServerSettings`] a server.
 //!
-//! It never opens a socket, never asks a clock, never resolves a name and draws only from streams that it is given:
-//! who drives it passes the time in, carries its messages and answers its questions.
+//! The crate never opens a socket, reads a clock or resolves a name, and draws only from the random streams that it is given.
+//! The caller passes in the time, carries the messages and answers the queries.
 #![forbid(unsafe_code)]
 
 mod deadline;
@@ -30,6 +31,7 @@ pub mod fault;
 mod framer;
 mod grammar;
 pub mod header;
+mod host;
 pub mod index;
 pub mod load;
 pub mod location;
@@ -43,8 +45,9 @@ pub mod sdp;
 pub mod server;
 pub mod settings;
 mod slab;
+mod slab_index;
 mod status;
-mod table;
+
 pub mod torture;
 pub mod transaction;
 mod uri;
@@ -54,7 +57,8 @@ mod wheel;
 pub use error::{ParseError, Violation};
 pub use framer::{Framed, Framer, FramingError};
 pub use header::{Headers, Name};
+pub use host::Host;
 pub use message::{Message, Request, Response};
 pub use method::Method;
 pub use status::{Class, Status};
-pub use uri::{Host, Scheme, SipUri, Uri};
+pub use uri::{Scheme, SipUri, Uri};

@@ -1,4 +1,4 @@
-//! What a request asks for.
+//! Methods of requests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::error::ParseError;
 use crate::grammar::is_a_token;
 
-/// A method. Methods are told apart by case (RFC 3261 section 7.1).
+/// A method. Methods are case-sensitive (RFC 3261 section 7.1).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
     /// RFC 3261 section 13.
@@ -42,7 +42,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The methods that have a name here.
+    /// All methods with a variant of their own.
     pub const KNOWN: [Self; 14] = [
         Self::Invite,
         Self::Ack,
@@ -60,13 +60,13 @@ impl Method {
         Self::Publish,
     ];
 
-    /// The method of that name, if it has one here.
+    /// The method of that name; `None` if it has no variant of its own.
     pub fn known(name: &[u8]) -> Option<&'static Self> {
         static KNOWN: [Method; 14] = Method::KNOWN;
         KNOWN.iter().find(|known| known.as_str().as_bytes() == name)
     }
 
-    /// As it stands in a request.
+    /// The method as a token of the request.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Invite => "INVITE",

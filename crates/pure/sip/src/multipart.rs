@@ -3,18 +3,18 @@
 use crate::sdp::SDP_TYPE;
 use crate::{Headers, Name};
 
-/// What a message's body says of its session.
+/// The session description of a message's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionBody<'a> {
-    /// A session description, as it stands.
+    /// The session description, unchanged.
     Description(&'a [u8]),
-    /// There is none, or something beside it must be understood and is not: 415.
+    /// There is none, or a required part has an unknown type: 415.
     NotUnderstood,
-    /// The parts do not follow the grammar: 400.
+    /// The parts break the grammar: 400.
     Malformed,
 }
 
-/// The session description in a body of this type: all of it, or a part of one of several.
+/// The session description in a body of this type: the whole body, or one of its parts.
 pub fn session_body<'a>(content_type: &str, body: &'a [u8]) -> SessionBody<'a> {
     let essence = essence(content_type);
     if essence.eq_ignore_ascii_case(SDP_TYPE) {
@@ -30,9 +30,9 @@ pub fn session_body<'a>(content_type: &str, body: &'a [u8]) -> SessionBody<'a> {
     let is_session = |part: &&BodyPart<'_>| {
         essence_of(part).eq_ignore_ascii_case(SDP_TYPE) && part.is_plain() && part.is_of_session()
     };
-    // A part that must be understood and is not has the whole message refused (RFC 3261 section 8.2.3).
+    // If a required part has an unknown type, the whole message is refused (RFC 3261 section 8.2.3).
     let is_in_the_way = |part: &BodyPart<'_>| is_mixed && !is_session(&part) && part.is_required();
-    // Of alternatives the last that is understood is the best (RFC 2046 section 5.1.4).
+    // The last alternative of a known type is the best (RFC 2046 section 5.1.4).
     let found = if is_mixed { parts.iter().find(is_session) } else { parts.iter().rfind(is_session) };
     match found {
         Some(session) if !parts.iter().any(is_in_the_way) => SessionBody::Description(session.body),
@@ -43,7 +43,7 @@ pub fn session_body<'a>(content_type: &str, body: &'a [u8]) -> SessionBody<'a> {
 /// The type of a body of several independent parts.
 pub(crate) const MIXED_TYPE: &str = "multipart/mixed";
 
-/// The type of a body that says the same in several forms.
+/// The type of a body with alternatives of the same content.
 pub(crate) const ALTERNATIVE_TYPE: &str = "multipart/alternative";
 
 /// A part of a body.
@@ -54,25 +54,25 @@ struct BodyPart<'a> {
 }
 
 impl BodyPart<'_> {
-    /// Whether it is as it stands, in no other encoding.
+    /// Whether the part has no transfer encoding that changes its bytes.
     fn is_plain(&self) -> bool {
         let encoding = self.headers.get(&Name::new("Content-Transfer-Encoding")).unwrap_or("binary");
         ["binary", "8bit", "7bit"].iter().any(|plain| encoding.trim().eq_ignore_ascii_case(plain))
     }
 
-    /// Whether it describes the session, as a session description does that says no other disposition (RFC 3261 section 20.11).
+    /// Whether the disposition is `session`, the default of a session description (RFC 3261 section 20.11).
     fn is_of_session(&self) -> bool {
         let disposition = self.headers.get(&Name::new("Content-Disposition")).unwrap_or("session");
         essence(disposition).eq_ignore_ascii_case("session")
     }
 
-    /// Whether it must be understood.
     fn is_required(&self) -> bool {
         is_required(&self.headers)
     }
 }
 
-/// Whether a body with these header fields must be understood: it must where they say nothing of that (RFC 3261 section 20.11, `handling`).
+/// Whether the recipient must know the type of a body with these header fields: yes without `handling=optional` (RFC 3261
+/// section 20.11).
 pub(crate) fn is_required(headers: &Headers) -> bool {
     let disposition = headers.get(&Name::new("Content-Disposition")).unwrap_or_default();
     !disposition.split(';').skip(1).any(|parameter| {
@@ -87,22 +87,22 @@ pub(crate) fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// A part without a type is plain text (RFC 2046 section 5.1).
+/// The type of a part; plain text if none is given (RFC 2046 section 5.1).
 fn essence_of<'a>(part: &'a BodyPart<'_>) -> &'a str {
     essence(part.headers.get(&Name::ContentType).unwrap_or("text/plain"))
 }
 
-/// The `boundary` of a type, in quotation marks or without.
+/// The `boundary` of a type, without quotation marks.
 fn boundary(content_type: &str) -> Option<String> {
     let mut parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let (_, value) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("boundary"))?;
     let value = value.trim();
     let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
-    // The grammar of RFC 2046 section 5.1.1 has 70 characters at most.
+    // RFC 2046 section 5.1.1 allows at most 70 characters.
     (1..=70).contains(&value.len()).then(|| value.to_owned())
 }
 
-/// The parts behind a boundary; `None` if there is none, or if the last one has no end.
+/// The parts of a body; `None` without a closing delimiter.
 fn parts<'a>(boundary: &str, body: &'a [u8]) -> Option<Vec<BodyPart<'a>>> {
     let delimiter = format!("--{boundary}");
     let mut parts = Vec::new();
@@ -113,7 +113,7 @@ fn parts<'a>(boundary: &str, body: &'a [u8]) -> Option<Vec<BodyPart<'a>>> {
         let line = body[at..end].trim_ascii_end();
         let mark = line.strip_prefix(delimiter.as_bytes());
         if let Some(mark) = mark.filter(|mark| matches!(mark.trim_ascii(), b"" | b"--")) {
-            // The line end before a delimiter is the delimiter's.
+            // The line end before a delimiter belongs to the delimiter.
             let before = body[..at].strip_suffix(b"\n").unwrap_or(&body[..at]);
             let before = before.strip_suffix(b"\r").unwrap_or(before);
             if let Some(start) = part {
@@ -129,7 +129,7 @@ fn parts<'a>(boundary: &str, body: &'a [u8]) -> Option<Vec<BodyPart<'a>>> {
     None
 }
 
-/// A part: header fields, an empty line, and its body.
+/// Reads a part: header fields, an empty line, and its body.
 fn read_part(text: &[u8]) -> Option<BodyPart<'_>> {
     let mut headers = Headers::default();
     let mut at = 0;
@@ -140,7 +140,7 @@ fn read_part(text: &[u8]) -> Option<BodyPart<'_>> {
         if line.is_empty() {
             return Some(BodyPart { headers, body: &text[at..] });
         }
-        // Folds (RFC 2046 section 5.1.1 has the header fields of RFC 822) are of no field that is read here.
+        // Folded lines (allowed by RFC 822, to which RFC 2046 section 5.1.1 refers) belong to no field that is read here.
         if let Some((name, value)) = line.split_once(':').filter(|_| !line.starts_with([' ', '\t'])) {
             headers.push(Name::new(name.trim_end()), value.trim());
         }
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(session_body(kind, mixed(optional).as_bytes()), found);
         assert_eq!(session_body("application/sdp;x=1", SDP.as_bytes()), found);
         for (kind, body, found) in [
-            // It is not said to be optional.
+            // Without `handling=optional` the part is required.
             (kind, mixed("Content-Type: text/x"), SessionBody::NotUnderstood),
             ("multipart/alternative;boundary=\"b 1\"", mixed("Content-Type: text/x"), found),
             (kind, mixed(optional).replace("SDP", "x"), SessionBody::NotUnderstood),
@@ -192,14 +192,14 @@ mod tests {
         ] {
             assert_eq!(session_body(kind, body.as_bytes()), found, "{kind}: {body}");
         }
-        // The last of several forms is the best.
+        // The last alternative is the best.
         let two = "--x\n\nv\n--x\nContent-Type: application/sdp\n\nv=0\n--x\nContent-Type: application/sdp\n\nv=1\n--x--";
         for (kind, best) in [("alternative", b"v=1"), ("mixed", b"v=0")] {
             let optional = two.replace("--x\n\nv", "--x\nContent-Disposition: a;handling=optional\n\nv");
             let found = session_body(&format!("multipart/{kind};boundary=x"), optional.as_bytes());
             assert_eq!(found, SessionBody::Description(best));
         }
-        // Line ends without CR are taken too, and parts may be empty.
+        // Line ends without CR are accepted, and parts may be empty.
         let body = "--x\n\n\n--x\nContent-Type: application/sdp\n\nv=0\n--x--";
         assert_eq!(
             session_body("multipart/alternative;boundary=x", body.as_bytes()),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever comes is read to its end.
+        /// No input makes the reader panic.
         #[test]
         fn any_body_is_read(kind in ".{0,40}", body: Vec<u8>) {
             for kind in [format!("multipart/mixed;boundary={kind}"), kind] {

@@ -1,8 +1,10 @@
-//! Which partition of a server's state a message concerns.
+//! Selection of the partition of a server's state that handles a message.
 //!
-//! All messages of a call have its Call-ID, so that the calls of a user agent are partitioned by that. All other servers know users: a
-//! REGISTER concerns the user of its `To`, any other request the user of its Request-URI. The messages of a server transaction have one
-//! Request-URI. A later request of a dialog has that of a contact, and may concern another partition: a proxy keeps nothing of dialogs. A response concerns the partition that has sent the request, which the branch of its topmost `Via` names.
+//! All messages of a call have its Call-ID, so the calls of a user agent are partitioned by Call-ID. All other servers are
+//! partitioned by user: a REGISTER belongs to the user of its `To`, any other request to the user of its Request-URI. The
+//! messages of a server transaction have one Request-URI. A later request of a dialog has the URI of a contact and may belong to
+//! another partition, because a proxy keeps no dialogs. A response belongs to the partition that sent the request: the branch of
+//! the topmost `Via` names it.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::net::SocketAddr;
@@ -28,7 +30,7 @@ enum PartitionKey {
 pub struct Partitioning {
     key: PartitionKey,
     count: u32,
-    /// With a secret key, so that peers cannot choose their partition.
+    /// Keyed with a secret, so that peers cannot choose their partition.
     hasher: DefaultHasher,
 }
 
@@ -42,7 +44,7 @@ impl Partitioning {
         Self { key, count: u32::from(count.get()), hasher }
     }
 
-    /// One server for each partition, in their order. Each takes its share of the bounds of `order`.
+    /// One server per partition, by index. Each gets its share of the limits of `order`.
     ///
     /// # Errors
     /// As [`ServerOrder::server`].
@@ -65,7 +67,7 @@ impl Partitioning {
         self.count
     }
 
-    /// The index of the partition that a message concerns. `None` if it may be any, or the message cannot be read.
+    /// The index of the partition that handles a message. `None` if any partition may, or if the message cannot be read.
     pub fn partition_of(&self, message: &[u8]) -> Option<u32> {
         let scan = Scan::of(message);
         match (self.key, scan.start?) {
@@ -75,7 +77,8 @@ impl Partitioning {
                 let is_registration = method == Method::Register.as_str().as_bytes();
                 let uri = if is_registration { Address::of(scan.to?).uri } else { uri };
                 let user = user_of_uri(uri);
-                // A strict router puts the Request-URI behind the routes, and that of this proxy in its place (RFC 3261 section 16.4).
+                // A strict router moves the Request-URI behind the routes and puts the URI of this proxy in its place (RFC 3261
+                // section 16.4).
                 let last = || scan.all(Field::Route).flat_map(Address::all).last();
                 match last().filter(|_| user.is_empty() && !is_registration) {
                     Some(route) => Some(self.index_of(&user_of_uri(route.uri))),
@@ -101,9 +104,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::digest::{Algorithm, Challenge, Session};
+    use crate::digest::{Algorithm, DigestChallenge, DigestSession};
     use crate::header::Credentials;
-    use crate::server::{Destination, Manners, Source, User};
+    use crate::server::{AnsweringPolicy, Destination, Source, User};
     use crate::transaction::Timing;
     use crate::{Host, Message, Name, Request, Status, Uri};
 
@@ -120,7 +123,7 @@ mod tests {
 
     #[test]
     fn messages_of_a_call_concern_one_partition_of_a_user_agent() {
-        let role = Role::UserAgent(Manners::new("192.0.2.1:6000".parse().unwrap()));
+        let role = Role::UserAgent(AnsweringPolicy::new("192.0.2.1:6000".parse().unwrap()));
         let partitioning = partitioned(&role, 8);
         let mut indices = BTreeSet::new();
         for call in 0..64 {
@@ -193,7 +196,7 @@ mod tests {
     }
 
     proptest! {
-        /// The registrar keeps bindings by the user that the strict model reads.
+        /// The registrar keeps bindings by the user part as the strict model reads it.
         #[test]
         fn the_user_is_that_of_the_strict_model(text in "sips?:([a-z0-9%4;?/&=+$,.]{1,12}(:[a-z]{0,3})?@)?[a-z]{1,5}(:[0-9]{1,4})?(;[a-z]=[a-z])?(\\?[a-z]=[a-z])?") {
             if let Ok(uri) = text.parse::<Uri>() {
@@ -202,7 +205,7 @@ mod tests {
         }
     }
 
-    /// The credentials of one request, with other users in the Request-URI, reach other partitions.
+    /// The credentials of one request are sent again with other users in the Request-URI, and so to other partitions.
     #[test]
     fn credentials_are_taken_once_in_all_partitions_together() {
         let alice = User { name: "alice".into(), password: "zanzibar".into(), contact: None };
@@ -248,15 +251,16 @@ mod tests {
         let mut ask = |message: Message| {
             let server = &mut servers[partitioning.partition_of(&message.to_bytes()).unwrap() as usize];
             server.handle(Instant::ZERO, message, from);
-            let said: Vec<(Destination, Message)> = std::iter::from_fn(|| server.poll_transmit()).collect();
-            let is_forwarded = said.iter().any(|(_, message)| message.as_request().is_some());
-            (is_forwarded, said)
+            let sent: Vec<(Destination, Message)> = std::iter::from_fn(|| server.poll_transmit()).collect();
+            let is_forwarded = sent.iter().any(|(_, message)| message.as_request().is_some());
+            (is_forwarded, sent)
         };
         let (_, challenged) = ask(request(0, 1, None));
         let refusal = challenged.iter().find_map(|(_, message)| message.as_response()).unwrap();
         assert_eq!(refusal.status, Status::PROXY_AUTHENTICATION_REQUIRED);
         let challenge = refusal.headers.challenges(&Name::ProxyAuthenticate).unwrap();
-        let mut session = Session::new(Challenge::read(&challenge[0]).unwrap(), "alice", "zanzibar");
+        let mut session =
+            DigestSession::new(DigestChallenge::read(&challenge[0]).unwrap(), "alice", "zanzibar");
         let answer = session.answer(&Method::Invite, "sip:u0@biloxi.com", b"", "0a4f113b").write();
         let taken = (0..16).filter(|user| ask(request(*user, 2, Some(&answer))).0).count();
         assert_eq!(taken, 1);

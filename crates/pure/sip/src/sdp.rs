@@ -1,115 +1,115 @@
-//! Descriptions of sessions (RFC 8866), and their offer and answer (RFC 3264).
+//! Session descriptions (RFC 8866), and the offer/answer model (RFC 3264).
 //!
-//! Start from [`Description::parse`], or [`Description::audio`] for what a telephone offers, and
-//! [`Description::answer`] for what another says to it.
+//! Start from [`SessionDescription::parse`] or [`SessionDescription::audio`], the offer of a telephone.
+//! [`SessionDescription::answer`] makes the answer to an offer.
 
 use std::fmt;
 use std::net::IpAddr;
 
-/// Where media are to be sent that nobody takes: what comes to this port is discarded (RFC 863).
+/// The port of the Discard Protocol (RFC 863), for media that no one receives.
 pub const DISCARD: u16 = 9;
 
-/// Content-Type of a description (RFC 8866 section 8.1).
+/// Content-Type of a session description (RFC 8866 section 8.1).
 pub const SDP_TYPE: &str = "application/sdp";
 
-/// A text that is no session description.
+/// A text is not a session description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: expected {expected} (RFC 8866 section {section})")]
 pub struct SdpError {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What should stand there.
+    /// The element that the grammar requires there.
     pub expected: &'static str,
-    /// Where that is written.
+    /// Section of RFC 8866 with the grammar.
     pub section: &'static str,
 }
 
-/// A session description: what one side wants to receive, and where.
+/// A session description: the media that one side receives, and their addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Description {
+pub struct SessionDescription {
     /// `o=`.
-    pub origin: Origin,
-    /// `s=`; a `-` where there is no name.
+    pub origin: SessionOrigin,
+    /// `s=`; `-` means no name.
     pub name: String,
-    /// `c=` for all media that have none of their own.
-    pub connection: Option<Connection>,
-    /// Lines of the session that netrig does not read (`i=`, `u=`, `e=`, `p=`, `b=`, `k=`), as they stand.
+    /// `c=` for all media without their own.
+    pub connection: Option<ConnectionData>,
+    /// Lines of the session that netrig does not interpret (`i=`, `u=`, `e=`, `p=`, `b=`, `k=`), unchanged.
     pub informative: Vec<(char, String)>,
-    /// `t=` and what belongs to it (`r=`, `z=`), as they stand; at least one.
+    /// `t=` with `r=` and `z=`, unchanged; at least one.
     pub times: Vec<(char, String)>,
     /// `a=` of the session.
     pub attributes: Vec<Attribute>,
-    /// `m=` with what belongs to each.
+    /// `m=` with the lines of each medium.
     pub media: Vec<Media>,
 }
 
 /// `o=username id version IN IP4 address`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// `-` where there is none.
+pub struct SessionOrigin {
+    /// User name; `-` means none.
     pub username: String,
-    /// Of the session; the same as long as it lasts.
+    /// Session identifier, constant during the session.
     pub id: u64,
-    /// One more with each change.
+    /// Version of the description, incremented with each change.
     pub version: u64,
-    /// Of whoever made it.
-    pub address: Connection,
+    /// Address of the creator.
+    pub address: ConnectionData,
 }
 
 /// `IN IP4 192.0.2.1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub struct ConnectionData {
     /// `IP4` or `IP6`.
     pub address_type: String,
-    /// An address, a name, or an address of a group with its scope.
+    /// An address, a host name, or a multicast address with its scope.
     pub address: String,
 }
 
 /// `a=name` or `a=name:value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// Before the colon.
+    /// The text before the colon.
     pub name: String,
-    /// Behind it, if there is one.
+    /// The text after the colon, if there is one.
     pub value: Option<String>,
 }
 
 /// `m=audio 49170 RTP/AVP 0 8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media {
-    /// `audio`, `video`.
+    /// Media type: `audio`, `video`.
     pub kind: String,
-    /// Where it is received; 0 refuses it (RFC 3264 section 6).
+    /// Port of the receiver; 0 refuses the medium (RFC 3264 section 6).
     pub port: u16,
-    /// Ports in a row, where more than one.
+    /// Number of consecutive ports, if given.
     pub ports: Option<u16>,
-    /// `RTP/AVP`.
+    /// Transport protocol: `RTP/AVP`.
     pub protocol: String,
-    /// Payload types, the preferred first.
+    /// Payload types in order of preference.
     pub formats: Vec<String>,
-    /// `i=`, `b=`, `k=`, as they stand.
+    /// `i=`, `b=` and `k=`, unchanged.
     pub informative: Vec<(char, String)>,
-    /// Its own `c=`.
-    pub connection: Option<Connection>,
-    /// Its own `a=`.
+    /// `c=` of the medium.
+    pub connection: Option<ConnectionData>,
+    /// `a=` of the medium.
     pub attributes: Vec<Attribute>,
 }
 
-/// Who sends (RFC 8866 section 6.7).
+/// Direction of a medium, as seen by the sender of the description (RFC 8866 section 6.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direction {
-    /// Both.
+pub enum MediaDirection {
+    /// Both sides send.
     #[default]
     SendRecv,
-    /// Only who says so.
+    /// Only this side sends.
     SendOnly,
-    /// Only the other.
+    /// Only the other side sends.
     RecvOnly,
-    /// Neither.
+    /// Neither side sends.
     Inactive,
 }
 
-impl Direction {
+impl MediaDirection {
     const ALL: [(&'static str, Self); 4] = [
         ("sendrecv", Self::SendRecv),
         ("sendonly", Self::SendOnly),
@@ -117,17 +117,17 @@ impl Direction {
         ("inactive", Self::Inactive),
     ];
 
-    /// As it stands in `a=`.
+    /// The attribute name of the direction.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, own)| *own == self).map_or("sendrecv", |(name, _)| name)
     }
 
-    /// What an attribute of this name says, if it says who sends.
+    /// The direction that an attribute of this name means, if any.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(own, _)| *own == name).map(|(_, own)| *own)
     }
 
-    /// The same, seen from the other side.
+    /// The direction as seen by the other side.
     #[must_use]
     pub const fn reversed(self) -> Self {
         match self {
@@ -138,8 +138,8 @@ impl Direction {
     }
 }
 
-impl Connection {
-    /// Of an address.
+impl ConnectionData {
+    /// The connection data of an address.
     pub fn new(address: IpAddr) -> Self {
         let address_type = if address.is_ipv4() { "IP4" } else { "IP6" };
         Self { address_type: address_type.into(), address: address.to_string() }
@@ -154,24 +154,29 @@ impl Attribute {
 }
 
 impl Media {
-    /// Who sends, as it says itself.
-    pub fn direction(&self) -> Option<Direction> {
+    /// The direction of the medium's own attributes, if there is one.
+    pub fn direction(&self) -> Option<MediaDirection> {
         self.attributes.iter().rev().find_map(direction)
     }
 }
 
-fn direction(attribute: &Attribute) -> Option<Direction> {
-    Direction::named(&attribute.name).filter(|_| attribute.value.is_none())
+fn direction(attribute: &Attribute) -> Option<MediaDirection> {
+    MediaDirection::named(&attribute.name).filter(|_| attribute.value.is_none())
 }
 
-impl Description {
-    /// What a telephone offers: G.711 of both laws and DTMF at `port` of `address` (RFC 3551, RFC 4733).
+impl SessionDescription {
+    /// The offer of a telephone: G.711 with A-law and µ-law, and DTMF, at `port` of `address` (RFC 3551, RFC 4733).
     pub fn audio(address: IpAddr, port: u16, id: u64) -> Self {
         let attribute = |value: &str| Attribute::new("rtpmap", Some(value));
         Self {
-            origin: Origin { username: "-".into(), id, version: 1, address: Connection::new(address) },
+            origin: SessionOrigin {
+                username: "-".into(),
+                id,
+                version: 1,
+                address: ConnectionData::new(address),
+            },
             name: "-".into(),
-            connection: Some(Connection::new(address)),
+            connection: Some(ConnectionData::new(address)),
             informative: Vec::new(),
             times: vec![('t', "0 0".into())],
             attributes: Vec::new(),
@@ -188,18 +193,18 @@ impl Description {
         }
     }
 
-    /// Filled up with attributes that mean nothing until it is `size` bytes long; as it is, if it is that long already or a
-    /// few bytes short of it, too few for an attribute.
+    /// Adds attributes without a meaning up to a length of `size` bytes. If the missing bytes are too few for an attribute, the
+    /// description is unchanged.
     #[must_use]
     pub fn padded(mut self, size: usize) -> Self {
-        /// Of an attribute without its value.
+        /// Length of an attribute without its value.
         const START: usize = "a=x-netrig:".len() + "\r\n".len();
         /// The longest line.
         const LINE: usize = 200;
         let least = START + 1;
         let mut missing = size.saturating_sub(self.to_string().len());
         while missing >= least {
-            // What is left must be enough for a line, or for none.
+            // The rest must be long enough for another line, or empty.
             let line =
                 if missing > LINE && missing - LINE < least { LINE - least } else { missing.min(LINE) };
             self.attributes.push(Attribute::new("x-netrig", Some(&"x".repeat(line - START))));
@@ -208,15 +213,15 @@ impl Description {
         self
     }
 
-    /// Who sends in a medium: as it says, else as the session does, else both.
-    pub fn direction(&self, media: &Media) -> Direction {
+    /// The direction of a medium: its own, else that of the session, else `sendrecv`.
+    pub fn direction(&self, media: &Media) -> MediaDirection {
         let own = media.direction().or_else(|| self.attributes.iter().rev().find_map(direction));
         own.unwrap_or_default()
     }
 
-    /// The answer of somebody at `address`, who takes of each medium the formats in `formats` and refuses the rest (RFC 3264
-    /// section 6): as many media, in their order, with what is taken in the offer's order of preference, received at `port` and
-    /// two more for each, as far as there are ports.
+    /// The answer to this offer from a receiver at `address` that supports `formats` (RFC 3264 section 6). It has the media of
+    /// the offer in their order, and the supported formats in the offer's order of preference. The first medium has `port`, each
+    /// further one two more. A medium without a supported format, or beyond the last port, is refused.
     #[must_use]
     pub fn answer(&self, address: IpAddr, port: u16, id: u64, formats: &[&str]) -> Self {
         let media = |(place, media): (usize, &Media)| {
@@ -233,7 +238,7 @@ impl Description {
             let mut attributes: Vec<Attribute> =
                 media.attributes.iter().filter(is_of_taken).cloned().collect();
             let direction = self.direction(media).reversed();
-            if direction != Direction::default() {
+            if direction != MediaDirection::default() {
                 attributes.push(Attribute::new(direction.name(), None));
             }
             Media {
@@ -241,7 +246,7 @@ impl Description {
                 port,
                 ports: None,
                 protocol: media.protocol.clone(),
-                // A refused medium lists its formats all the same: the line needs one.
+                // A refused medium keeps its formats: the grammar requires at least one.
                 formats: if refused { media.formats.clone() } else { taken },
                 informative: Vec::new(),
                 connection: None,
@@ -249,9 +254,14 @@ impl Description {
             }
         };
         Self {
-            origin: Origin { username: "-".into(), id, version: 1, address: Connection::new(address) },
+            origin: SessionOrigin {
+                username: "-".into(),
+                id,
+                version: 1,
+                address: ConnectionData::new(address),
+            },
             name: "-".into(),
-            connection: Some(Connection::new(address)),
+            connection: Some(ConnectionData::new(address)),
             informative: Vec::new(),
             times: self.times.clone(),
             attributes: Vec::new(),
@@ -259,16 +269,16 @@ impl Description {
         }
     }
 
-    /// Reads a body of `application/sdp`. Lines may end without CR, as RFC 8866 section 5 wants parsers to take it.
+    /// Parses a body of `application/sdp`. Lines may end without CR (RFC 8866 section 5).
     ///
     /// # Errors
-    /// Where the order of the lines or what stands in them is not that of the grammar.
+    /// A line breaks the grammar, or stands in the wrong order.
     pub fn parse(text: &str) -> Result<Self, SdpError> {
         Lines::new(text).description()
     }
 }
 
-/// The lines of a description, read one after the other.
+/// A reader of the lines of a description.
 struct Lines<'a> {
     lines: std::iter::Peekable<std::str::Lines<'a>>,
     number: usize,
@@ -283,7 +293,7 @@ impl<'a> Lines<'a> {
         SdpError { line: self.number, expected, section }
     }
 
-    /// The value of the next line, if it is of `kind`.
+    /// Reads the value of the next line, if it is of `kind`.
     fn take(&mut self, kind: char) -> Option<&'a str> {
         let value = self.lines.peek()?.strip_prefix(kind)?.strip_prefix('=')?;
         self.lines.next();
@@ -300,7 +310,7 @@ impl<'a> Lines<'a> {
         self.take(kind).ok_or_else(|| self.error(expected, section))
     }
 
-    /// Lines of these kinds, each as often as it comes, in the order of `kinds`.
+    /// Reads any number of lines of each of `kinds`, in their order.
     fn several(&mut self, kinds: &[char]) -> Vec<(char, String)> {
         let mut found = Vec::new();
         for kind in kinds {
@@ -311,7 +321,7 @@ impl<'a> Lines<'a> {
         found
     }
 
-    fn description(mut self) -> Result<Description, SdpError> {
+    fn description(mut self) -> Result<SessionDescription, SdpError> {
         if self.need('v', "`v=0`", "5.1")? != "0" {
             self.number -= 1;
             return Err(self.error("`v=0`", "5.1"));
@@ -341,12 +351,14 @@ impl<'a> Lines<'a> {
             media.push(self.media(found)?);
         }
         match self.lines.peek() {
-            None => Ok(Description { origin, name, connection, informative, times, attributes, media }),
-            Some(_) => Err(self.error("a line that may stand here", "5")),
+            None => {
+                Ok(SessionDescription { origin, name, connection, informative, times, attributes, media })
+            }
+            Some(_) => Err(self.error("a line that is allowed here", "5")),
         }
     }
 
-    /// An error in the line that was just read.
+    /// An error in the previous line.
     fn before(&self, expected: &'static str, section: &'static str) -> SdpError {
         SdpError { line: self.number - 1, expected, section }
     }
@@ -354,13 +366,13 @@ impl<'a> Lines<'a> {
     fn media(&mut self, found: Media) -> Result<Media, SdpError> {
         let mut informative = self.several(&['i']);
         let connection = self.connection()?;
-        // "Multiple connection fields" of a medium are of layered groups: the first one counts here.
+        // "Multiple connection fields" of a medium are for hierarchical encoding over several groups. The first one is used.
         while self.take('c').is_some() {}
         informative.extend(self.several(&['b', 'k']));
         Ok(Media { informative, connection, attributes: self.attributes()?, ..found })
     }
 
-    fn connection(&mut self) -> Result<Option<Connection>, SdpError> {
+    fn connection(&mut self) -> Result<Option<ConnectionData>, SdpError> {
         let Some(line) = self.take('c') else { return Ok(None) };
         let mut words = line.split(' ');
         let found = read_connection(&mut words).filter(|_| words.next().is_none());
@@ -381,19 +393,19 @@ impl<'a> Lines<'a> {
     }
 }
 
-fn read_connection<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Connection> {
+fn read_connection<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<ConnectionData> {
     words.next().filter(|network| *network == "IN")?;
     let address_type = words.next().filter(|kind| matches!(*kind, "IP4" | "IP6"))?.to_owned();
     let address = words.next().filter(|address| !address.is_empty())?.to_owned();
-    Some(Connection { address_type, address })
+    Some(ConnectionData { address_type, address })
 }
 
-fn read_origin(line: &str) -> Option<Origin> {
+fn read_origin(line: &str) -> Option<SessionOrigin> {
     let mut words = line.split(' ');
     let username = words.next().filter(|name| !name.is_empty())?.to_owned();
     let (id, version) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let address = read_connection(&mut words)?;
-    words.next().is_none().then_some(Origin { username, id, version, address })
+    words.next().is_none().then_some(SessionOrigin { username, id, version, address })
 }
 
 fn read_media(line: &str) -> Option<Media> {
@@ -419,7 +431,7 @@ fn read_media(line: &str) -> Option<Media> {
     })
 }
 
-impl fmt::Display for Connection {
+impl fmt::Display for ConnectionData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "IN {} {}", self.address_type, self.address)
     }
@@ -439,7 +451,7 @@ fn lines(f: &mut fmt::Formatter<'_>, lines: &[(char, String)], kinds: &[char]) -
     wanted.into_iter().try_for_each(|(kind, value)| write!(f, "{kind}={value}\r\n"))
 }
 
-fn connection(f: &mut fmt::Formatter<'_>, connection: Option<&Connection>) -> fmt::Result {
+fn connection(f: &mut fmt::Formatter<'_>, connection: Option<&ConnectionData>) -> fmt::Result {
     connection.map_or(Ok(()), |connection| write!(f, "c={connection}\r\n"))
 }
 
@@ -454,9 +466,9 @@ impl fmt::Display for Media {
     }
 }
 
-impl fmt::Display for Description {
+impl fmt::Display for SessionDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Origin { username, id, version, address } = &self.origin;
+        let SessionOrigin { username, id, version, address } = &self.origin;
         write!(f, "v=0\r\no={username} {id} {version} {address}\r\ns={}\r\n", self.name)?;
         lines(f, &self.informative, &['i', 'u', 'e', 'p'])?;
         connection(f, self.connection.as_ref())?;
@@ -480,10 +492,10 @@ mod tests {
 
     #[test]
     fn the_example_of_the_rfc_comes_back_as_it_was() {
-        let description = Description::parse(EXAMPLE).unwrap();
+        let description = SessionDescription::parse(EXAMPLE).unwrap();
         assert_eq!(description.to_string(), EXAMPLE);
         assert_eq!(description.media.len(), 3);
-        assert_eq!(Description::parse(&EXAMPLE.replace("\r\n", "\n")).unwrap(), description);
+        assert_eq!(SessionDescription::parse(&EXAMPLE.replace("\r\n", "\n")).unwrap(), description);
     }
 
     #[test]
@@ -500,34 +512,34 @@ mod tests {
             ("a=rtpmap", "y=rtpmap", 14),
         ] {
             assert_eq!(
-                Description::parse(&EXAMPLE.replacen(from, to, 1)).unwrap_err().line,
+                SessionDescription::parse(&EXAMPLE.replacen(from, to, 1)).unwrap_err().line,
                 line,
                 "{from} {to}"
             );
         }
-        assert_eq!(Description::parse("").unwrap_err().line, 1);
+        assert_eq!(SessionDescription::parse("").unwrap_err().line, 1);
     }
 
     #[test]
     fn an_answer_takes_what_it_knows() {
         let here = [192, 0, 2, 1].into();
-        let mut offer = Description::parse(EXAMPLE).unwrap();
-        offer.media[0] = Description::audio(here, 4000, 7).media.remove(0);
+        let mut offer = SessionDescription::parse(EXAMPLE).unwrap();
+        offer.media[0] = SessionDescription::audio(here, 4000, 7).media.remove(0);
         offer.media[0].attributes.push(Attribute::new("sendonly", None));
         let answer = offer.answer(here, 6000, 1, &["8", "0"]);
         let ports: Vec<u16> = answer.media.iter().map(|media| media.port).collect();
         assert_eq!(ports, [6000, 6002, 0]);
         assert_eq!(answer.media[0].formats, ["0", "8"]);
-        assert_eq!(answer.media[0].direction(), Some(Direction::RecvOnly));
+        assert_eq!(answer.media[0].direction(), Some(MediaDirection::RecvOnly));
         assert_eq!(answer.media[0].attributes.len(), 3);
-        assert_eq!(Description::parse(&answer.to_string()).unwrap(), answer);
+        assert_eq!(SessionDescription::parse(&answer.to_string()).unwrap(), answer);
     }
 
-    /// However many media somebody offers.
+    /// The number of media in an offer is unlimited.
     #[test]
     fn an_answer_ends_with_the_ports() {
         let here = [192, 0, 2, 1].into();
-        let mut offer = Description::audio(here, 4000, 7);
+        let mut offer = SessionDescription::audio(here, 4000, 7);
         offer.media = vec![offer.media[0].clone(); 40_000];
         let answer = offer.answer(here, 65_530, 1, &["0"]);
         let ports: Vec<u16> = answer.media.iter().map(|media| media.port).collect();
@@ -538,15 +550,15 @@ mod tests {
     #[test]
     fn a_description_is_as_long_as_wanted() {
         for address in ["127.0.0.1", "2001:db8::1"] {
-            let offer = Description::audio(address.parse().unwrap(), DISCARD, 1);
+            let offer = SessionDescription::audio(address.parse().unwrap(), DISCARD, 1);
             let least = offer.to_string().len();
-            // A few sizes just above the shortest leave no room for a line.
+            // Sizes just above the shortest leave no room for a line.
             for size in (0..least + 20).chain([400, 401, 600, 1000, 1400, 4096, 9001]) {
                 let padded = offer.clone().padded(size);
                 let text = padded.to_string();
                 let expected = if size < least + 14 { least } else { size };
                 assert_eq!(text.len(), expected, "{size}");
-                assert_eq!(Description::parse(&text).unwrap(), padded);
+                assert_eq!(SessionDescription::parse(&text).unwrap(), padded);
                 assert!(text.lines().all(|line| line.len() <= 200), "{text}");
             }
         }

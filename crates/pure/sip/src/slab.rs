@@ -1,60 +1,60 @@
-//! Objects that come and go, found by an index that cannot be mistaken for that of an earlier one in the same place.
+//! A slab: objects by index. A generation distinguishes an object from earlier ones with the same index.
 
-/// Where an object is, and how many have been there before it.
+/// The index and generation of an object in a [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Below the capacity of what has them.
+    /// Below the capacity of the slab.
     pub index: u32,
-    /// Of the place.
+    /// Number of earlier objects with this index, modulo 2³².
     pub generation: u32,
 }
 
-/// At most so many objects as it was made for. A place is free for the next as soon as its object is gone; memory grows
-/// up to the most that were there at once and is then never allocated again.
+/// Objects up to a fixed capacity. Removal frees an index for the next object. Memory grows with the highest number of
+/// objects at once and is then reused.
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
-    entries: Vec<Entry<T>>,
-    /// The first of the free places.
+    entries: Vec<SlabEntry<T>>,
+    /// Head of the list of free indices.
     free: Option<u32>,
     capacity: u32,
     len: u32,
 }
 
 #[derive(Clone, Debug)]
-struct Entry<T> {
+struct SlabEntry<T> {
     generation: u32,
-    state: State<T>,
+    state: SlotState<T>,
 }
 
 #[derive(Clone, Debug)]
-enum State<T> {
+enum SlotState<T> {
     Occupied(T),
-    /// With the next free place.
+    /// The next free index.
     Free(Option<u32>),
 }
 
 impl<T> Slab<T> {
-    /// Empty.
+    /// An empty slab.
     pub const fn new(capacity: u32) -> Self {
         Self { entries: Vec::new(), free: None, capacity, len: 0 }
     }
 
-    /// How many there are.
+    /// Number of objects.
     pub const fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether the slab has no object.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Puts in what `make` says of the place; `None` if there is no place left.
+    /// Inserts the object that `make` returns for its key. Returns `None` if the slab is full.
     pub fn insert(&mut self, make: impl FnOnce(Key) -> T) -> Option<Key> {
         let index = match self.free {
             Some(index) => index,
             None if self.entries.len() < self.capacity as usize => {
-                self.entries.push(Entry { generation: 0, state: State::Free(None) });
+                self.entries.push(SlabEntry { generation: 0, state: SlotState::Free(None) });
                 self.entries.len() as u32 - 1
             }
             None => return None,
@@ -62,63 +62,64 @@ impl<T> Slab<T> {
         let entry = &mut self.entries[index as usize];
         let key = Key { index, generation: entry.generation };
         self.free = match &entry.state {
-            State::Free(next) => *next,
-            State::Occupied(_) => None,
+            SlotState::Free(next) => *next,
+            SlotState::Occupied(_) => None,
         };
-        entry.state = State::Occupied(make(key));
+        entry.state = SlotState::Occupied(make(key));
         self.len += 1;
         Some(key)
     }
 
-    /// The object, if it is still there.
+    /// The object; `None` if it was removed.
     pub fn get(&self, key: Key) -> Option<&T> {
         let entry =
             self.entries.get(key.index as usize).filter(|entry| entry.generation == key.generation)?;
         match &entry.state {
-            State::Occupied(value) => Some(value),
-            State::Free(_) => None,
+            SlotState::Occupied(value) => Some(value),
+            SlotState::Free(_) => None,
         }
     }
 
-    /// The object, if it is still there.
+    /// The object; `None` if it was removed.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let entry = self.entries.get_mut(key.index as usize)?;
         match &mut entry.state {
-            State::Occupied(value) if entry.generation == key.generation => Some(value),
+            SlotState::Occupied(value) if entry.generation == key.generation => Some(value),
             _ => None,
         }
     }
 
-    /// The key of what is now at an index.
+    /// The key of the present object at an index.
     pub fn key_at(&self, index: u32) -> Option<Key> {
         let entry = self.entries.get(index as usize)?;
-        matches!(entry.state, State::Occupied(_)).then_some(Key { index, generation: entry.generation })
+        matches!(entry.state, SlotState::Occupied(_)).then_some(Key { index, generation: entry.generation })
     }
 
-    /// Of all that are there.
+    /// The keys of all objects, by index.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         let places = (0..).zip(&self.entries);
-        places.filter_map(|(index, entry): (u32, &Entry<T>)| {
-            matches!(entry.state, State::Occupied(_)).then_some(Key { index, generation: entry.generation })
+        places.filter_map(|(index, entry): (u32, &SlabEntry<T>)| {
+            matches!(entry.state, SlotState::Occupied(_))
+                .then_some(Key { index, generation: entry.generation })
         })
     }
 
-    /// Whether the object was there once and is gone.
+    /// Whether the object was removed.
     pub fn is_past(&self, key: Key) -> bool {
         self.entries.get(key.index as usize).is_some_and(|entry| key.generation < entry.generation)
     }
 
-    /// Takes the object out.
+    /// Removes an object and returns it.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
         let entry = &mut self.entries[key.index as usize];
         entry.generation = entry.generation.wrapping_add(1);
-        let state = std::mem::replace(&mut entry.state, State::Free(self.free));
+        let state = std::mem::replace(&mut entry.state, SlotState::Free(self.free));
         self.free = Some(key.index);
         self.len -= 1;
         match state {
-            State::Occupied(value) => Some(value),
-            State::Free(_) => None,
+            SlotState::Occupied(value) => Some(value),
+            SlotState::Free(_) => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a request went.
+//! Status codes of responses.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ pub struct Status(u16);
 /// The first digit of a status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// 1xx: not final.
+    /// 1xx, not final.
     Provisional,
     /// 2xx.
     Success,
     /// 3xx.
     Redirection,
-    /// 4xx: not here, not so.
+    /// 4xx: this server refuses this request.
     RequestFailure,
     /// 5xx.
     ServerFailure,
-    /// 6xx: nowhere.
+    /// 6xx: no server can fulfil the request.
     GlobalFailure,
 }
 
 impl Status {
-    /// `None` beyond 100 to 699.
+    /// The status of a code; `None` outside 100 to 699.
     pub const fn new(code: u16) -> Option<Self> {
         if code >= 100 && code <= 699 { Some(Self(code)) } else { None }
     }
@@ -34,7 +34,7 @@ impl Status {
         self.0
     }
 
-    /// Its class.
+    /// The class of the code.
     pub const fn class(self) -> Class {
         match self.0 / 100 {
             1 => Class::Provisional,
@@ -46,12 +46,12 @@ impl Status {
         }
     }
 
-    /// Whether the transaction has its answer.
+    /// Whether the response is final: 200 or above.
     pub const fn is_final(self) -> bool {
         self.0 >= 200
     }
 
-    /// 2xx.
+    /// Whether the class is 2xx.
     pub const fn is_success(self) -> bool {
         matches!(self.class(), Class::Success)
     }
@@ -59,11 +59,11 @@ impl Status {
 
 macro_rules! statuses {
     ($($code:literal $name:ident $reason:literal)*) => {
-        /// Those that the IANA registry of SIP response codes has.
+        /// The codes of the IANA registry of SIP response codes.
         impl Status {
             $(#[doc = concat!("`", $reason, "`.")] pub const $name: Self = Self($code);)*
 
-            /// The reason phrase of the registry; empty where it has none.
+            /// The reason phrase of the registry; empty for an unregistered code.
             pub const fn reason(self) -> &'static str {
                 match self.0 {
                     $($code => $reason,)*

@@ -1,4 +1,4 @@
-//! The messages of RFC 4475, and what an element makes of each.
+//! The torture test messages of RFC 4475, and the treatment of each.
 //!
 //! [`MESSAGES`] is for tests of parsers and servers. [`message`] finds one by its name.
 
@@ -9,32 +9,32 @@ pub struct TortureMessage {
     pub name: &'static str,
     /// Section of RFC 4475, such as `RFC 4475 section 3.1.1.1`.
     pub section: &'static str,
-    /// How an element treats it, in a sentence.
+    /// The required treatment, as a sentence.
     pub requirement: &'static str,
-    /// How an element treats it.
+    /// The required treatment.
     pub treatment: TortureTreatment,
-    /// Byte for byte.
+    /// The message, byte for byte.
     pub bytes: &'static [u8],
 }
 
 /// How an element treats a message of RFC 4475.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TortureTreatment {
-    /// The request is well-formed: any response but 400.
+    /// The request is well-formed: any response except 400.
     Taken,
-    /// It is refused, with one of these status codes.
+    /// The message is refused with one of these status codes.
     Refused(&'static [u16]),
-    /// The same by user agents. Others read it.
+    /// User agents refuse the message with one of these status codes. Other elements accept it.
     RefusedByEndpoints(&'static [u16]),
-    /// The RFC leaves it to the element, which answers it.
+    /// The RFC leaves the treatment open. The element answers.
     Any,
-    /// It is a response that belongs to no request.
+    /// The message is a response without a request.
     Discarded,
 }
 
 use TortureTreatment::{Any, Discarded, Refused, RefusedByEndpoints, Taken};
 
-/// A table of messages: name, section, treatment and requirement. The file of a message has its name.
+/// A table of messages: name, section, treatment and requirement. The file of a message has the same name.
 macro_rules! torture_messages {
     ($($name:ident $section:literal $treatment:expr, $requirement:literal;)+) => {
         &[$(TortureMessage {
@@ -47,7 +47,7 @@ macro_rules! torture_messages {
     };
 }
 
-/// All 49, in the order of the RFC.
+/// All 49 messages in the order of the RFC.
 #[rustfmt::skip]
 pub const MESSAGES: &[TortureMessage] = torture_messages! {
     wsinv "3.1.1.1" Taken, "An INVITE with folded lines, white space around separators, and an escaped quote is read.";

@@ -1,72 +1,63 @@
-//! Who and where: SIP, SIPS and other URIs (RFC 3261 section 19.1).
+//! SIP, SIPS and other URIs (RFC 3261 section 19.1).
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
 
-use crate::digits::Decimal;
 use crate::error::ParseError;
-use crate::grammar::{Cursor, is_unreserved};
+use crate::grammar::{Cursor, escaped, is_unreserved, take_escaped, unescaped_but};
 use crate::header::{ParameterGrammar, Parameters, ParametersView};
+use crate::host::{Host, HostView, read_port};
 
 const RULE: &str = "RFC 3261 section 19.1.1";
 
-/// The most header fields that a URI may have, for the same reason as its parameters.
+/// Most header fields of a URI. The limit bounds the time to compare two URIs.
 const MOST_HEADERS: usize = 64;
 
-/// A request's target, or what an address names.
+/// A URI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uri {
-    /// `sip:` or `sips:`.
+    /// A SIP or SIPS URI.
     Sip(SipUri),
-    /// Any other scheme with what follows its colon, as it was written: `tel:`, `urn:`, `mailto:`.
+    /// A URI of any other scheme, unchanged: `tel:`, `urn:`, `mailto:`.
     Other {
-        /// Without the colon.
+        /// The scheme without the colon.
         scheme: String,
-        /// Behind the colon.
+        /// The text after the colon.
         rest: String,
     },
 }
 
-/// How a SIP URI wants to be reached.
+/// The scheme of a SIP URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// By whatever carries it.
+    /// `sip`: any transport.
     Sip,
-    /// By TLS on every hop.
+    /// `sips`: TLS on every hop.
     Sips,
 }
 
-/// `sip:user:password@host:port;parameters?headers`. Its parts are kept as they were written, with their escapes.
+/// `sip:user:password@host:port;parameters?headers`. All parts are kept unchanged, with their escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SipUri {
-    /// `sip` or `sips`.
+    /// The scheme.
     pub scheme: Scheme,
-    /// Before the `@`, without the password.
+    /// The user part, without the password.
     pub user: Option<String>,
-    /// Between `:` and `@`. RFC 3261 section 19.1.1: its use is not recommended.
+    /// The password. RFC 3261 section 19.1.1 does not recommend its use.
     pub password: Option<String>,
-    /// The domain or address.
+    /// The domain name or address.
     pub host: Host,
-    /// Where none stands, that of the transport: 5060, or 5061 for TLS.
+    /// The port. Without one the transport's default holds: 5060, or 5061 for TLS.
     pub port: Option<u16>,
-    /// `;transport=tcp;lr`.
+    /// Parameters, such as `;transport=tcp;lr`.
     pub parameters: Parameters,
-    /// Header fields of the request to be made of it, by name, `?` and `&` taken off.
+    /// Names and values of header fields for a request made from the URI, without `?` and `&`.
     pub headers: Vec<(String, String)>,
 }
 
-/// `host`: a name or an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Host {
-    /// `example.com`; compared without case.
-    Name(String),
-    /// `192.0.2.1`, or `[2001:db8::1]`.
-    Address(IpAddr),
-}
-
 impl Uri {
-    /// The SIP or SIPS URI that it is, if it is one.
+    /// The SIP or SIPS URI; `None` for another scheme.
     pub const fn as_sip(&self) -> Option<&SipUri> {
         match self {
             Self::Sip(uri) => Some(uri),
@@ -74,8 +65,8 @@ impl Uri {
         }
     }
 
-    /// Whether both name the same resource: RFC 3261 section 19.1.4 for SIP, as they are written for others, whose
-    /// own rules are not known here.
+    /// Whether both name the same resource. SIP URIs are compared by RFC 3261 section 19.1.4, all others by their text, apart
+    /// from the case of the scheme.
     pub fn is_equivalent(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Sip(a), Self::Sip(b)) => a.is_equivalent(b),
@@ -101,29 +92,28 @@ impl SipUri {
         }
     }
 
-    /// With the user, escaped where it must be.
+    /// Sets the user part. Characters that the grammar does not allow are escaped.
     #[must_use]
     pub fn with_user(mut self, user: &str) -> Self {
         self.user = Some(escaped(user, is_user));
         self
     }
 
-    /// With the port.
+    /// Sets the port.
     #[must_use]
     pub const fn with_port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// With a parameter, or a flag if it has no value.
+    /// Sets a parameter, or a flag without a value.
     #[must_use]
     pub fn with_parameter(mut self, name: &str, value: Option<&str>) -> Self {
         self.parameters.set(name, value);
         self
     }
 
-    /// Where it is to be looked for: "the value of the maddr parameter of the URI, if present", else its host (RFC 3263
-    /// section 4).
+    /// The target to locate: "the value of the maddr parameter of the URI, if present", else the host (RFC 3263 section 4).
     pub fn target(&self) -> Host {
         match self.parameters.value("maddr") {
             None => self.host.clone(),
@@ -134,7 +124,7 @@ impl SipUri {
         }
     }
 
-    /// Whether it is of a router that leaves the Request-URI alone: it has the parameter `lr` (RFC 3261 section 19.1.1).
+    /// Whether the URI has `lr`, so that its proxy is a loose router and keeps the Request-URI (RFC 3261 section 19.1.1).
     pub fn is_loose(&self) -> bool {
         self.parameters.has("lr")
     }
@@ -174,16 +164,6 @@ impl SipUri {
     }
 }
 
-impl Host {
-    /// Whether both are the same: names have no case.
-    pub fn is_equivalent(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Name(a), Self::Name(b)) => a.eq_ignore_ascii_case(b),
-            (a, b) => a == b,
-        }
-    }
-}
-
 fn same_value(a: Option<&str>, b: Option<&str>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => canonical(a).eq_ignore_ascii_case(&canonical(b)),
@@ -200,86 +180,24 @@ const fn is_password(byte: u8) -> bool {
     is_unreserved(byte) || matches!(byte, b'&' | b'=' | b'+' | b'$' | b',')
 }
 
-const fn is_parameter(byte: u8) -> bool {
-    is_unreserved(byte) || matches!(byte, b'[' | b']' | b'/' | b':' | b'&' | b'+' | b'$')
-}
-
 const fn is_header(byte: u8) -> bool {
     is_unreserved(byte) || matches!(byte, b'[' | b']' | b'/' | b'?' | b':' | b'+' | b'$')
 }
 
-/// `%41` as `A`. What is no escape stays as it is.
-pub(crate) fn unescaped(text: &str) -> String {
-    String::from_utf8_lossy(&unescaped_but(text, |_| false)).into_owned()
-}
-
-/// A part of a URI as it is compared: characters are equivalent to their escapes, but for the reserved ones (RFC 3261
+/// The form of a part of a URI for comparison. Characters are equivalent to their escapes, except reserved ones (RFC 3261
 /// section 19.1.4).
 fn canonical(text: &str) -> Vec<u8> {
     unescaped_but(text, |byte| b";/?:@&=+$,".contains(&byte))
 }
 
-/// Without escapes, but for those of bytes that are `kept`: their hexadecimal digits are made large.
-fn unescaped_but(text: &str, kept: impl Fn(u8) -> bool) -> Vec<u8> {
-    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let [first, tail @ ..] = rest {
-        let escape = match (first, tail) {
-            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low),
-            _ => None,
-        };
-        match escape {
-            Some(byte) if kept(byte) => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
-            _ => out.push(escape.unwrap_or(*first)),
-        }
-        rest = if escape.is_some() { &tail[2..] } else { tail };
-    }
-    out
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
-}
-
-/// With what `class` does not have as `%41`.
-pub(crate) fn escaped(text: &str, class: impl Fn(u8) -> bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if class(byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
-/// As long as `class` or an escape holds.
-fn take_escaped<'a>(cursor: &mut Cursor<'a>, class: impl Fn(u8) -> bool) -> Result<&'a str, ParseError> {
-    let (text, mut length) = (cursor.rest(), 0);
-    loop {
-        let before = cursor.take_while(&class).len();
-        length += before;
-        if !cursor.eat(b'%') {
-            return Ok(&text[..length]);
-        }
-        for _ in 0..2 {
-            match cursor.peek() {
-                Some(digit) if digit.is_ascii_hexdigit() => cursor.eat(digit),
-                _ => return Err(cursor.error("two hexadecimal digits after `%`")),
-            };
-        }
-        length += 3;
-    }
-}
-
-/// A URI where it stands in a text; its grammar has been checked.
+/// A URI that borrows its text. Its grammar has been checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UriView<'a> {
     Sip(SipUriView<'a>),
     Other { scheme: &'a str, rest: &'a str },
 }
 
-/// The same of a SIP URI.
+/// A SIP URI that borrows its text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SipUriView<'a> {
     pub scheme: Scheme,
@@ -290,42 +208,6 @@ pub(crate) struct SipUriView<'a> {
     pub parameters: ParametersView<'a>,
     /// `name=value&name=value`.
     pub headers: &'a str,
-}
-
-/// The same of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HostView<'a> {
-    Name(&'a str),
-    Address(IpAddr),
-}
-
-impl HostView<'_> {
-    /// As [`Host`] is written.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        match self {
-            HostView::Name(name) => out.extend_from_slice(name.as_bytes()),
-            HostView::Address(ip @ IpAddr::V4(_)) => write_address(*ip, out),
-            HostView::Address(ip) => {
-                out.push(b'[');
-                write_address(*ip, out);
-                out.push(b']');
-            }
-        }
-    }
-}
-
-/// An address without brackets.
-pub(crate) fn write_address(ip: IpAddr, out: &mut Vec<u8>) {
-    let IpAddr::V4(ip) = ip else {
-        out.extend_from_slice(ip.to_string().as_bytes());
-        return;
-    };
-    for (place, octet) in ip.octets().into_iter().enumerate() {
-        if place > 0 {
-            out.push(b'.');
-        }
-        out.extend_from_slice(Decimal::new(octet.into()).as_bytes());
-    }
 }
 
 impl From<UriView<'_>> for Uri {
@@ -352,56 +234,7 @@ impl From<SipUriView<'_>> for SipUri {
     }
 }
 
-impl From<HostView<'_>> for Host {
-    fn from(view: HostView<'_>) -> Self {
-        match view {
-            HostView::Name(name) => Self::Name(name.to_owned()),
-            HostView::Address(address) => Self::Address(address),
-        }
-    }
-}
-
-/// `hostport`'s host.
-pub(crate) fn host<'a>(cursor: &mut Cursor<'a>) -> Result<HostView<'a>, ParseError> {
-    if cursor.eat(b'[') {
-        let start = *cursor;
-        let address = cursor.take_until(b"]");
-        let address: Ipv6Addr = address.parse().map_err(|_| start.error("an IPv6 address"))?;
-        cursor.expect(b']', "`]` after an IPv6 address")?;
-        return Ok(HostView::Address(address.into()));
-    }
-    let start = *cursor;
-    let name = cursor.take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'));
-    if name.is_empty() {
-        return Err(start.error("a host"));
-    }
-    if let Ok(address) = name.parse::<Ipv4Addr>() {
-        return Ok(HostView::Address(address.into()));
-    }
-    if is_hostname(name) { Ok(HostView::Name(name)) } else { Err(start.error("a host name or address")) }
-}
-
-/// `hostname = *( domainlabel "." ) toplabel [ "." ]`: labels neither start nor end with a hyphen, the last starts with a
-/// letter.
-fn is_hostname(name: &str) -> bool {
-    let name = name.strip_suffix('.').unwrap_or(name);
-    let mut labels = name.split('.').peekable();
-    let fits = |label: &str| !label.is_empty() && !label.starts_with('-') && !label.ends_with('-');
-    while let Some(label) = labels.next() {
-        let is_last = labels.peek().is_none();
-        if !fits(label) || is_last && !label.starts_with(|first: char| first.is_ascii_alphabetic()) {
-            return false;
-        }
-    }
-    true
-}
-
-/// A port behind its colon.
-pub(crate) fn port(cursor: &mut Cursor<'_>) -> Result<u16, ParseError> {
-    cursor.number("a port from 0 to 65535")
-}
-
-/// Reads a URI that ends where the text does, or before what cannot stand in one.
+/// Reads a URI up to the end of the text, or to the first character that a URI cannot have.
 pub(crate) fn uri<'a>(cursor: &mut Cursor<'a>) -> Result<UriView<'a>, ParseError> {
     let start = *cursor;
     let scheme = cursor.take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
@@ -416,7 +249,7 @@ pub(crate) fn uri<'a>(cursor: &mut Cursor<'a>) -> Result<UriView<'a>, ParseError
             let rest =
                 cursor.take_while(|byte| byte.is_ascii_graphic() && !matches!(byte, b'<' | b'>' | b'"'));
             if rest.is_empty() {
-                return Err(cursor.error("something behind the scheme of a URI"));
+                return Err(cursor.error("text after the scheme of a URI"));
             }
             Ok(UriView::Other { scheme, rest })
         }
@@ -425,29 +258,11 @@ pub(crate) fn uri<'a>(cursor: &mut Cursor<'a>) -> Result<UriView<'a>, ParseError
 
 fn sip_uri<'a>(cursor: &mut Cursor<'a>, scheme: Scheme) -> Result<SipUriView<'a>, ParseError> {
     let (user, password) = user_info(cursor)?;
-    let host = host(cursor)?;
-    let port = if cursor.eat(b':') { Some(port(cursor)?) } else { None };
+    let host = HostView::read(cursor)?;
+    let port = if cursor.eat(b':') { Some(read_port(cursor)?) } else { None };
     let parameters = ParametersView::read(cursor, ParameterGrammar::Uri)?;
     let headers = if cursor.eat(b'?') { headers(cursor)? } else { "" };
     Ok(SipUriView { scheme, user, password, host, port, parameters, headers })
-}
-
-/// `";" uri-parameter`, if one follows.
-pub(crate) fn parameter<'a>(
-    cursor: &mut Cursor<'a>,
-) -> Result<Option<(&'a str, Option<&'a str>)>, ParseError> {
-    if !cursor.eat(b';') {
-        return Ok(None);
-    }
-    let name = take_escaped(cursor, is_parameter)?;
-    if name.is_empty() {
-        return Err(cursor.error("the name of a parameter"));
-    }
-    let value = if cursor.eat(b'=') { Some(take_escaped(cursor, is_parameter)?) } else { None };
-    if value == Some("") {
-        return Err(cursor.error("the value of a parameter"));
-    }
-    Ok(Some((name, value)))
 }
 
 /// `header *( "&" header )`.
@@ -472,7 +287,7 @@ fn headers<'a>(cursor: &mut Cursor<'a>) -> Result<&'a str, ParseError> {
 
 /// `[ userinfo "@" ]`: the user and the password.
 fn user_info<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<&'a str>, Option<&'a str>), ParseError> {
-    // An `@` can stand nowhere else in a SIP URI, but it can in what follows one: that begins with one of the others.
+    // A SIP URI has no other `@`. The text after a URI may have one, and begins with one of the other characters.
     let first = cursor.rest().bytes().find(|byte| matches!(byte, b'@' | b'<' | b'>' | b'"' | b' ' | b'\t'));
     if first != Some(b'@') {
         return Ok((None, None));
@@ -533,25 +348,10 @@ impl fmt::Display for SipUri {
     }
 }
 
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(name) => f.write_str(name),
-            Self::Address(IpAddr::V4(address)) => address.fmt(f),
-            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
-        }
-    }
-}
-
-impl From<IpAddr> for Host {
-    fn from(address: IpAddr) -> Self {
-        Self::Address(address)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grammar::unescaped;
 
     fn read(text: &str) -> Uri {
         text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -593,7 +393,7 @@ mod tests {
                 "sip:alice@atlanta.com?priority=urgent&subject=project%20x",
             ),
         ];
-        // Beside the RFC's own list: hosts, escapes, and default values.
+        // Pairs that are not in the RFC's list: hosts, escapes, and default values.
         let same_beside = [
             ("sip:a%3bb@h", "sip:a%3Bb@h"),
             ("sip:a@[2001:DB8:0::1]", "sip:a@[2001:db8::1]"),

@@ -1,8 +1,8 @@
 //! Files of users: a line for each, `name,password` or `name,password,contact`.
 //!
-//! A field with a comma stands in quotation marks; spaces are part of a password (RFC 4180). Empty lines and those that begin with `#` are
-//! left out, and so are a byte order mark and, as the first line, the one by which SIPp says how it goes through its users
-//! (`SEQUENTIAL`, `RANDOM` or `USER`). Such a file has semicolons for commas.
+//! A field with a comma stands in quotation marks; spaces are part of a password (RFC 4180). A byte order mark, empty lines and
+//! lines that begin with `#` are ignored. If the first line is SIPp's order of use (`SEQUENTIAL`, `RANDOM` or `USER`), it is
+//! ignored too, and fields are separated by semicolons.
 
 use std::collections::BTreeMap;
 
@@ -10,64 +10,64 @@ use csv::{ReaderBuilder, StringRecord};
 
 use crate::Uri;
 
-/// Bytes that are read at once: one line's.
+/// Buffer of the reader, bytes: about one line.
 const LINE: usize = 256;
 
-/// A user as a line names it.
+/// A user of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedUser {
-    /// The user part of its URI, as it stands in one (RFC 3261 section 25.1).
+    /// The user part of the URI, with its escapes (RFC 3261 section 25.1).
     pub name: String,
-    /// Its password, if the line has a second column.
+    /// The password, if the line has a second column.
     pub password: Option<String>,
-    /// Its line; the first is 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// Where it is reached, if the line has a third column that is not empty.
+    /// The contact, if the line has a third column that is not empty.
     pub contact: Option<String>,
 }
 
-/// Why a file lists no users.
+/// A file is not a list of users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UserListError {
-    /// No line is one of a user.
+    /// No line names a user.
     #[error("has no users")]
     Empty,
-    /// A line is none.
+    /// A line does not name a user.
     #[error("{line}: {fault}")]
     Line {
-        /// Its number; the first is 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The defect of the line.
         fault: UserFault,
     },
 }
 
-/// What is wrong with the line of a user.
+/// The defect of a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UserFault {
     /// A quotation mark without a second one.
     #[error("a quotation mark is not closed: one within a field is written twice")]
     OpenQuotation,
-    /// It is no line of a CSV file.
-    #[error("it cannot be read")]
+    /// The line is not valid CSV.
+    #[error("the line is not valid CSV")]
     Unreadable,
-    /// The first column is no user part of a SIP URI.
+    /// The first column cannot be the user part of a SIP URI.
     #[error("`{0}` cannot be the user of a SIP URI{hint}", hint = hint(.0))]
     Name(String),
     /// The same name is in an earlier line.
-    #[error("`{name}` stands in line {line} already")]
+    #[error("`{name}` is in line {line} already")]
     Repeated {
         /// The name.
         name: String,
-        /// The earlier line; the first is 1.
+        /// The earlier line, from 1.
         line: u64,
     },
 }
 
-/// All users of a file. Each name stands there once.
+/// All users of a file. Names are unique.
 ///
 /// # Errors
-/// If a line is none of a user, or if there is none.
+/// If a line does not name a user, or if no line does.
 pub fn read_users(text: &str) -> Result<Vec<ListedUser>, UserListError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_note = |line: &str| line.trim().is_empty() || line.starts_with('#');
@@ -106,8 +106,8 @@ pub fn read_users(text: &str) -> Result<Vec<ListedUser>, UserListError> {
     if users.is_empty() { Err(UserListError::Empty) } else { Ok(users) }
 }
 
-/// Whether it can, as it stands. A semicolon can too (RFC 3261 section 25.1), but where there is one a line of other columns is
-/// meant.
+/// Whether the name can be a user part without escapes. The grammar allows a semicolon (RFC 3261 section 25.1), but here it
+/// indicates other separators.
 fn is_user(name: &str) -> bool {
     let uri = format!("sip:{name}@localhost").parse::<Uri>();
     uri.is_ok_and(|uri| uri.as_sip().is_some_and(|uri| uri.user.as_deref() == Some(name)))
@@ -182,7 +182,7 @@ mod tests {
             ),
             ("a,b\n,c\n", "2: `` cannot be"),
             ("a,b\n\"c,d\n", "2: a quotation mark is not closed"),
-            ("a,b\n# x\na,c\n", "3: `a` stands in line 1 already"),
+            ("a,b\n# x\na,c\n", "3: `a` is in line 1 already"),
         ] {
             let error = read_users(text).unwrap_err().to_string();
             assert!(error.starts_with(said), "{text}: {error}");

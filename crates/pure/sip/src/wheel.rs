@@ -1,90 +1,88 @@
-//! Deadlines of very many objects: a hierarchical timing wheel (Varghese and Lauck 1987).
+//! Deadlines of millions of objects: a hierarchical timing wheel (Varghese and Lauck 1987).
 //!
-//! Each object, known by its index, has one deadline or none: whoever has several keeps them itself and sets the next.
-//! Setting and cancelling take constant time whatever else is set, and nothing is allocated once the wheel has seen the
-//! highest index. Deadlines are held to a resolution, rounded up: nothing comes early, and all comes less than one
-//! resolution late.
+//! Each object has an index and at most one deadline. An object with several deadlines keeps them itself and sets the next.
+//! Setting and cancelling take constant time. Once the wheel has seen the highest index, it allocates nothing. Deadlines are
+//! rounded up to a resolution: none expires early, and all expire less than one resolution late.
 
 use netrig_core::{Duration, Instant};
 
-/// Slots of a level.
+/// Slots per level.
 const SLOTS: usize = 64;
 const BITS: u32 = 6;
-/// So many that any tick of 64 bits has its place.
+/// Enough levels for any tick of 64 bits.
 const LEVELS: usize = 11;
 const NONE: u32 = u32::MAX;
-/// The tick of what is not set.
+/// The tick of an object without a deadline.
 const UNSET: u64 = u64::MAX;
 
-/// The wheel.
+/// A hierarchical timing wheel.
 #[derive(Clone, Debug)]
 pub struct Wheel {
     resolution: u64,
-    /// The tick up to which all has come.
+    /// The tick up to which all deadlines have expired.
     now: u64,
-    /// By the objects' indices.
-    nodes: Vec<Node>,
-    levels: Box<[Level; LEVELS]>,
+    /// Nodes by the index of their object.
+    nodes: Vec<WheelNode>,
+    levels: Box<[WheelLevel; LEVELS]>,
     len: usize,
 }
 
-/// An object's place in the list of its slot.
+/// An element of the linked list of a slot.
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct WheelNode {
     tick: u64,
     before: u32,
     next: u32,
 }
 
-impl Node {
+impl WheelNode {
     const EMPTY: Self = Self { tick: UNSET, before: NONE, next: NONE };
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Level {
-    /// A bit for each slot that has something.
+struct WheelLevel {
+    /// A bit for each slot that is not empty.
     occupied: u64,
-    /// The first of each slot's list.
+    /// Head of the list of each slot.
     first: [u32; SLOTS],
-    /// The earliest tick of each slot; [`UNSET`] where it has to be looked for.
+    /// The earliest tick of each slot; [`UNSET`] if it must be searched for.
     earliest: [u64; SLOTS],
 }
 
-impl Level {
+impl WheelLevel {
     const EMPTY: Self = Self { occupied: 0, first: [NONE; SLOTS], earliest: [UNSET; SLOTS] };
 }
 
 impl Wheel {
-    /// Empty, at the start of time. `resolution` is what deadlines are rounded up to, 1 ns at least.
+    /// An empty wheel at time 0. Deadlines are rounded up to `resolution`, at least 1 ns.
     pub fn new(resolution: Duration) -> Self {
         Self {
             resolution: resolution.as_nanos().max(1),
             now: 0,
             nodes: Vec::new(),
-            levels: Box::new([Level::EMPTY; LEVELS]),
+            levels: Box::new([WheelLevel::EMPTY; LEVELS]),
             len: 0,
         }
     }
 
-    /// Takes the memory for so many objects at once.
+    /// Allocates memory for this number of objects.
     #[must_use]
     pub fn with_room_for(mut self, objects: usize) -> Self {
-        self.nodes.resize(objects, Node::EMPTY);
+        self.nodes.resize(objects, WheelNode::EMPTY);
         self
     }
 
-    /// How many deadlines are set.
+    /// Number of deadlines.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none is.
+    /// Whether no deadline is set.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Sets the object's deadline, in the place of the one that it had. [`Instant::NEVER`] is none; what has passed
-    /// comes at once.
+    /// Sets or replaces the deadline of an object. [`Instant::NEVER`] cancels it. A deadline in the past expires at once.
     pub fn set(&mut self, index: u32, at: Instant) {
         self.cancel(index);
         if at == Instant::NEVER {
@@ -92,28 +90,28 @@ impl Wheel {
         }
         let place = index as usize;
         if place >= self.nodes.len() {
-            self.nodes.resize(place + 1, Node::EMPTY);
+            self.nodes.resize(place + 1, WheelNode::EMPTY);
         }
-        // The last tick of all stands for "not set".
+        // The highest tick means "not set".
         let tick = at.as_nanos().div_ceil(self.resolution).min(UNSET - 1).max(self.now);
         self.nodes[place].tick = tick;
         self.link(index, tick);
         self.len += 1;
     }
 
-    /// Takes the object's deadline away, if it has one.
+    /// Cancels the deadline of an object, if it has one.
     pub fn cancel(&mut self, index: u32) {
         if let Some(node) = self.nodes.get(index as usize)
             && node.tick != UNSET
         {
             self.unlink(index);
-            self.nodes[index as usize] = Node::EMPTY;
+            self.nodes[index as usize] = WheelNode::EMPTY;
             self.len -= 1;
         }
     }
 
-    /// An object whose deadline has come, which then has none; to be asked until there is none left. The earlier come
-    /// first; those of one tick in no order that is said, but the same each time. `now` never runs backwards.
+    /// Removes an expired deadline and returns its object. The caller repeats this until `None`. Deadlines expire in the
+    /// order of their ticks; the order within a tick is unspecified but reproducible. `now` must not decrease.
     pub fn pop(&mut self, now: Instant) -> Option<u32> {
         let limit = (now.as_nanos() / self.resolution).min(UNSET - 1).max(self.now);
         loop {
@@ -123,7 +121,7 @@ impl Wheel {
             };
             let start = self.start_of(level, slot);
             if start > limit {
-                // Before all that is set: everything keeps its place.
+                // `limit` is before all deadlines: no node changes its slot.
                 self.now = limit;
                 return None;
             }
@@ -137,7 +135,7 @@ impl Wheel {
         }
     }
 
-    /// When the next object comes, to the resolution; `None` if nothing is set.
+    /// The earliest deadline, rounded up to the resolution.
     pub fn next_deadline(&mut self) -> Option<Instant> {
         let (level, slot) = self.first_slot()?;
         let mut tick = self.levels[level].earliest[slot];
@@ -152,8 +150,8 @@ impl Wheel {
         Some(Instant::from_nanos(tick.saturating_mul(self.resolution)))
     }
 
-    /// Where the earliest deadline is. A slot's level is that of the highest digit (of six bits) in which its ticks
-    /// differ from `now`: those of a lower level come first, and in one level those of a lower slot.
+    /// The level and slot of the earliest deadline. The level of a slot is the highest digit (of six bits) in which its ticks
+    /// differ from `now`. Lower levels expire first, and within a level lower slots.
     fn first_slot(&self) -> Option<(usize, usize)> {
         let level = self.levels.iter().position(|level| level.occupied != 0)?;
         Some((level, self.levels[level].occupied.trailing_zeros() as usize))
@@ -169,8 +167,8 @@ impl Wheel {
         above | (slot as u64) << shift
     }
 
-    /// The level and slot of a tick: as long as something is set its place does not change while `now` goes on, for
-    /// `now` never passes the start of a slot that has something without emptying it.
+    /// The level and slot of a tick. They do not change while `now` advances, because `now` never passes the start of an
+    /// occupied slot without emptying it.
     const fn place_of(&self, tick: u64) -> (usize, usize) {
         let digit = 63 - ((tick ^ self.now) | (SLOTS as u64 - 1)).leading_zeros();
         let level = digit / BITS;
@@ -181,20 +179,20 @@ impl Wheel {
         let (level, slot) = self.place_of(tick);
         let level = &mut self.levels[level];
         let next = level.first[slot];
-        // A slot whose earliest has to be looked for stays so.
+        // If the earliest tick of the slot is unknown, it stays unknown.
         if next == NONE || level.earliest[slot] != UNSET {
             level.earliest[slot] = level.earliest[slot].min(tick);
         }
         level.occupied |= 1 << slot;
         level.first[slot] = index;
-        self.nodes[index as usize] = Node { tick, before: NONE, next };
+        self.nodes[index as usize] = WheelNode { tick, before: NONE, next };
         if let Some(next) = self.nodes.get_mut(next as usize) {
             next.before = index;
         }
     }
 
     fn unlink(&mut self, index: u32) {
-        let Node { tick, before, next } = self.nodes[index as usize];
+        let WheelNode { tick, before, next } = self.nodes[index as usize];
         let (level, slot) = self.place_of(tick);
         if let Some(next) = self.nodes.get_mut(next as usize) {
             next.before = before;
@@ -212,12 +210,12 @@ impl Wheel {
         }
     }
 
-    /// Puts what a slot has into lower levels: its start has come.
+    /// Moves the nodes of a slot to lower levels, once `now` has reached the start of the slot.
     fn spread(&mut self, level: usize, slot: usize) {
         let mut index = std::mem::replace(&mut self.levels[level].first[slot], NONE);
         self.levels[level].occupied &= !(1 << slot);
         self.levels[level].earliest[slot] = UNSET;
-        while let Some(Node { tick, next, .. }) = self.nodes.get(index as usize).copied() {
+        while let Some(WheelNode { tick, next, .. }) = self.nodes.get(index as usize).copied() {
             self.link(index, tick);
             index = next;
         }
@@ -242,7 +240,7 @@ mod tests {
     }
 
     fn action() -> impl Strategy<Value = Action> {
-        // Spans of every level's size.
+        // Spans of the size of every level.
         let span = || (0..40u32, any::<u64>()).prop_map(|(bits, number)| number & ((1 << bits) - 1));
         prop_oneof![
             5 => (0..50u32, span()).prop_map(|(index, span)| Action::Set(index, span)),
@@ -254,7 +252,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
-        /// Against a map of what is set.
+        /// The wheel is compared with a map of deadlines.
         #[test]
         fn all_comes_when_it_should(actions in prop::collection::vec(action(), 1..200)) {
             let mut wheel = Wheel::new(Duration::from_nanos(RESOLUTION));

@@ -10,8 +10,8 @@ use netrig_core::{Data, Duration, Instant, Sample, quantity};
 use netrig_sip::Message;
 use netrig_sip::header::Transport;
 use netrig_sip::index::samples_of;
-use netrig_sip::load::{Begun, Failure, Moment, Part, Scan};
-use netrig_sip::server::{Destination, Server, Source, Waiting};
+use netrig_sip::load::{AttemptStart, Failure, Moment, Part, Scan};
+use netrig_sip::server::{DelayedResponses, Destination, Server, Source};
 use netrig_sip::settings::LoadSettings;
 
 use crate::settings::Description;
@@ -39,8 +39,10 @@ impl Description for LoadSettings {
             (Some(own), Ok(plan)) => {
                 let order = own.order(plan, server.ip(), flow.seeds.clone());
                 order.server(&[(Transport::Udp, server)]).map_err(|error| error.to_string()).map(|server| {
-                    let waiting =
-                        own.delay.as_ref().map(|law| Waiting::new(law.0.clone(), flow.stream("delay")));
+                    let waiting = own
+                        .delay
+                        .as_ref()
+                        .map(|law| DelayedResponses::new(law.0.clone(), flow.stream("delay")));
                     Served { server, waiting, client: flow.client.ip(), actions: VecDeque::new() }
                 })
             }
@@ -136,9 +138,13 @@ impl Tester {
     fn users(&mut self, now: Instant) {
         while let Some(begun) = self.part.begin(now) {
             match begun {
-                Begun::At(at) => self.record(Sample { at, quantity: &quantity::SIP_BEGUN, value: 1.0 }),
-                Begun::Full => self.give_up("it has as many calls at once as `most_calls` allows"),
-                Begun::Busy => self.give_up("more users are needed (`users`): those there are were not done"),
+                AttemptStart::At(at) => {
+                    self.record(Sample { at, quantity: &quantity::SIP_BEGUN, value: 1.0 })
+                }
+                AttemptStart::Full => self.give_up("it has as many calls at once as `most_calls` allows"),
+                AttemptStart::Busy => {
+                    self.give_up("more users are needed (`users`): those there are were not done")
+                }
             }
         }
     }
@@ -215,7 +221,7 @@ impl Application for Tester {
 struct Served {
     server: Box<dyn Server>,
     /// Responses that are kept back.
-    waiting: Option<Waiting>,
+    waiting: Option<DelayedResponses>,
     /// Who alone is sent to.
     client: IpAddr,
     actions: VecDeque<AppAction>,
@@ -266,7 +272,7 @@ impl Application for Served {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let waiting = self.waiting.as_ref().and_then(Waiting::next);
+        let waiting = self.waiting.as_ref().and_then(DelayedResponses::next);
         [self.server.poll_timeout(), waiting].into_iter().flatten().min()
     }
 

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use netrig_core::Duration;
-use netrig_sip::load::{Gaps, Stage};
+use netrig_sip::load::{Gaps, RateStage};
 
 /// So many per second, minute or hour: `1000/s`, `60/min`, `36000/h`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +28,7 @@ impl FromStr for Rate {
 
 /// A stage: `100/s,30s` at one rate, `100/s..500/s,30s` from one to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TypedStage(pub Stage);
+pub struct TypedStage(pub RateStage);
 
 impl FromStr for TypedStage {
     type Err = String;
@@ -43,7 +43,7 @@ impl FromStr for TypedStage {
         let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
         let lasts: Duration = lasts.trim().parse().map_err(|error| format!("{error}"))?;
         let [from, to] = [from, to].map(str::parse::<Rate>);
-        Ok(Self(Stage { from: from?.0, to: to?.0, lasts }))
+        Ok(Self(RateStage { from: from?.0, to: to?.0, lasts }))
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_stage_is_a_rate_or_goes_from_one_to_another() {
-        let stage = |from, to| TypedStage(Stage { from, to, lasts: Duration::from_secs(30) });
+        let stage = |from, to| TypedStage(RateStage { from, to, lasts: Duration::from_secs(30) });
         assert_eq!("100/s,30s".parse(), Ok(stage(100.0, 100.0)));
         assert_eq!("100/s..500/s,30s".parse(), Ok(stage(100.0, 500.0)));
         assert!("100/s".parse::<TypedStage>().is_err() && "1,30s".parse::<TypedStage>().is_err());

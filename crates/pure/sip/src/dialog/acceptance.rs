@@ -1,4 +1,4 @@
-//! A 2xx to an INVITE, which its sender repeats until it is acknowledged (RFC 3261 section 13.3.1.4).
+//! A 2xx to an INVITE, which the callee retransmits until the ACK (RFC 3261 section 13.3.1.4).
 
 use netrig_core::{Duration, Instant};
 
@@ -6,31 +6,31 @@ use crate::deadline::{Deadline, Repetition, earliest};
 use crate::transaction::Timing;
 use crate::{Method, Request, Response};
 
-/// A 2xx that waits for its ACK. "This is independent of whatever transport protocols are used to send the response."
+/// A 2xx with its retransmission. "This is independent of whatever transport protocols are used to send the response."
 #[derive(Debug)]
 pub struct Acceptance {
     response: Response,
-    /// Of the INVITE.
+    /// `CSeq` number of the INVITE.
     sequence: u32,
     since: Instant,
     longest: Duration,
     again: Repetition,
     end: Deadline,
     due: bool,
-    outcome: Option<Outcome>,
+    outcome: Option<AcceptanceOutcome>,
 }
 
-/// How it ended.
+/// The outcome of a 2xx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The ACK came, so long after the 2xx was sent first.
+pub enum AcceptanceOutcome {
+    /// The ACK was received, this long after the first 2xx.
     Acknowledged(Duration),
-    /// It did not in 64·T1: "the dialog is confirmed, but the session SHOULD be terminated ... with a BYE".
+    /// No ACK was received within 64·T1: "the dialog is confirmed, but the session SHOULD be terminated ... with a BYE".
     Unacknowledged,
 }
 
 impl Acceptance {
-    /// Sends `response`, the 2xx to `invite`, at once.
+    /// Sends `response`, the 2xx to `invite`.
     pub fn new(now: Instant, invite: &Request, response: Response, timing: Timing) -> Self {
         Self {
             response,
@@ -45,47 +45,47 @@ impl Acceptance {
         }
     }
 
-    /// A request of its dialog. Whether it is the ACK: "Response retransmissions cease when an ACK request for the response is
-    /// received."
+    /// Handles a request of the dialog. Returns whether it is the ACK: "Response retransmissions cease when an ACK request for
+    /// the response is received."
     pub fn handle_request(&mut self, now: Instant, request: &Request) -> bool {
         let number = request.headers.cseq().ok().flatten().map(|cseq| cseq.number);
         if request.method != Method::Ack || number != Some(self.sequence) {
             return false;
         }
         if self.outcome.is_none() {
-            self.finish(Outcome::Acknowledged(now - self.since));
+            self.finish(AcceptanceOutcome::Acknowledged(now - self.since));
         }
         true
     }
 
-    fn finish(&mut self, outcome: Outcome) {
+    fn finish(&mut self, outcome: AcceptanceOutcome) {
         self.outcome = Some(outcome);
         self.again.stop();
         self.end.stop();
         self.due = false;
     }
 
-    /// Its deadline was reached.
+    /// Handles expired deadlines.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.end.has_come(now) {
-            self.finish(Outcome::Unacknowledged);
+            self.finish(AcceptanceOutcome::Unacknowledged);
         } else if self.again.has_come(now, Some(self.longest)) {
             self.due = true;
         }
     }
 
-    /// When [`Acceptance::handle_timeout`] wants to be called next.
+    /// The time of the next call of [`Acceptance::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         earliest([self.again.at(), self.end.at()])
     }
 
-    /// The response, if it is to be sent now.
+    /// The response, if it must be sent now.
     pub fn poll_transmit(&mut self) -> Option<Response> {
         std::mem::take(&mut self.due).then(|| self.response.clone())
     }
 
-    /// How it ended, once it has.
-    pub const fn outcome(&self) -> Option<Outcome> {
+    /// The outcome; `None` while the 2xx waits for the ACK.
+    pub const fn outcome(&self) -> Option<AcceptanceOutcome> {
         self.outcome
     }
 }

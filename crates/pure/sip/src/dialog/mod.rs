@@ -1,8 +1,9 @@
-//! Dialogs: what two user agents have agreed on, and the requests that they send within it (RFC 3261 section 12).
+//! Dialogs: the shared state of two user agents, and the requests within it (RFC 3261 section 12).
 //!
-//! Start from [`Dialog::caller`] or [`Dialog::callee`]. An INVITE that proxies fork makes several: [`Invitation`] keeps
-//! them. Whoever answers an INVITE repeats what must arrive with [`Acceptance`] (its 2xx) and [`Provisionals`] (RFC 3262);
-//! [`Acknowledged`] is the other side of those. [`SessionTimer`] ends a session if neither side refreshes it (RFC 4028).
+//! Start from [`Dialog::caller`] or [`Dialog::callee`]. If proxies fork an INVITE, it makes several dialogs, which
+//! [`Invitation`] keeps. A callee retransmits its 2xx by [`Acceptance`], and its provisional responses by [`ProvisionalSender`]
+//! (RFC 3262). [`ProvisionalReceiver`] is the caller's side of the latter. [`SessionTimer`] ends a session that is not refreshed
+//! (RFC 4028).
 
 mod acceptance;
 mod invitation;
@@ -13,10 +14,10 @@ mod tests;
 
 use netrig_core::{Duration, Stream};
 
-pub use acceptance::{Acceptance, Outcome};
-pub use invitation::{Invitation, MOST_DIALOGS, Told};
+pub use acceptance::{Acceptance, AcceptanceOutcome};
+pub use invitation::{Invitation, InvitationEvent, MOST_DIALOGS};
 pub(crate) use provisional::RELIABLE;
-pub use provisional::{Acknowledged, MOST_WAITING, Provisional, Provisionals};
+pub use provisional::{MOST_WAITING, ProvisionalKind, ProvisionalReceiver, ProvisionalSender};
 pub use session_timer::{
     IntervalTooSmall, LEAST_INTERVAL, Refresher, SessionExpires, SessionTimer, TIMER, TimerEvent, TimerGrant,
 };
@@ -24,28 +25,28 @@ pub use session_timer::{
 use crate::header::{CSeq, MAGIC_COOKIE, NameAddr};
 use crate::{Headers, Method, Name, Request, Response, Scheme, SipUri, Status, Uri, Violation};
 
-/// What a hop starts with (RFC 3261 section 8.1.1.6).
+/// Initial value of `Max-Forwards` (RFC 3261 section 8.1.1.6).
 pub const MAX_FORWARDS: u32 = 70;
 
-/// Whose dialog a message belongs to, as one of its two sides sees it (RFC 3261 section 12).
+/// Identifier of a dialog, as one of its two sides sees it (RFC 3261 section 12).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DialogId {
-    /// Of all dialogs of a call.
+    /// `Call-ID`, which all dialogs of a call share.
     pub call_id: String,
-    /// One's own; empty is "a value of null".
+    /// Tag of this side; empty is "a value of null".
     pub local_tag: String,
-    /// The other's; empty is "a value of null".
+    /// Tag of the other side; empty is "a value of null".
     pub remote_tag: String,
 }
 
-/// How far a dialog has come.
+/// State of a dialog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// By a provisional response.
+pub enum DialogState {
+    /// Established by a provisional response.
     Early,
-    /// By a 2xx.
+    /// Established by a 2xx.
     Confirmed,
-    /// It is over.
+    /// The dialog has ended.
     Terminated,
 }
 
@@ -53,8 +54,8 @@ pub enum State {
 #[derive(Clone, Debug)]
 pub struct Dialog {
     id: DialogId,
-    state: State,
-    /// Whether this side made the Call-ID.
+    state: DialogState,
+    /// This side chose the Call-ID.
     is_caller: bool,
     local: NameAddr,
     remote: NameAddr,
@@ -63,24 +64,24 @@ pub struct Dialog {
     remote_sequence: Option<u32>,
     target: Uri,
     routes: Vec<NameAddr>,
-    /// Own INVITE that has no final response.
-    asking: Option<u32>,
-    /// The other's INVITE that has no final response.
-    asked: Option<u32>,
+    /// `CSeq` number of this side's INVITE without a final response.
+    sent_invite: Option<u32>,
+    /// `CSeq` number of the other side's INVITE without a final response.
+    received_invite: Option<u32>,
 }
 
-/// Why a request is refused, and with what.
+/// The refusal of a request, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// Of the response.
+pub struct RequestRefusal {
+    /// Status of the response.
     pub status: Status,
     /// `Retry-After`, in seconds.
     pub retry_after: Option<u32>,
-    /// The rule that says so.
+    /// The violated rule.
     pub why: Violation,
 }
 
-impl Refusal {
+impl RequestRefusal {
     pub(crate) fn new(
         status: Status,
         rule: &'static str,
@@ -89,12 +90,12 @@ impl Refusal {
         Self { status, retry_after: None, why: Violation::new(rule, what) }
     }
 
-    /// With "a randomly chosen value of between 0 and 10 seconds" of `Retry-After`.
+    /// Adds a `Retry-After` of "a randomly chosen value of between 0 and 10 seconds".
     pub(crate) fn with_retry_after(self, random: &mut Stream) -> Self {
         Self { retry_after: u32::try_from(random.below(11)).ok(), ..self }
     }
 
-    /// The response that says so. A tag in `To` is the caller's affair.
+    /// The response. The caller adds the tag of `To`.
     pub fn response(&self, request: &Request) -> Response {
         let mut response = request.response(self.status);
         if let Some(seconds) = self.retry_after {
@@ -105,14 +106,14 @@ impl Refusal {
 }
 
 impl DialogId {
-    /// Of a request that came: the tag in `To` is one's own. `None` if it lacks what makes one, or is of no dialog.
+    /// The dialog of a received request, whose `To` tag is that of this side. `None` outside a dialog, or if a field is missing.
     pub fn of_request(request: &Request) -> Option<Self> {
         let (call_id, from, to) = parties(&request.headers)?;
         let local_tag = to.tag()?.to_owned();
         Some(Self { call_id, local_tag, remote_tag: from.tag().unwrap_or_default().to_owned() })
     }
 
-    /// Of a response that came: the tag in `From` is one's own. `None` if it lacks what makes one.
+    /// The dialog of a received response, whose `From` tag is that of this side. `None` if a field is missing.
     pub fn of_response(response: &Response) -> Option<Self> {
         let (call_id, from, to) = parties(&response.headers)?;
         let tag = |address: &NameAddr| address.tag().unwrap_or_default().to_owned();
@@ -125,23 +126,23 @@ fn parties(headers: &Headers) -> Option<(String, NameAddr, NameAddr)> {
     Some((call_id, headers.from().ok()??, headers.to().ok()??))
 }
 
-/// What a message must have to make a dialog.
-struct Parts {
+/// The fields that a message needs to make a dialog.
+struct DialogParts {
     call_id: String,
     from: NameAddr,
     to: NameAddr,
     sequence: u32,
 }
 
-fn parts(headers: &Headers) -> Result<Parts, Violation> {
+fn parts(headers: &Headers) -> Result<DialogParts, Violation> {
     let missing = |what: &'static str| Violation::new("RFC 3261 section 8.1.1", what);
     let (call_id, from, to) =
-        parties(headers).ok_or_else(|| missing("there is no Call-ID, From or To that can be read"))?;
-    let cseq = headers.cseq().ok().flatten().ok_or_else(|| missing("there is no CSeq that can be read"))?;
-    Ok(Parts { call_id, from, to, sequence: cseq.number })
+        parties(headers).ok_or_else(|| missing("Call-ID, From or To is missing or unreadable"))?;
+    let cseq = headers.cseq().ok().flatten().ok_or_else(|| missing("CSeq is missing or unreadable"))?;
+    Ok(DialogParts { call_id, from, to, sequence: cseq.number })
 }
 
-/// The only `Contact` of a message that makes a dialog, or moves its target.
+/// The only `Contact` of a message that makes a dialog or refreshes its target.
 fn contact(headers: &Headers) -> Result<NameAddr, Violation> {
     let contacts = headers.addresses(&Name::Contact).unwrap_or_default();
     match <[NameAddr; 1]>::try_from(contacts) {
@@ -150,14 +151,14 @@ fn contact(headers: &Headers) -> Result<NameAddr, Violation> {
     }
 }
 
-/// Where the requests of a callee go: the caller's `Contact`. An INVITE of RFC 2543, which its branch tells, may have none: its `From` is
-/// the target then (RFC 2543 section 6.13).
+/// The remote target of a callee: the caller's `Contact`. An INVITE of RFC 2543, recognised by its branch, may have none: then
+/// the target is its `From` (RFC 2543 section 6.13).
 fn target_of(invite: &Request) -> Result<Uri, Violation> {
     let headers = &invite.headers;
     let branch = headers.top_via().ok().flatten().and_then(|via| via.branch().map(str::to_owned));
-    let is_of_today = branch.is_some_and(|branch| branch.starts_with(MAGIC_COOKIE));
+    let is_rfc_3261 = branch.is_some_and(|branch| branch.starts_with(MAGIC_COOKIE));
     match headers.from() {
-        Ok(Some(from)) if !is_of_today && headers.get(&Name::Contact).is_none() => Ok(from.uri),
+        Ok(Some(from)) if !is_rfc_3261 && headers.get(&Name::Contact).is_none() => Ok(from.uri),
         _ => contact(headers).map(|contact| contact.uri),
     }
 }
@@ -176,23 +177,23 @@ pub(crate) fn needs_sips(request: &Request) -> bool {
     is_sips(&request.uri) || last.is_some_and(|last| is_sips(&last.uri))
 }
 
-fn state_of(status: Status) -> State {
-    if status.is_success() { State::Confirmed } else { State::Early }
+fn state_of(status: Status) -> DialogState {
+    if status.is_success() { DialogState::Confirmed } else { DialogState::Early }
 }
 
 impl Dialog {
-    /// That of whoever sent `request` and got `response`, a 2xx or a provisional one with a tag.
+    /// The dialog of the side that sent `request` and received `response`, a 2xx or a provisional response with a tag.
     ///
     /// # Errors
-    /// One of them lacks what a dialog is made of.
+    /// A message lacks a required field.
     pub fn caller(request: &Request, response: &Response) -> Result<Self, Violation> {
-        let Parts { call_id, from, sequence, .. } = parts(&request.headers)?;
+        let DialogParts { call_id, from, sequence, .. } = parts(&request.headers)?;
         let remote = parts(&response.headers)?.to;
         // "The route set MUST be set to the list of URIs in the Record-Route header field from the response, taken in reverse
         // order and preserving all URI parameters" (RFC 3261 section 12.1.2).
         let mut routes = record_routes(&response.headers)?;
         routes.reverse();
-        let is_asked = request.method == Method::Invite && !response.status.is_final();
+        let is_open = request.method == Method::Invite && !response.status.is_final();
         Ok(Self {
             id: DialogId {
                 call_id,
@@ -209,29 +210,32 @@ impl Dialog {
             remote_sequence: None,
             target: contact(&response.headers)?.uri,
             routes,
-            asking: is_asked.then_some(sequence),
-            asked: None,
+            sent_invite: is_open.then_some(sequence),
+            received_invite: None,
         })
     }
 
-    /// That of whoever got `request` and answers it with `response`, a 2xx or a provisional one that has its own tag and
+    /// The dialog of the side that received `request` and sends `response`, a 2xx or a provisional response with its tag and
     /// `Contact`.
     ///
     /// # Errors
-    /// One of them lacks what a dialog is made of, or the `Contact` is no SIPS URI where it must be one.
+    /// A message lacks a required field, or the `Contact` must be a SIPS URI and is not.
     pub fn callee(request: &Request, response: &Response) -> Result<Self, Violation> {
-        let Parts { call_id, from, sequence, .. } = parts(&request.headers)?;
-        let (local, contact_is) = (parts(&response.headers)?.to, contact(&response.headers)?);
+        let DialogParts { call_id, from, sequence, .. } = parts(&request.headers)?;
+        let (local, own_contact) = (parts(&response.headers)?.to, contact(&response.headers)?);
         if local.tag().is_none() {
             return Err(Violation::new("RFC 3261 section 12.1.1", "To of the response has no tag"));
         }
         // "taken in order and preserving all URI parameters" (RFC 3261 section 12.1.1).
         let routes = record_routes(&request.headers)?;
         let target = target_of(request)?;
-        if needs_sips(request) && !is_sips(&contact_is.uri) {
-            return Err(Violation::new("RFC 3261 section 12.1.1", "Contact of the response is no SIPS URI"));
+        if needs_sips(request) && !is_sips(&own_contact.uri) {
+            return Err(Violation::new(
+                "RFC 3261 section 12.1.1",
+                "Contact of the response is not a SIPS URI",
+            ));
         }
-        let is_asking = request.method == Method::Invite && !response.status.is_final();
+        let is_open = request.method == Method::Invite && !response.status.is_final();
         Ok(Self {
             id: DialogId {
                 call_id,
@@ -242,69 +246,72 @@ impl Dialog {
             is_caller: false,
             local,
             remote: from,
-            contact: contact_is,
+            contact: own_contact,
             // "The local sequence number MUST be empty."
             local_sequence: None,
             remote_sequence: Some(sequence),
             target,
             routes,
-            asking: None,
-            asked: is_asking.then_some(sequence),
+            sent_invite: None,
+            received_invite: is_open.then_some(sequence),
         })
     }
 
-    /// Whose messages are its.
+    /// The identifier of the dialog.
     pub const fn id(&self) -> &DialogId {
         &self.id
     }
 
-    /// How far it has come.
-    pub const fn state(&self) -> State {
+    /// The state of the dialog.
+    pub const fn state(&self) -> DialogState {
         self.state
     }
 
-    /// Where its requests go in the end.
+    /// The remote target.
     pub const fn target(&self) -> &Uri {
         &self.target
     }
 
-    /// It is over: a BYE was sent or came.
+    /// Ends the dialog, because a BYE was sent or received.
     pub fn terminate(&mut self) {
-        self.state = State::Terminated;
+        self.state = DialogState::Terminated;
     }
 
-    /// The callee sends the 2xx of the request that made it.
+    /// Confirms the dialog, because this side sends the 2xx to the request that made it.
     pub fn accepted(&mut self) {
-        self.asked = None;
-        self.state = State::Confirmed;
+        self.received_invite = None;
+        self.state = DialogState::Confirmed;
     }
 
-    /// The next request within it, without `Via` and body. An ACK is made by [`Dialog::acknowledgement`], a CANCEL by its
-    /// INVITE's transaction.
+    /// The next request within the dialog, without `Via` and body. [`Dialog::acknowledgement`] makes an ACK, the transaction of
+    /// the INVITE a CANCEL.
     ///
     /// # Errors
-    /// The rules of RFC 3261 sections 14.1 and 15 forbid it now.
+    /// RFC 3261 section 14.1 or 15 forbids the request now.
     pub fn request(&mut self, method: Method) -> Result<Request, Violation> {
-        if self.state == State::Terminated {
-            return Err(Violation::new("RFC 3261 section 12.3", "the dialog is over"));
+        if self.state == DialogState::Terminated {
+            return Err(Violation::new("RFC 3261 section 12.3", "the dialog has ended"));
         }
         // "a UAC MUST NOT initiate a new INVITE transaction within a dialog while another INVITE transaction is in progress in
         // either direction."
-        if method == Method::Invite && (self.asking.is_some() || self.asked.is_some()) {
+        if method == Method::Invite && (self.sent_invite.is_some() || self.received_invite.is_some()) {
             return Err(Violation::new("RFC 3261 section 14.1", "another INVITE is in progress"));
         }
         // "the callee's UA MAY send a BYE on confirmed dialogs, but MUST NOT send a BYE on early dialogs".
-        if method == Method::Bye && self.state == State::Early && !self.is_caller {
-            return Err(Violation::new("RFC 3261 section 15", "the callee ends no early dialog by BYE"));
+        if method == Method::Bye && self.state == DialogState::Early && !self.is_caller {
+            return Err(Violation::new(
+                "RFC 3261 section 15",
+                "a callee must not end an early dialog by BYE",
+            ));
         }
         // "if the local sequence number is not empty, the value of the local sequence number MUST be incremented by one".
         let sequence = self.local_sequence.map_or(1, |last| last + 1);
         self.local_sequence = Some(sequence);
         if method == Method::Invite {
-            self.asking = Some(sequence);
+            self.sent_invite = Some(sequence);
         }
         if method == Method::Bye {
-            self.state = State::Terminated;
+            self.state = DialogState::Terminated;
         }
         let mut request = self.within(method.clone(), sequence);
         if is_target_refresh(&method) {
@@ -313,8 +320,8 @@ impl Dialog {
         Ok(request)
     }
 
-    /// The ACK for the 2xx of `invite`, with the same number and credentials (RFC 3261 section 13.2.2.4), without `Via` and
-    /// body. It is no transaction: it is sent again for each 2xx that comes.
+    /// The ACK for the 2xx to `invite`, with the same number and credentials (RFC 3261 section 13.2.2.4), without `Via` and
+    /// body. It has no transaction: it is sent again for each 2xx that is received.
     pub fn acknowledgement(&self, invite: &Request) -> Request {
         let number = invite.headers.cseq().ok().flatten().map_or(0, |cseq| cseq.number);
         let mut request = self.within(Method::Ack, number);
@@ -327,7 +334,7 @@ impl Dialog {
         request
     }
 
-    /// RFC 3261 section 12.2.1.1.
+    /// A request within the dialog (RFC 3261 section 12.2.1.1).
     fn within(&self, method: Method, number: u32) -> Request {
         let is_loose = |route: &NameAddr| route.uri.as_sip().is_some_and(SipUri::is_loose);
         let (uri, routes) = match self.routes.split_first() {
@@ -355,33 +362,33 @@ impl Dialog {
         request
     }
 
-    /// A request of the other side, of this dialog's [`DialogId`].
+    /// Handles a request of the other side with this dialog's [`DialogId`].
     ///
     /// # Errors
-    /// How it is to be refused; nothing has changed then. `Retry-After` is drawn from `random`.
-    pub fn handle_request(&mut self, request: &Request, random: &mut Stream) -> Result<(), Refusal> {
-        let broken = |why: Violation| Refusal { status: Status::BAD_REQUEST, retry_after: None, why };
-        let Parts { sequence, .. } = parts(&request.headers).map_err(broken)?;
+    /// The refusal; then the dialog is unchanged. `Retry-After` is drawn from `random`.
+    pub fn handle_request(&mut self, request: &Request, random: &mut Stream) -> Result<(), RequestRefusal> {
+        let broken = |why: Violation| RequestRefusal { status: Status::BAD_REQUEST, retry_after: None, why };
+        let DialogParts { sequence, .. } = parts(&request.headers).map_err(broken)?;
         if matches!(request.method, Method::Ack | Method::Cancel) {
-            // Their numbers are those of their INVITE.
+            // They have the number of their INVITE.
             return Ok(());
         }
-        if self.state == State::Terminated {
-            return Err(Refusal::new(
+        if self.state == DialogState::Terminated {
+            return Err(RequestRefusal::new(
                 Status::CALL_DOES_NOT_EXIST,
                 "RFC 3261 section 12.2.2",
-                "the dialog is over",
+                "the dialog has ended",
             ));
         }
         // "the sequence number of the request is lower than the remote sequence number, the request is out of order and MUST be
-        // rejected with a 500". The same number again, in another transaction, is no better.
+        // rejected with a 500". The same number in another transaction is refused too.
         if let Some(last) = self.remote_sequence.filter(|last| sequence <= *last) {
             let what = format!("CSeq {sequence} comes after {last}");
-            return Err(Refusal::new(Status::SERVER_INTERNAL_ERROR, "RFC 3261 section 12.2.2", what));
+            return Err(RequestRefusal::new(Status::SERVER_INTERNAL_ERROR, "RFC 3261 section 12.2.2", what));
         }
         if request.method == Method::Invite {
-            self.refuse_at_once(random)?;
-            self.asked = Some(sequence);
+            self.refuse_overlapping_invite(random)?;
+            self.received_invite = Some(sequence);
         }
         self.remote_sequence = Some(sequence);
         // "When a UAS receives a target refresh request, it MUST replace the dialog's remote target URI with the URI from the
@@ -392,41 +399,41 @@ impl Dialog {
             self.target = contact.uri;
         }
         if request.method == Method::Bye {
-            self.state = State::Terminated;
+            self.state = DialogState::Terminated;
         }
         Ok(())
     }
 
-    fn refuse_at_once(&self, random: &mut Stream) -> Result<(), Refusal> {
+    fn refuse_overlapping_invite(&self, random: &mut Stream) -> Result<(), RequestRefusal> {
         // "A UAS that receives an INVITE on a dialog while an INVITE it had sent on that dialog is in progress MUST return a 491
         // (Request Pending) response".
-        if self.asking.is_some() {
+        if self.sent_invite.is_some() {
             let what = "an INVITE of this side is in progress";
-            return Err(Refusal::new(Status::REQUEST_PENDING, "RFC 3261 section 14.2", what));
+            return Err(RequestRefusal::new(Status::REQUEST_PENDING, "RFC 3261 section 14.2", what));
         }
         // "A UAS that receives a second INVITE before it sends the final response to a first INVITE with a lower CSeq sequence
         // number on the same dialog MUST return a 500 ... and MUST include a Retry-After header field with a randomly chosen
         // value of between 0 and 10 seconds."
-        if self.asked.is_some() {
-            let what = "an INVITE before it has no final response";
-            let refusal = Refusal::new(Status::SERVER_INTERNAL_ERROR, "RFC 3261 section 14.2", what);
+        if self.received_invite.is_some() {
+            let what = "an earlier INVITE has no final response";
+            let refusal = RequestRefusal::new(Status::SERVER_INTERNAL_ERROR, "RFC 3261 section 14.2", what);
             return Err(refusal.with_retry_after(random));
         }
         Ok(())
     }
 
-    /// This side has answered a request of the other finally.
+    /// Records that this side has sent the final response to a request.
     pub fn answered(&mut self, request: &Request) {
         if request.method == Method::Invite {
-            self.asked = None;
+            self.received_invite = None;
         }
     }
 
-    /// A response to a request of this side. Timeouts are 408, failures of the network 503 (RFC 3261 section 8.1.3.1).
+    /// Handles a response to a request of this side. A timeout is 408, a transport failure 503 (RFC 3261 section 8.1.3.1).
     pub fn handle_response(&mut self, response: &Response) {
         let Ok(Some(CSeq { number, method })) = response.headers.cseq() else { return };
-        if method == Method::Invite && response.status.is_final() && self.asking == Some(number) {
-            self.asking = None;
+        if method == Method::Invite && response.status.is_final() && self.sent_invite == Some(number) {
+            self.sent_invite = None;
         }
         // "When a UAC receives a 2xx response to a target refresh request, it MUST replace the dialog's remote target URI with
         // the URI from the Contact header field in that response, if present."
@@ -438,24 +445,24 @@ impl Dialog {
         }
         // "If the response for a request within a dialog is a 481 ... or a 408 ..., the UAC SHOULD terminate the dialog."
         if matches!(response.status, Status::CALL_DOES_NOT_EXIST | Status::REQUEST_TIMEOUT) {
-            self.state = State::Terminated;
+            self.state = DialogState::Terminated;
         }
     }
 
-    /// The 2xx of the INVITE that made it: "the dialog MUST be transitioned to the "confirmed" state, and the route set for the
-    /// dialog MUST be recomputed based on the 2xx response" (RFC 3261 section 13.2.2.4).
+    /// Handles a 2xx to the INVITE that made the dialog: "the dialog MUST be transitioned to the "confirmed" state, and the
+    /// route set for the dialog MUST be recomputed based on the 2xx response" (RFC 3261 section 13.2.2.4).
     fn confirm(&mut self, response: &Response) -> Result<(), Violation> {
-        if self.state == State::Early {
+        if self.state == DialogState::Early {
             let mut routes = record_routes(&response.headers)?;
             routes.reverse();
             self.routes = routes;
-            self.state = State::Confirmed;
+            self.state = DialogState::Confirmed;
         }
         self.handle_response(response);
         Ok(())
     }
 
-    /// After which pause an INVITE that got 491 is tried again (RFC 3261 section 14.1).
+    /// The pause before an INVITE that got 491 is sent again (RFC 3261 section 14.1).
     pub fn pause_after_glare(&self, random: &mut Stream) -> Duration {
         let tens = if self.is_caller {
             // "If the UAC is the owner of the Call-ID of the dialog ID ..., T has a randomly chosen value between 2.1 and 4
@@ -469,7 +476,7 @@ impl Dialog {
     }
 }
 
-/// INVITE (RFC 3261 section 12.2), UPDATE (RFC 3311 section 5.1), SUBSCRIBE and NOTIFY (RFC 6665 section 4.4.1).
+/// True for INVITE (RFC 3261 section 12.2), UPDATE (RFC 3311 section 5.1), SUBSCRIBE and NOTIFY (RFC 6665 section 4.4.1).
 const fn is_target_refresh(method: &Method) -> bool {
     matches!(method, Method::Invite | Method::Update | Method::Subscribe | Method::Notify)
 }
@@ -478,7 +485,7 @@ pub(crate) fn is_sips(uri: &Uri) -> bool {
     uri.as_sip().is_some_and(|uri| uri.scheme == Scheme::Sips)
 }
 
-/// Without what stands in no Request-URI: header fields and `method` (RFC 3261 section 19.1.1, table 1).
+/// Removes the components that a Request-URI must not have: header fields and `method` (RFC 3261 section 19.1.1, table 1).
 pub(crate) fn allowed_in_request(mut uri: Uri) -> Uri {
     if let Uri::Sip(uri) = &mut uri {
         uri.headers.clear();

@@ -1,28 +1,28 @@
-//! Provisional responses that arrive: 100rel (RFC 3262).
+//! Reliable provisional responses: 100rel (RFC 3262).
 
 use std::collections::VecDeque;
 
 use netrig_core::{Instant, Stream};
 
-use super::Refusal;
+use super::RequestRefusal;
 use crate::deadline::{Deadline, Repetition, earliest};
 use crate::header::{CSeq, RAck};
 use crate::transaction::Timing;
 use crate::{Method, Name, Request, Response, Status};
 
-/// The option tag of who takes part in this.
+/// The option tag of reliable provisional responses.
 pub(crate) const RELIABLE: &str = "100rel";
 
-/// The most responses that wait for the one before them to be acknowledged; more are dropped.
+/// Most responses that wait for the acknowledgement of an earlier one. Further ones are dropped.
 pub const MOST_WAITING: usize = 16;
 
-/// The sender of reliable provisional responses to one request.
+/// The sender of reliable provisional responses to one INVITE.
 #[derive(Debug)]
-pub struct Provisionals {
+pub struct ProvisionalSender {
     timing: Timing,
     request: CSeq,
     next: u32,
-    /// Sent, not acknowledged.
+    /// The response that is sent and not acknowledged, with its `RSeq`.
     sent: Option<(u32, Response)>,
     again: Repetition,
     end: Deadline,
@@ -31,8 +31,8 @@ pub struct Provisionals {
     given_up: bool,
 }
 
-impl Provisionals {
-    /// For `invite`. `None` if its sender knows nothing of `100rel` (RFC 3262 section 3), or its `CSeq` cannot be read.
+impl ProvisionalSender {
+    /// A sender for `invite`. `None` if the caller does not support `100rel` (RFC 3262 section 3), or if `CSeq` is missing or wrong.
     pub fn new(invite: &Request, timing: Timing, random: &mut Stream) -> Option<Self> {
         if ![Name::Supported, Name::Require].iter().any(|name| invite.headers.has_token(name, RELIABLE)) {
             return None;
@@ -53,11 +53,11 @@ impl Provisionals {
         })
     }
 
-    /// Sends a response from 101 to 199 ("A UAS MUST NOT attempt to send a 100 (Trying) response reliably") as soon as those
-    /// before it are acknowledged.
+    /// Sends a response from 101 to 199 ("A UAS MUST NOT attempt to send a 100 (Trying) response reliably") as soon as earlier
+    /// ones are acknowledged.
     pub fn send(&mut self, now: Instant, mut response: Response) {
-        // "it MUST contain a Require header field containing the option tag 100rel, and MUST include an RSeq header field"; each
-        // RSeq is one more than the last.
+        // "it MUST contain a Require header field containing the option tag 100rel, and MUST include an RSeq header field". RSeq
+        // increases by one.
         response.headers.push(Name::Require, RELIABLE);
         response.headers.push(Name::RSeq, self.next);
         let number = self.next;
@@ -74,29 +74,29 @@ impl Provisionals {
 
     fn begin(&mut self, now: Instant, number: u32, response: Response) {
         self.sent = Some((number, response));
-        // "with an interval that starts at T1 seconds and doubles for each retransmission"; no T2 ends that.
+        // "with an interval that starts at T1 seconds and doubles for each retransmission", without the limit T2.
         self.again = Repetition::after(now, self.timing.t1);
         self.end = Deadline::after(now, self.timing.patience());
         self.due = true;
     }
 
-    /// A PRACK of the dialog; to be answered with 200 if it is one.
+    /// Handles a PRACK of the dialog. If it succeeds, the caller answers with 200.
     ///
     /// # Errors
     /// "If a PRACK request is received by the UA core that does not match any unacknowledged reliable provisional response, the
     /// UAS MUST respond to the PRACK with a 481 response."
-    pub fn handle_request(&mut self, now: Instant, prack: &Request) -> Result<(), Refusal> {
+    pub fn handle_request(&mut self, now: Instant, prack: &Request) -> Result<(), RequestRefusal> {
         const RULE: &str = "RFC 3262 section 3";
         let rack = prack.headers.rack().ok().flatten();
-        let rack =
-            rack.ok_or_else(|| Refusal::new(Status::BAD_REQUEST, RULE, "there is no RAck that can be read"))?;
+        let rack = rack
+            .ok_or_else(|| RequestRefusal::new(Status::BAD_REQUEST, RULE, "RAck is missing or unreadable"))?;
         let matching = self
             .sent
             .as_ref()
             .is_some_and(|(number, _)| *number == rack.response && rack.request == self.request);
         if !matching {
-            let what = format!("RAck `{rack}` is of no response that waits for it");
-            return Err(Refusal::new(Status::CALL_DOES_NOT_EXIST, RULE, what));
+            let what = format!("RAck `{rack}` matches no unacknowledged response");
+            return Err(RequestRefusal::new(Status::CALL_DOES_NOT_EXIST, RULE, what));
         }
         self.stop_repeating();
         self.sent = None;
@@ -107,7 +107,7 @@ impl Provisionals {
         Ok(())
     }
 
-    /// The final response is sent: the UAS "SHOULD NOT continue to retransmit the unacknowledged reliable provisional responses,
+    /// Stops, because the final response is sent: the UAS "SHOULD NOT continue to retransmit the unacknowledged reliable provisional responses,
     /// but it MUST be prepared to process PRACK requests for those outstanding responses".
     pub fn finish(&mut self) {
         self.stop_repeating();
@@ -120,7 +120,7 @@ impl Provisionals {
         self.due = false;
     }
 
-    /// Whether a 2xx must wait: if "any of the unacknowledged reliable provisional responses contained a session description ...
+    /// Whether a 2xx must wait: If "any of the unacknowledged reliable provisional responses contained a session description ...
     /// it MUST NOT send a final response until those provisional responses are acknowledged" (RFC 3262 section 3).
     pub fn holds_2xx_back(&self) -> bool {
         self.sent
@@ -130,7 +130,7 @@ impl Provisionals {
             .any(|response| !response.body.is_empty())
     }
 
-    /// Its deadline was reached.
+    /// Handles expired deadlines.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.end.has_come(now) {
             self.finish();
@@ -140,19 +140,19 @@ impl Provisionals {
         }
     }
 
-    /// When [`Provisionals::handle_timeout`] wants to be called next.
+    /// The time of the next call of [`ProvisionalSender::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         earliest([self.again.at(), self.end.at()])
     }
 
-    /// The response, if it is to be sent now.
+    /// The response, if it must be sent now.
     pub fn poll_transmit(&mut self) -> Option<Response> {
         std::mem::take(&mut self.due)
             .then(|| self.sent.as_ref().map(|(_, response)| response.clone()))
             .flatten()
     }
 
-    /// Whether nobody has acknowledged in 64·T1: "the UAS SHOULD reject the original request with a 5xx response".
+    /// Whether no PRACK was received within 64·T1: "the UAS SHOULD reject the original request with a 5xx response".
     pub const fn has_given_up(&self) -> bool {
         self.given_up
     }
@@ -160,47 +160,47 @@ impl Provisionals {
 
 /// The receiver of reliable provisional responses in one early dialog.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Acknowledged {
+pub struct ProvisionalReceiver {
     last: Option<u32>,
 }
 
-/// What a provisional response is.
+/// The kind of a provisional response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Provisional {
-    /// It needs no PRACK.
+pub enum ProvisionalKind {
+    /// Needs no PRACK.
     Unreliable,
-    /// To be told and acknowledged by a PRACK with this.
+    /// Must be processed and acknowledged by a PRACK with this `RAck`.
     Reliable(RAck),
-    /// It was acknowledged before: to be dropped.
+    /// Was acknowledged before: must be dropped.
     Repeated,
-    /// One before it is missing: neither acknowledged nor told, it will come again.
+    /// An earlier one is missing: must be dropped. It will be retransmitted.
     TooEarly,
 }
 
-impl Acknowledged {
-    /// A provisional response to an INVITE came in this dialog.
-    pub fn handle_response(&mut self, response: &Response) -> Provisional {
+impl ProvisionalReceiver {
+    /// Handles a provisional response to an INVITE in this dialog.
+    pub fn handle_response(&mut self, response: &Response) -> ProvisionalKind {
         let headers = &response.headers;
         let needs = headers.has_token(&Name::Require, RELIABLE);
         let (Ok(Some(number)), Ok(Some(request))) = (headers.number(&Name::RSeq), headers.cseq()) else {
-            return Provisional::Unreliable;
+            return ProvisionalKind::Unreliable;
         };
         if !needs || response.status.is_final() || response.status == Status::TRYING {
-            return Provisional::Unreliable;
+            return ProvisionalKind::Unreliable;
         }
         match self.last {
-            Some(last) if number <= last => Provisional::Repeated,
+            Some(last) if number <= last => ProvisionalKind::Repeated,
             // "its RSeq value is not one higher than the value of the sequence number, that response MUST NOT be acknowledged with
             // a PRACK, and MUST NOT be processed further by the UAC" (RFC 3262 section 4).
-            Some(last) if number != last.wrapping_add(1) => Provisional::TooEarly,
+            Some(last) if number != last.wrapping_add(1) => ProvisionalKind::TooEarly,
             _ => {
                 self.last = Some(number);
-                Provisional::Reliable(RAck { response: number, request })
+                ProvisionalKind::Reliable(RAck { response: number, request })
             }
         }
     }
 
-    /// The PRACK for it, made of `request`, the dialog's next one.
+    /// The PRACK for `rack`, made of `request`, the next PRACK of the dialog.
     #[must_use]
     pub fn acknowledgement(mut request: Request, rack: &RAck) -> Request {
         debug_assert_eq!(request.method, Method::Prack);

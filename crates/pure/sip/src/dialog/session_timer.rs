@@ -1,7 +1,7 @@
-//! Session timers (RFC 4028): for how long a session lasts without a refresh, and which side refreshes it.
+//! Session timers (RFC 4028): the lifetime of a session without a refresh, and the side that refreshes it.
 //!
-//! A request that begins or refreshes a session asks with `Session-Expires`; its 2xx says what holds ([`TimerGrant::answer`]).
-//! Each side then has a [`SessionTimer`].
+//! A request that begins or refreshes a session asks for a timer with `Session-Expires`. Its 2xx grants it
+//! ([`TimerGrant::answer`]). Then each side has a [`SessionTimer`].
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use netrig_core::{Duration, Instant};
 use crate::deadline::{Deadline, earliest};
 use crate::digits::decimal;
 
-/// The shortest session interval that anybody may ask for, s (RFC 4028 section 4).
+/// Shortest session interval, s (RFC 4028 section 4).
 pub const LEAST_INTERVAL: u32 = 90;
 
 /// The option tag of session timers (RFC 4028 section 3).
 pub const TIMER: &str = "timer";
 
-/// A session that is not refreshed is ended so long before its interval is over, or a third of the interval before if that is less
-/// (RFC 4028 section 10).
+/// A session that is not refreshed ends this long before its interval is over, or a third of the interval before if that is
+/// less (RFC 4028 section 10).
 const MARGIN: Duration = Duration::from_secs(32);
 
-/// Which side of a request that begins or refreshes a session sends the next refresh.
+/// The side that sends the next refresh, relative to the request that begins or refreshes the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refresher {
     /// The side that sends the request.
@@ -30,7 +30,7 @@ pub enum Refresher {
 }
 
 impl Refresher {
-    /// As it stands in a message.
+    /// The value of `refresher`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Uac => "uac",
@@ -48,12 +48,12 @@ impl Refresher {
 pub struct SessionExpires {
     /// The session interval, s.
     pub interval: u32,
-    /// `None` leaves it to the side that answers.
+    /// `None` leaves the choice to the side that answers.
     pub refresher: Option<Refresher>,
 }
 
 impl SessionExpires {
-    /// Reads a value as it stands in a message, with its folds; `None` if the interval is no number below 2^32.
+    /// Reads a value, which may be folded. Returns `None` if the interval is not a number below 2^32.
     pub fn read(value: &[u8]) -> Option<Self> {
         let mut parts = value.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let interval = decimal(parts.next()?)?;
@@ -73,36 +73,35 @@ impl fmt::Display for SessionExpires {
     }
 }
 
-/// The interval that a request asks for is shorter than [`LEAST_INTERVAL`]: it is refused with 422 and `Min-SE` (RFC 4028 section
-/// 9).
+/// A request asks for an interval below [`LEAST_INTERVAL`]. It is refused with 422 and `Min-SE` (RFC 4028 section 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a session interval below {LEAST_INTERVAL} s (RFC 4028 section 4)")]
+#[error("the session interval is below {LEAST_INTERVAL} s (RFC 4028 section 4)")]
 pub struct IntervalTooSmall;
 
-/// What the 2xx to a request says of the session timer that the request asks for.
+/// The session timer that a 2xx grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerGrant {
     /// The session interval, s.
     pub interval: u32,
-    /// Who refreshes.
+    /// The side that refreshes.
     pub refresher: Refresher,
-    /// The 2xx has `Require: timer`, for the side that sent the request knows session timers.
+    /// The 2xx has `Require: timer`, because the other side supports session timers.
     pub is_required: bool,
 }
 
 impl TimerGrant {
-    /// The answer to a request that asks for a timer and says whether its sender knows session timers (`Supported: timer`):
-    /// RFC 4028 section 9, table 2. The interval is granted as it is. If the choice is left to this side, the other refreshes.
-    /// Without a `Session-Expires` there is no timer. A request from a side that knows no timers, into which a proxy wrote the
-    /// field, cannot be refused for its interval: it gets no timer if that is too small.
+    /// The grant for a request that asks for a timer (RFC 4028 section 9, table 2). `is_supported` means that its sender supports
+    /// session timers (`Supported: timer`). The interval is granted unchanged. If the choice is left to this side, the other side
+    /// refreshes. Without a `Session-Expires` there is no timer. If a proxy added the field for a side without support, a small
+    /// interval gives no timer instead of an error.
     ///
     /// # Errors
     /// The interval is too small.
     pub fn answer(
-        asked: Option<SessionExpires>,
+        requested: Option<SessionExpires>,
         is_supported: bool,
     ) -> Result<Option<Self>, IntervalTooSmall> {
-        let Some(SessionExpires { interval, refresher }) = asked else { return Ok(None) };
+        let Some(SessionExpires { interval, refresher }) = requested else { return Ok(None) };
         if interval < LEAST_INTERVAL {
             return if is_supported { Err(IntervalTooSmall) } else { Ok(None) };
         }
@@ -122,28 +121,29 @@ impl TimerGrant {
     }
 }
 
-/// What is due of a session.
+/// A session timer event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerEvent {
-    /// This side is to refresh it.
+    /// This side must refresh the session.
     Refresh,
-    /// It was not refreshed: a BYE ends it.
+    /// The session was not refreshed: this side must end it by BYE.
     Expired,
 }
 
-/// The timer of a session as one side sees it, from the last 2xx that granted it.
+/// One side's session timer, since the last 2xx that granted it.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionTimer {
     /// s.
     interval: u32,
+    /// This side refreshes.
     is_own: bool,
     refresh: Deadline,
     expiry: Deadline,
 }
 
 impl SessionTimer {
-    /// Of a 2xx that is sent, or has come, now, with a session interval in s. `is_own` says whether this side refreshes: it does
-    /// when half of the interval is over.
+    /// The timer of a 2xx that is sent or received now, with an interval in s. If `is_own`, this side refreshes after half of the
+    /// interval.
     pub fn new(now: Instant, interval: u32, is_own: bool) -> Self {
         let whole = Duration::from_secs(interval.into());
         let [half, third] = [2, 3].map(|part| Duration::from_nanos(whole.as_nanos() / part));
@@ -156,7 +156,7 @@ impl SessionTimer {
         self.interval
     }
 
-    /// Asks for a longer interval from the next refresh on, s: what a 422 wants.
+    /// Sets the interval of the next refresh, s, as a 422 requires.
     pub const fn lengthen(&mut self, interval: u32) {
         self.interval = interval;
     }
@@ -166,24 +166,23 @@ impl SessionTimer {
         self.is_own
     }
 
-    /// `Session-Expires` of this side's next request that refreshes the session: who refreshed before goes on (RFC 4028 section
-    /// 7.4).
+    /// `Session-Expires` of this side's next refresh. The refresher stays the same (RFC 4028 section 7.4).
     pub const fn expires(&self) -> SessionExpires {
         let refresher = if self.is_own { Refresher::Uac } else { Refresher::Uas };
         SessionExpires { interval: self.interval, refresher: Some(refresher) }
     }
 
-    /// The refresh is sent so much later: it cannot be now, or was refused for now.
+    /// Postpones the refresh by `pause`, because it is impossible or was refused now.
     pub fn postpone(&mut self, now: Instant, pause: Duration) {
         self.refresh = Deadline::after(now, pause);
     }
 
-    /// When [`SessionTimer::handle_timeout`] wants to be called next.
+    /// The time of the next call of [`SessionTimer::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         earliest([self.refresh.at(), self.expiry.at()])
     }
 
-    /// What is due by now.
+    /// Handles expired deadlines, and returns the event.
     pub fn handle_timeout(&mut self, now: Instant) -> Option<TimerEvent> {
         if self.expiry.has_come(now) {
             return Some(TimerEvent::Expired);
@@ -220,14 +219,14 @@ mod tests {
     /// RFC 4028 section 9, table 2.
     #[test]
     fn a_session_timer_is_granted_as_the_table_says() {
-        for (supports, asked, granted) in [
+        for (supports, requested, granted) in [
             (false, None, Refresher::Uas),
             (true, None, Refresher::Uac),
             (true, UAC, Refresher::Uac),
             (true, UAS, Refresher::Uas),
         ] {
-            let asked = SessionExpires { interval: 90, refresher: asked };
-            let grant = TimerGrant::answer(Some(asked), supports).unwrap().unwrap();
+            let requested = SessionExpires { interval: 90, refresher: requested };
+            let grant = TimerGrant::answer(Some(requested), supports).unwrap().unwrap();
             assert_eq!((grant.interval, grant.refresher, grant.is_required), (90, granted, supports));
         }
         let brief = Some(SessionExpires { interval: 89, refresher: None });
@@ -236,7 +235,7 @@ mod tests {
         assert_eq!(TimerGrant::answer(None, true), Ok(None));
     }
 
-    /// RFC 4028 section 10: the refresh at a half, the BYE 32 s or a third before the end.
+    /// RFC 4028 section 10: the refresh after half of the interval, the BYE 32 s or a third before the end.
     #[test]
     fn a_session_is_refreshed_at_half_time_and_ended_before_its_time() {
         let at = |seconds: u64| Instant::ZERO + Duration::from_secs(seconds);

@@ -1,4 +1,4 @@
-//! Dialogs against the rules that stand in the RFCs.
+//! Dialogs, against the rules of the RFCs.
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
@@ -51,7 +51,7 @@ fn routed(request: &Request) -> (String, Vec<String>) {
 #[test]
 fn both_sides_have_the_same_dialog() {
     let (caller, callee) = pair("");
-    assert_eq!((caller.state(), callee.state()), (State::Confirmed, State::Confirmed));
+    assert_eq!((caller.state(), callee.state()), (DialogState::Confirmed, DialogState::Confirmed));
     assert_eq!(caller.id().call_id, callee.id().call_id);
     assert_eq!(
         (&caller.id().local_tag, &caller.id().remote_tag),
@@ -64,7 +64,7 @@ fn both_sides_have_the_same_dialog() {
     assert_eq!(bye.headers.get(&Name::CSeq), Some("314160 BYE"));
     assert_eq!(bye.uri.to_string(), "sip:bob@a6c85cf.biloxi.com");
     callee.handle_request(&bye, &mut random()).unwrap();
-    assert_eq!((caller.state(), callee.state()), (State::Terminated, State::Terminated));
+    assert_eq!((caller.state(), callee.state()), (DialogState::Terminated, DialogState::Terminated));
     assert!(caller.request(Method::Info).is_err());
 }
 
@@ -123,7 +123,7 @@ fn invites_do_not_cross() {
     let other = callee.request(Method::Invite).unwrap();
     let refusal = caller.handle_request(&other, &mut random()).unwrap_err();
     assert_eq!((refusal.status, refusal.retry_after), (Status::REQUEST_PENDING, None));
-    // Whoever got 491 is free again.
+    // After a 491 an INVITE is allowed again.
     callee.handle_response(&other.response(Status::REQUEST_PENDING));
     callee.handle_request(&mine, &mut random()).unwrap();
     assert!(callee.request(Method::Invite).is_err());
@@ -160,7 +160,7 @@ fn a_target_is_refreshed_by_what_may() {
     caller.handle_response(&answer);
     assert_eq!(caller.target().to_string(), "sip:bob@moved");
     caller.handle_response(&update.response(Status::CALL_DOES_NOT_EXIST));
-    assert_eq!(caller.state(), State::Terminated);
+    assert_eq!(caller.state(), DialogState::Terminated);
 }
 
 #[test]
@@ -190,12 +190,12 @@ fn a_forked_invite_makes_several_dialogs() {
     let mut handle = |seconds, code, tag, routes| {
         invitation.handle_response(at(seconds), &response(&invite, code, tag, routes)).unwrap()
     };
-    assert_eq!(handle(0.0, 100, "x", ""), Told::Trying);
-    assert_eq!(handle(0.1, 180, "one", "<sip:early;lr>"), Told::Early("one".into()));
-    assert_eq!(handle(0.2, 183, "two", ""), Told::Early("two".into()));
-    assert_eq!(handle(0.3, 183, "one", ""), Told::Early("one".into()));
-    let acknowledged = |told| match told {
-        Told::Accepted(tag, ack) => (tag, ack),
+    assert_eq!(handle(0.0, 100, "x", ""), InvitationEvent::Trying);
+    assert_eq!(handle(0.1, 180, "one", "<sip:early;lr>"), InvitationEvent::Early("one".into()));
+    assert_eq!(handle(0.2, 183, "two", ""), InvitationEvent::Early("two".into()));
+    assert_eq!(handle(0.3, 183, "one", ""), InvitationEvent::Early("one".into()));
+    let acknowledged = |event| match event {
+        InvitationEvent::Accepted(tag, ack) => (tag, ack),
         other => panic!("{other:?}"),
     };
     // "the route set for the dialog MUST be recomputed based on the 2xx response".
@@ -205,11 +205,14 @@ fn a_forked_invite_makes_several_dialogs() {
     assert_eq!(acknowledged(handle(1.5, 200, "one", "<sip:late;lr>")).1, ack);
     assert_eq!(acknowledged(handle(2.0, 200, "three", "")).0, "three");
     let states =
-        |invitation: &Invitation| -> Vec<State> { invitation.dialogs().map(Dialog::state).collect() };
-    assert_eq!(states(&invitation), [State::Confirmed, State::Confirmed, State::Early]);
+        |invitation: &Invitation| -> Vec<DialogState> { invitation.dialogs().map(Dialog::state).collect() };
+    assert_eq!(states(&invitation), [DialogState::Confirmed, DialogState::Confirmed, DialogState::Early]);
     assert_eq!(invitation.poll_timeout(), Some(at(33.0)));
     invitation.handle_timeout(at(33.0));
-    assert_eq!(states(&invitation), [State::Confirmed, State::Confirmed, State::Terminated]);
+    assert_eq!(
+        states(&invitation),
+        [DialogState::Confirmed, DialogState::Confirmed, DialogState::Terminated]
+    );
     assert!(invitation.is_over());
 }
 
@@ -220,12 +223,12 @@ fn a_refused_invite_leaves_no_dialog() {
     invitation.handle_response(at(0.0), &response(&invite, 180, "one", "")).unwrap();
     assert_eq!(
         invitation.handle_response(at(1.0), &response(&invite, 486, "one", "")).unwrap(),
-        Told::Refused
+        InvitationEvent::Refused
     );
-    assert_eq!(invitation.dialog("one").unwrap().state(), State::Terminated);
+    assert_eq!(invitation.dialog("one").unwrap().state(), DialogState::Terminated);
     for tag in 0..MOST_DIALOGS + 1 {
-        let told = invitation.handle_response(at(2.0), &response(&invite, 200, &format!("t{tag}"), ""));
-        assert_eq!(told.is_err(), tag + 1 >= MOST_DIALOGS, "one is there already");
+        let event = invitation.handle_response(at(2.0), &response(&invite, 200, &format!("t{tag}"), ""));
+        assert_eq!(event.is_err(), tag + 1 >= MOST_DIALOGS, "there is one dialog already");
     }
 }
 
@@ -244,7 +247,7 @@ fn a_2xx_is_repeated_until_its_ack() {
         acceptance.handle_timeout(now);
     }
     assert_eq!(sent, [0, 500, 1500, 3500, 7500, 11500, 15500, 19500, 23500, 27500, 31500]);
-    assert_eq!((now, acceptance.outcome()), (at(32.0), Some(Outcome::Unacknowledged)));
+    assert_eq!((now, acceptance.outcome()), (at(32.0), Some(AcceptanceOutcome::Unacknowledged)));
 
     let ack = Dialog::caller(&invite, &accepted).unwrap().acknowledgement(&invite);
     let mut acceptance = Acceptance::new(at(0.0), &invite, accepted, Timing::default());
@@ -252,7 +255,7 @@ fn a_2xx_is_repeated_until_its_ack() {
     other.headers.set(Name::CSeq, "1 ACK");
     assert!(!acceptance.handle_request(at(0.1), &other));
     assert!(acceptance.handle_request(at(0.2), &ack) && acceptance.handle_request(at(0.3), &ack));
-    assert_eq!(acceptance.outcome(), Some(Outcome::Acknowledged(Duration::from_millis(200))));
+    assert_eq!(acceptance.outcome(), Some(AcceptanceOutcome::Acknowledged(Duration::from_millis(200))));
     assert_eq!((acceptance.poll_transmit(), acceptance.poll_timeout()), (None, None));
 }
 
@@ -272,9 +275,9 @@ fn an_ack_has_the_credentials_of_its_invite() {
 #[test]
 fn a_reliable_response_waits_for_its_prack() {
     let invite = request("INVITE", "Supported: timer, 100rel\r\n");
-    assert!(Provisionals::new(&request("INVITE", ""), Timing::default(), &mut random()).is_none());
-    let mut sender = Provisionals::new(&invite, Timing::default(), &mut random()).unwrap();
-    let mut receiver = Acknowledged::default();
+    assert!(ProvisionalSender::new(&request("INVITE", ""), Timing::default(), &mut random()).is_none());
+    let mut sender = ProvisionalSender::new(&invite, Timing::default(), &mut random()).unwrap();
+    let mut receiver = ProvisionalReceiver::default();
     let mut progress = response(&invite, 183, "x", "");
     progress.body = Bytes::from_static(b"v=0");
     sender.send(at(0.0), progress);
@@ -285,11 +288,11 @@ fn a_reliable_response_waits_for_its_prack() {
     assert_eq!(sender.poll_timeout(), Some(at(0.5)));
     sender.handle_timeout(at(0.5));
     assert_eq!(sender.poll_transmit().as_ref(), Some(&first));
-    let Provisional::Reliable(rack) = receiver.handle_response(&first) else { panic!("it is reliable") };
-    assert_eq!(receiver.handle_response(&first), Provisional::Repeated);
+    let ProvisionalKind::Reliable(rack) = receiver.handle_response(&first) else { panic!("it is reliable") };
+    assert_eq!(receiver.handle_response(&first), ProvisionalKind::Repeated);
     let mut dialog = Dialog::caller(&invite, &first).unwrap();
     let prack = |dialog: &mut Dialog, rack: &RAck| {
-        Acknowledged::acknowledgement(dialog.request(Method::Prack).unwrap(), rack)
+        ProvisionalReceiver::acknowledgement(dialog.request(Method::Prack).unwrap(), rack)
     };
     let wrong = RAck { response: rack.response + 1, ..rack.clone() };
     let refusal = sender.handle_request(at(0.6), &prack(&mut dialog, &wrong)).unwrap_err();
@@ -300,10 +303,10 @@ fn a_reliable_response_waits_for_its_prack() {
     assert_eq!(second.headers.number(&Name::RSeq).unwrap(), Some(rack.response + 1));
     let mut later = second.clone();
     later.headers.set(Name::RSeq, rack.response + 2);
-    assert_eq!(receiver.handle_response(&later), Provisional::TooEarly);
-    assert!(matches!(receiver.handle_response(&second), Provisional::Reliable(_)));
-    assert_eq!(receiver.handle_response(&response(&invite, 180, "x", "")), Provisional::Unreliable);
-    // Doubled without an end, for 64·T1.
+    assert_eq!(receiver.handle_response(&later), ProvisionalKind::TooEarly);
+    assert!(matches!(receiver.handle_response(&second), ProvisionalKind::Reliable(_)));
+    assert_eq!(receiver.handle_response(&response(&invite, 180, "x", "")), ProvisionalKind::Unreliable);
+    // The pause doubles without a limit, for 64·T1.
     let mut count = 0;
     while let Some(next) = sender.poll_timeout() {
         sender.handle_timeout(next);

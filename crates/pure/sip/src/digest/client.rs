@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::{Answer, Challenge, Quality, Session, preferred};
+use super::{DigestChallenge, DigestCredentials, DigestSession, Quality, preferred};
 use crate::header::AuthenticationInfo;
 use crate::{Method, Name};
 
-/// So many challenges of one request are answered: more than servers on its way can have realms, and few enough for it to
-/// end.
+/// Most challenges of one request that are answered. A path has fewer realms, and the limit ends a loop of challenges.
 const MOST_CHALLENGES: u8 = 8;
 
-/// [`NonceCounts`] remembers at least so many nonces, and at most twice as many.
+/// [`NonceCounts`] remembers at least this number of nonces, and at most twice as many.
 const REMEMBERED: usize = 1 << 16;
 
-/// How often each nonce was used by each account, whichever server, response or request has brought it (RFC 7616 section
-/// 3.4: `nc`). A nonce that was not used for a long time is forgotten.
+/// Uses of each nonce by each account, over all servers and requests (RFC 7616 section 3.4: `nc`). A nonce that was not used
+/// for a long time is forgotten.
 #[derive(Clone, Debug, Default)]
 pub struct NonceCounts {
     young: BTreeMap<u64, u32>,
@@ -23,7 +22,7 @@ pub struct NonceCounts {
 }
 
 impl NonceCounts {
-    /// The count of the next request of `account` with this nonce, 1 for the first.
+    /// The nonce count of the next request of `account`, 1 for the first.
     pub fn next(&mut self, account: u32, realm: &str, nonce: &str) -> u32 {
         let mut hasher = DefaultHasher::new();
         (account, realm, nonce).hash(&mut hasher);
@@ -38,88 +37,89 @@ impl NonceCounts {
     }
 }
 
-/// Answers the challenges of servers and proxies, each realm for itself.
+/// The digest authentication of one client, with a session for each realm.
 #[derive(Clone, Debug, Default)]
 pub struct DigestClient {
     realms: Vec<RealmSession>,
-    /// Challenges that were answered of the present request.
+    /// Challenges of the present request that were answered.
     answered: u8,
 }
 
-/// What is known of one realm.
+/// The session with one realm.
 #[derive(Clone, Debug)]
 struct RealmSession {
     /// `Authorization` or `Proxy-Authorization`.
     field: Name,
-    session: Session,
+    session: DigestSession,
     /// The credentials were accepted.
     is_accepted: bool,
-    /// The nonce was replaced because it was too old, and the new one has not been accepted.
+    /// A stale nonce was replaced, and the new one has not been accepted yet.
     was_stale: bool,
-    last: Option<Answer>,
+    last: Option<DigestCredentials>,
 }
 
-/// Why a request that was challenged is not sent again.
+/// A challenged request cannot be sent again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChallengeError {
-    /// No challenge has a scheme and an algorithm that are known here.
+    /// No challenge has a known scheme and algorithm.
     #[error("the response has no digest challenge that can be answered")]
     Unanswerable,
-    /// The request had credentials for the realm.
+    /// The request had credentials for the realm already.
     #[error("the credentials for the realm `{0}` were refused")]
     Refused(String),
-    /// The servers go on asking.
+    /// The servers sent too many challenges.
     #[error("more than {MOST_CHALLENGES} challenges of one request")]
     TooMany,
 }
 
-/// What `Authentication-Info` has said.
+/// The meaning of an `Authentication-Info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proven {
-    /// Nothing that is wrong, or of use.
+pub enum ServerProof {
+    /// Neither a wrong proof nor a new nonce.
     Nothing,
-    /// The next request is to use another nonce.
+    /// The next request uses a new nonce.
     NextNonce,
-    /// `rspauth` is not that of a server that knows the password.
+    /// `rspauth` is wrong: the server does not know the password.
     Wrong,
 }
 
 impl DigestClient {
-    /// Takes the challenges of a 401 or 407 in their order, each with the name of its header field. Of several for one realm
-    /// the topmost counts (RFC 8760 section 2.4). A realm that asks again after credentials for it were sent is answered only
-    /// if the nonce was too old, or if the credentials had been accepted in the meantime.
+    /// Handles the challenges of a 401 or 407 in their order, each with the name of its header field. If a realm has several,
+    /// the topmost is used (RFC 8760 section 2.4). If credentials for a realm were sent before, its new challenge is answered
+    /// only if the nonce was stale, or if the credentials had been accepted in the meantime.
     ///
     /// # Errors
-    /// The request is not to be sent again with the credentials of this user.
+    /// The request must not be sent again with the credentials of this user.
     pub fn challenged(
         &mut self,
-        challenges: impl IntoIterator<Item = (Name, Challenge)>,
+        challenges: impl IntoIterator<Item = (Name, DigestChallenge)>,
         username: &str,
         password: &str,
     ) -> Result<(), ChallengeError> {
-        let mut asked: Vec<(Name, Challenge)> = Vec::new();
+        let mut selected: Vec<(Name, DigestChallenge)> = Vec::new();
         for (name, challenge) in challenges {
             let field = match name {
                 Name::ProxyAuthenticate => Name::ProxyAuthorization,
                 _ => Name::Authorization,
             };
-            if !asked.iter().any(|(own, other)| *own == field && other.realm == challenge.realm) {
-                asked.push((field, challenge));
+            if !selected.iter().any(|(own, other)| *own == field && other.realm == challenge.realm) {
+                selected.push((field, challenge));
             }
         }
-        if asked.is_empty() {
+        if selected.is_empty() {
             return Err(ChallengeError::Unanswerable);
         }
         if self.answered >= MOST_CHALLENGES {
             return Err(ChallengeError::TooMany);
         }
         for known in &mut self.realms {
-            let is_asked = asked.iter().any(|(field, challenge)| known.is_of(field, &challenge.realm));
-            if !is_asked {
+            let is_challenged =
+                selected.iter().any(|(field, challenge)| known.is_of(field, &challenge.realm));
+            if !is_challenged {
                 known.accept();
             }
         }
-        for (field, challenge) in asked {
+        for (field, challenge) in selected {
             let known = self.realms.iter().position(|known| known.is_of(&field, &challenge.realm));
             let was_stale = match known.map(|at| &self.realms[at]) {
                 Some(known) if !known.is_accepted && (known.was_stale || !challenge.stale) => {
@@ -127,7 +127,7 @@ impl DigestClient {
                 }
                 known => known.is_some_and(|known| !known.is_accepted),
             };
-            let session = Session::new(challenge, username, password);
+            let session = DigestSession::new(challenge, username, password);
             let fresh = RealmSession { field, session, is_accepted: false, was_stale, last: None };
             match known {
                 Some(at) => self.realms[at] = fresh,
@@ -138,7 +138,7 @@ impl DigestClient {
         Ok(())
     }
 
-    /// A response other than a challenge and 100 has come: the credentials were accepted. A final one ends the request.
+    /// Handles a response other than a challenge and 100: the credentials were accepted. A final response ends the request.
     pub fn accepted(&mut self, is_final: bool) {
         if is_final {
             self.answered = 0;
@@ -146,33 +146,33 @@ impl DigestClient {
         self.realms.iter_mut().for_each(RealmSession::accept);
     }
 
-    /// Takes the `Authentication-Info` of a response to the last request, which has this body.
-    pub fn informed(&mut self, info: &AuthenticationInfo, body: &[u8]) -> Proven {
+    /// Handles the `Authentication-Info` of the response to the last request. `body` is the body of the response.
+    pub fn informed(&mut self, info: &AuthenticationInfo, body: &[u8]) -> ServerProof {
         let AuthenticationInfo(parameters) = info;
         let mut own = self.realms.iter_mut().filter(|known| known.field == Name::Authorization);
         let found = match parameters.text("rspauth") {
-            Some(proof) => own.find(|known| known.is_proof(&proof, body)).ok_or(Proven::Wrong),
-            None => own.next().ok_or(Proven::Nothing),
+            Some(proof) => own.find(|known| known.is_proof(&proof, body)).ok_or(ServerProof::Wrong),
+            None => own.next().ok_or(ServerProof::Nothing),
         };
         match (found, parameters.text("nextnonce")) {
             (Err(why), _) => why,
-            (Ok(_), None) => Proven::Nothing,
+            (Ok(_), None) => ServerProof::Nothing,
             (Ok(known), Some(nonce)) => {
                 known.session.challenge.nonce = nonce;
                 known.session.cnonce = None;
-                Proven::NextNonce
+                ServerProof::NextNonce
             }
         }
     }
 
-    /// Whether the credentials depend on the body of the request: a server offers `auth-int` alone.
+    /// Whether the credentials depend on the body of the request, because a server offers only `auth-int`.
     pub fn needs_body(&self) -> bool {
         let quality = |known: &RealmSession| preferred(&known.session.challenge.qualities);
         self.realms.iter().any(|known| quality(known) == Some(Quality::AuthInt))
     }
 
-    /// The credentials for a request that is sent for the first time, with their header fields. `account` is the user's
-    /// number in `counts`, and `cnonce` is to be drawn at random for each request.
+    /// The credentials for a new request, with the names of their header fields. `account` is the user's number in `counts`.
+    /// `cnonce` is a random text, new for each request.
     pub fn answers<'a>(
         &'a mut self,
         method: &'a Method,
@@ -180,9 +180,9 @@ impl DigestClient {
         body: &'a [u8],
         cnonce: &'a str,
         (account, counts): (u32, &'a mut NonceCounts),
-    ) -> impl Iterator<Item = (&'a Name, Answer)> {
+    ) -> impl Iterator<Item = (&'a Name, DigestCredentials)> {
         self.realms.iter_mut().map(move |known| {
-            let Challenge { realm, nonce, .. } = &known.session.challenge;
+            let DigestChallenge { realm, nonce, .. } = &known.session.challenge;
             let count = counts.next(account, realm, nonce);
             let answer = known.session.answer_counted(method, uri, body, cnonce, count);
             known.last = Some(answer.clone());
@@ -200,9 +200,9 @@ impl RealmSession {
         (self.is_accepted, self.was_stale) = (true, false);
     }
 
-    /// Whether a server that knows the password has answered the last request so (RFC 7616 section 3.5).
+    /// Whether the server's proof for the last request is right (RFC 7616 section 3.5).
     fn is_proof(&self, proof: &str, body: &[u8]) -> bool {
-        let expected = |last: &Answer| last.proof("", body, &self.session.secret);
+        let expected = |last: &DigestCredentials| last.proof("", body, &self.session.secret);
         self.last.as_ref().is_some_and(|last| expected(last).eq_ignore_ascii_case(proof))
     }
 }
@@ -213,14 +213,14 @@ mod tests {
     use crate::Headers;
     use crate::digest::{DigestError, Hash, Secret};
 
-    fn challenge(text: &str) -> Result<Challenge, DigestError> {
+    fn challenge(text: &str) -> Result<DigestChallenge, DigestError> {
         let mut headers = Headers::default();
         headers.push(Name::WwwAuthenticate, text);
-        Challenge::read(&headers.challenges(&Name::WwwAuthenticate).unwrap()[0])
+        DigestChallenge::read(&headers.challenges(&Name::WwwAuthenticate).unwrap()[0])
     }
 
-    /// What `DigestClient` answers to the second request that it is asked for, after one that has used the same nonce.
-    fn second(text: &str) -> Answer {
+    /// The credentials of the second request with one nonce.
+    fn second(text: &str) -> DigestCredentials {
         let (mut client, mut counts) = (DigestClient::default(), NonceCounts::default());
         let challenge = challenge(text).unwrap();
         client.challenged([(Name::WwwAuthenticate, challenge)], "bob", "zan:zi").unwrap();
@@ -233,7 +233,7 @@ mod tests {
         ask()
     }
 
-    /// The values are those of Python's hashlib, of the formula of RFC 7616 section 3.4.1 (RFC 2069 without `qop`):
+    /// The values are from Python's hashlib, by the formula of RFC 7616 section 3.4.1 (RFC 2069 without `qop`):
     /// `H(A1:n/0=:00000002:c1:qop:H(INVITE:sip:carol@chicago.com[:H(v=0 CR LF)]))`, A1 being `H(bob:biloxi "x":zan:zi)`, and with
     /// `-sess` `H(H(bob:biloxi "x":zan:zi):n/0=:c1)`.
     #[test]
@@ -268,7 +268,7 @@ mod tests {
             assert!(written.contains("realm=\"biloxi \\\"x\\\"\""), "{written}");
             assert_eq!(written.contains("nc=00000002"), !qop.is_empty(), "{written}");
         }
-        // Without a name it is MD5, and `auth` is enough where both are offered.
+        // Without `algorithm` it is MD5. If both values of `qop` are offered, `auth` is used.
         for (text, response) in [
             ("qop=\"auth-int, auth\"", "36a8e533f3ac154529a36cb485d62742"),
             ("qop=auth-int", "f787ec1fb788f03f332d62293f7062d3"),
@@ -279,7 +279,7 @@ mod tests {
         assert!(challenge("Digest realm=\"r\", nonce=\"n\", algorithm=SHA-999").is_err());
     }
 
-    fn of(text: &str) -> (Name, Challenge) {
+    fn of(text: &str) -> (Name, DigestChallenge) {
         (Name::WwwAuthenticate, challenge(&format!("Digest {text}, qop=\"auth\"")).unwrap())
     }
 
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(client.challenged([], "bob", "zanzibar"), Err(ChallengeError::Unanswerable));
     }
 
-    /// The topmost challenge of a realm counts (RFC 8760 section 2.4), and servers that go on asking are given up.
+    /// The topmost challenge of a realm is used (RFC 8760 section 2.4), and too many challenges are an error.
     #[test]
     fn one_challenge_of_each_realm_is_answered() {
         let mut client = DigestClient::default();
@@ -316,15 +316,15 @@ mod tests {
         assert_eq!(results.find(Result::is_err), Some(Err(ChallengeError::TooMany)));
     }
 
-    /// The values are those of Python's hashlib: `H(H(bob:r:secret):n:00000001:c:qop:H(:sip:biloxi.com[:H(hello)]))`.
+    /// The values are from Python's hashlib: `H(H(bob:r:secret):n:00000001:c:qop:H(:sip:biloxi.com[:H(hello)]))`.
     #[test]
     fn a_server_proves_that_it_knows_the_password() {
         for (qop, proof) in
             [("auth", "706fcf5503c9f329a77c6c80fec01dfd"), ("auth-int", "7d4c3f52daa0c69d3c0e03f23e8a5900")]
         {
             let (mut client, mut counts) = (DigestClient::default(), NonceCounts::default());
-            let asked = challenge(&format!("Digest realm=\"r\", nonce=\"n\", qop=\"{qop}\"")).unwrap();
-            client.challenged([(Name::WwwAuthenticate, asked)], "bob", "secret").unwrap();
+            let selected = challenge(&format!("Digest realm=\"r\", nonce=\"n\", qop=\"{qop}\"")).unwrap();
+            client.challenged([(Name::WwwAuthenticate, selected)], "bob", "secret").unwrap();
             let mut ask = |client: &mut DigestClient| {
                 let answers = client.answers(&Method::Register, "sip:biloxi.com", b"", "c", (0, &mut counts));
                 answers.map(|(_, answer)| answer).next().unwrap()
@@ -336,11 +336,11 @@ mod tests {
                 headers.push(Name::AuthenticationInfo, text);
                 client.informed(&headers.authentication_info().unwrap().unwrap(), b"hello")
             };
-            assert_eq!(inform(&mut client, &format!("rspauth=\"{proof}\", qop={qop}")), Proven::Nothing);
-            assert_eq!(inform(&mut client, "rspauth=\"0\", nextnonce=\"m\""), Proven::Wrong);
+            assert_eq!(inform(&mut client, &format!("rspauth=\"{proof}\", qop={qop}")), ServerProof::Nothing);
+            assert_eq!(inform(&mut client, "rspauth=\"0\", nextnonce=\"m\""), ServerProof::Wrong);
             assert_eq!(
                 inform(&mut client, &format!("nextnonce=\"m\", rspauth=\"{proof}\"")),
-                Proven::NextNonce
+                ServerProof::NextNonce
             );
             let next = ask(&mut client);
             assert_eq!((next.nonce.as_str(), next.protection.as_ref().map(|own| own.count)), ("m", Some(1)));

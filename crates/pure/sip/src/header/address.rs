@@ -1,4 +1,4 @@
-//! Who is meant: `From`, `To`, `Contact`, `Route` and their like (RFC 3261 section 20.10).
+//! Addresses of `From`, `To`, `Contact`, `Route` and similar fields (RFC 3261 section 20.10).
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use crate::uri::{self, Uri, UriView};
 /// `"Name" <uri>;parameters`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameAddr {
-    /// The name to be shown, without quotes.
+    /// The display name, without quotes.
     pub display: Option<String>,
-    /// Who or where.
+    /// The URI.
     pub uri: Uri,
-    /// Of the header field, not of the URI.
+    /// Parameters of the header field, not of the URI.
     pub parameters: Parameters,
 }
 
@@ -24,7 +24,7 @@ impl NameAddr {
         Self { display: None, uri, parameters: Parameters::default() }
     }
 
-    /// With a `tag`.
+    /// Sets the tag.
     #[must_use]
     pub fn with_tag(mut self, tag: &str) -> Self {
         self.parameters.set("tag", Some(tag));
@@ -42,10 +42,10 @@ impl NameAddr {
     }
 }
 
-/// An address where it stands in a text; its grammar has been checked.
+/// An address that borrows its text. Its grammar has been checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NameAddrView<'a> {
-    /// The name to be shown as it stands: tokens, or a quoted string with its quotes.
+    /// The display name: tokens, or a quoted string with its quotes.
     pub display: Option<&'a str>,
     pub uri: UriView<'a>,
     pub parameters: ParametersView<'a>,
@@ -66,8 +66,8 @@ impl<'a> NameAddrView<'a> {
         Ok(Self { display, uri, parameters })
     }
 
-    /// Without `<` and `>` parameters are the header field's, and the URI may have neither comma, semicolon nor question
-    /// mark (RFC 3261 section 20).
+    /// An address without `<` and `>`. Its parameters belong to the header field, and its URI has no comma, semicolon or
+    /// question mark (RFC 3261 section 20).
     fn bare(cursor: &mut Cursor<'a>) -> Result<Self, ParseError> {
         let start = cursor.at();
         let addr_spec = cursor.take_until(b";,? \t");

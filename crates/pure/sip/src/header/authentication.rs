@@ -1,5 +1,5 @@
-//! `WWW-Authenticate`, `Authorization` and their like (RFC 3261 sections 20.7 and 20.44), as lists of parameters. What
-//! they mean is the digest's affair.
+//! `WWW-Authenticate`, `Authorization` and similar fields (RFC 3261 sections 20.7 and 20.44), as lists of parameters.
+//! [`digest`](crate::digest) interprets them.
 
 use std::fmt;
 
@@ -8,35 +8,34 @@ use super::parameters::value;
 use crate::error::ParseError;
 use crate::grammar::{Cursor, is_token};
 
-/// What a server asks for: `Digest realm="example.com", nonce="…"`.
+/// The challenge of a server: `Digest realm="example.com", nonce="…"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Challenge(pub Scheme);
+pub struct Challenge(pub AuthScheme);
 
-/// What a client answers: `Digest username="bob", response="…"`.
+/// The credentials of a client: `Digest username="bob", response="…"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Credentials(pub Scheme);
+pub struct Credentials(pub AuthScheme);
 
-/// The name of an authentication scheme with its parameters.
+/// An authentication scheme with its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scheme {
-    /// `Digest`; compared without case.
+pub struct AuthScheme {
+    /// The name, `Digest`, which is case-insensitive.
     pub name: String,
-    /// In their order.
+    /// The parameters in their order.
     pub parameters: Parameters,
 }
 
-/// `Authentication-Info`: what a server says of itself after it has accepted credentials (RFC 3261 section 20.6).
+/// `Authentication-Info` of a server that accepted credentials (RFC 3261 section 20.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthenticationInfo(pub Parameters);
 
-impl Scheme {
-    /// Without parameters.
+impl AuthScheme {
+    /// A scheme without parameters.
     pub fn new(name: &str) -> Self {
         Self { name: name.into(), parameters: Parameters::default() }
     }
 
-    /// `scheme LWS param *( COMMA param )`. A challenge may be followed by another in the same field only where no parameter
-    /// can be: SIP has one to a field (RFC 3261 section 7.3.1).
+    /// `scheme LWS param *( COMMA param )`. SIP has one challenge per header field (RFC 3261 section 7.3.1).
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
         let mut found = Self::new(cursor.token("an authentication scheme")?);
         cursor.white()?;
@@ -61,7 +60,7 @@ fn auth_parameters(cursor: &mut Cursor<'_>) -> Result<Parameters, ParseError> {
     }
 }
 
-/// As other values; a `uri` that somebody left unquoted, and a list of them (`domain`), are quoted in the grammar.
+/// A token or quoted string. The grammar quotes URIs (`uri`) and lists of URIs (`domain`), so unquoted ones are refused.
 fn auth_value<'a>(cursor: &mut Cursor<'a>) -> Result<&'a str, ParseError> {
     if cursor.peek().is_some_and(|byte| byte == b'"' || is_token(byte)) {
         value(cursor)
@@ -70,7 +69,7 @@ fn auth_value<'a>(cursor: &mut Cursor<'a>) -> Result<&'a str, ParseError> {
     }
 }
 
-impl fmt::Display for Scheme {
+impl fmt::Display for AuthScheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         for ((name, value), sign) in
@@ -84,13 +83,13 @@ impl fmt::Display for Scheme {
 
 impl Challenge {
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
-        Scheme::read(cursor).map(Self)
+        AuthScheme::read(cursor).map(Self)
     }
 }
 
 impl Credentials {
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, ParseError> {
-        Scheme::read(cursor).map(Self)
+        AuthScheme::read(cursor).map(Self)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The header fields of a message.
+//! The list of header fields of a message.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,76 +10,75 @@ use super::{
 use crate::error::ParseError;
 use crate::grammar::{Cursor, is_word};
 
-/// Header fields in their order. Values are kept as they came, unfolded and without white space around them; they are read
-/// when they are asked for.
+/// Header fields in their order. Values are kept unfolded and without surrounding white space. They are parsed on access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(Name, String)>);
 
-/// A header field that may stand several times, or have several values in one: `Via`, `Route`, `Contact`. All of its
-/// values in their order, or the first error.
-pub type Values<T> = Result<Vec<T>, ParseError>;
+/// All values of a header field that may be repeated, or have several values in one field: `Via`, `Route`, `Contact`. The
+/// values are in their order; an error is the first one.
+pub type HeaderValues<T> = Result<Vec<T>, ParseError>;
 
 impl Headers {
-    /// All, in their order.
+    /// All header fields in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&Name, &str)> {
         self.0.iter().map(|(name, value)| (name, value.as_str()))
     }
 
-    /// How many there are.
+    /// Number of header fields.
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// About what they take in memory, bytes.
+    /// Estimated memory, bytes.
     pub(crate) fn size(&self) -> usize {
         self.0.iter().map(|(_, value)| value.len() + size_of::<(Name, String)>()).sum()
     }
 
-    /// Whether there is none.
+    /// Whether there is no header field.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The value of the first of that name.
+    /// The value of the first field of that name.
     pub fn get(&self, name: &Name) -> Option<&str> {
         self.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
     }
 
-    /// The values of all of that name.
+    /// The values of all fields of that name.
     pub fn all<'a>(&'a self, name: &'a Name) -> impl Iterator<Item = &'a str> + use<'a> {
         self.iter().filter(move |(own, _)| *own == name).map(|(_, value)| value)
     }
 
-    /// One more at the end.
+    /// Appends a field.
     pub fn push(&mut self, name: Name, value: impl fmt::Display) {
         self.0.push((name, value.to_string()));
     }
 
-    /// One more before all others: a hop's own `Via`, `Record-Route`.
+    /// Inserts a field before all others: a hop's own `Via` or `Record-Route`.
     pub fn push_front(&mut self, name: Name, value: impl fmt::Display) {
         self.0.insert(0, (name, value.to_string()));
     }
 
-    /// In the place of all of that name, or at the end.
+    /// Replaces all fields of that name by one, where the first stood or at the end.
     pub fn set(&mut self, name: Name, value: impl fmt::Display) {
         let place = self.0.iter().position(|(own, _)| *own == name);
         self.remove(&name);
         self.0.insert(place.unwrap_or(self.0.len()), (name, value.to_string()));
     }
 
-    /// Takes all of that name away.
+    /// Removes all fields of that name.
     pub fn remove(&mut self, name: &Name) {
         self.0.retain(|(own, _)| own != name);
     }
 
-    /// Gives `To` a tag, if it has none; all else of it stays as it stands.
+    /// Adds a tag to `To`, if it has none. The rest of `To` is unchanged.
     pub(crate) fn add_to_tag(&mut self, tag: &str) {
         let Some((_, value)) = self.0.iter_mut().find(|(own, _)| *own == Name::To) else { return };
         let Ok(to) = whole(value, "", |cursor| NameAddrView::read(cursor).map(|to| to.parameters.has("tag")))
         else {
             return;
         };
-        // A tag without a value gives way.
+        // A tag without a value is replaced.
         let replaced = if to { whole(value, "", NameAddr::read).ok() } else { None };
         match replaced {
             Some(to) if to.tag().is_none() => *value = to.with_tag(tag).to_string(),
@@ -91,7 +90,7 @@ impl Headers {
         }
     }
 
-    /// Writes into the topmost hop where the request came from; those behind it, readable or not, stay as they are.
+    /// Writes the source of the request into the topmost `Via`. All others are unchanged, even if they break the grammar.
     pub(crate) fn stamp_top_via(&mut self, from: SocketAddr) {
         let Some((_, value)) = self.0.iter_mut().find(|(own, _)| *own == Name::Via) else { return };
         let mut cursor = Cursor::new(value, "RFC 3261 section 20.42");
@@ -99,16 +98,16 @@ impl Headers {
         let mut stamped = Vec::with_capacity(value.len() + 40);
         via.write_stamped(from, &mut stamped);
         stamped.extend_from_slice(cursor.rest().as_bytes());
-        // It was made of texts.
+        // All parts are UTF-8.
         *value = String::from_utf8(stamped).unwrap_or_default();
     }
 
-    /// The last hop where it stands; `None` also if it does not follow the grammar.
+    /// The topmost `Via`, borrowed; `None` if it is missing or breaks the grammar.
     pub(crate) fn top_via_view(&self) -> Option<ViaView<'_>> {
         ViaView::read(&mut Cursor::new(self.get(&Name::Via)?, "")).ok()
     }
 
-    /// In the place of all of that name, where the first stood; none if there are no values.
+    /// Replaces all fields of that name by these, where the first stood or at the end. Without values the fields are removed.
     pub fn set_all(&mut self, name: &Name, values: impl IntoIterator<Item = impl fmt::Display>) {
         let place = self.0.iter().position(|(own, _)| own == name).unwrap_or(self.0.len());
         self.remove(name);
@@ -116,7 +115,7 @@ impl Headers {
         self.0.splice(place..place, entries);
     }
 
-    /// Whether all hops follow the grammar.
+    /// Whether all `Via`s follow the grammar.
     pub(crate) fn has_readable_vias(&self) -> bool {
         self.all(&Name::Via).all(|value| {
             let mut cursor = Cursor::new(value, "");
@@ -132,7 +131,7 @@ impl Headers {
         })
     }
 
-    /// Whether `From` and `To` are there and follow the grammar.
+    /// Whether `From` and `To` are present and follow the grammar.
     pub(crate) fn has_readable_ends(&self) -> bool {
         [Name::From, Name::To].iter().all(|name| {
             let read = |cursor: &mut Cursor<'_>| NameAddrView::read(cursor).map(drop);
@@ -140,43 +139,43 @@ impl Headers {
         })
     }
 
-    /// The hops that a request has taken, the last first.
+    /// The `Via`s of a message, topmost first: the last hop of a request.
     ///
     /// # Errors
-    /// One that does not follow the grammar.
-    pub fn vias(&self) -> Values<Via> {
+    /// A `Via` breaks the grammar.
+    pub fn vias(&self) -> HeaderValues<Via> {
         self.values(&Name::Via, "RFC 3261 section 20.42", Via::read)
     }
 
-    /// The last hop.
+    /// The topmost `Via`.
     ///
     /// # Errors
-    /// It does not follow the grammar.
+    /// The `Via` breaks the grammar.
     pub fn top_via(&self) -> Result<Option<Via>, ParseError> {
         let Some(value) = self.get(&Name::Via) else { return Ok(None) };
         Via::read(&mut Cursor::new(value, "RFC 3261 section 20.42")).map(Some)
     }
 
-    /// Who sends.
+    /// `From`.
     ///
     /// # Errors
-    /// It does not follow the grammar.
+    /// The value breaks the grammar.
     pub fn from(&self) -> Result<Option<NameAddr>, ParseError> {
         self.one(&Name::From, "RFC 3261 section 20.20", NameAddr::read)
     }
 
-    /// To whom.
+    /// `To`.
     ///
     /// # Errors
-    /// It does not follow the grammar.
+    /// The value breaks the grammar.
     pub fn to(&self) -> Result<Option<NameAddr>, ParseError> {
         self.one(&Name::To, "RFC 3261 section 20.39", NameAddr::read)
     }
 
-    /// The call, a `word [ "@" word ]`.
+    /// `Call-ID`, a `word [ "@" word ]`.
     ///
     /// # Errors
-    /// It does not follow the grammar.
+    /// The value breaks the grammar.
     pub fn call_id(&self) -> Result<Option<&str>, ParseError> {
         let Some(value) = self.get(&Name::CallId) else { return Ok(None) };
         Self::read_call_id(value).map(|()| Some(value))
@@ -195,18 +194,18 @@ impl Headers {
         cursor.end()
     }
 
-    /// The place of a request in its dialog.
+    /// `CSeq`.
     ///
     /// # Errors
-    /// It does not follow the grammar.
+    /// The value breaks the grammar.
     pub fn cseq(&self) -> Result<Option<CSeq>, ParseError> {
         self.get(&Name::CSeq).map(CSeq::from_str).transpose()
     }
 
-    /// The provisional response that is acknowledged.
+    /// `RAck`: the provisional response that a PRACK acknowledges.
     ///
     /// # Errors
-    /// It does not follow the grammar.
+    /// The value breaks the grammar.
     pub fn rack(&self) -> Result<Option<RAck>, ParseError> {
         self.get(&Name::RAck).map(RAck::from_str).transpose()
     }
@@ -214,23 +213,23 @@ impl Headers {
     /// Addresses of a list: `Contact`, `Route`, `Record-Route`, `Path`, `Service-Route`. `Contact: *` has none.
     ///
     /// # Errors
-    /// One that does not follow the grammar.
-    pub fn addresses(&self, name: &Name) -> Values<NameAddr> {
+    /// An address breaks the grammar.
+    pub fn addresses(&self, name: &Name) -> HeaderValues<NameAddr> {
         if *name == Name::Contact && self.get(name) == Some("*") {
             return Ok(Vec::new());
         }
         self.values(name, "RFC 3261 section 20.10", NameAddr::read)
     }
 
-    /// A field that is a number: `Max-Forwards`, `Expires`, `Content-Length`, `RSeq`, `Min-Expires`.
+    /// A field with a number: `Max-Forwards`, `Expires`, `Content-Length`, `RSeq`, `Min-Expires`.
     ///
     /// # Errors
-    /// It is none below 2^32.
+    /// The value is not a number below 2^32.
     pub fn number(&self, name: &Name) -> Result<Option<u32>, ParseError> {
         self.one(name, "RFC 3261 section 20", |cursor| cursor.number("a number below 2^32"))
     }
 
-    /// Whether a list of tokens that can be read has this one, which has no case (RFC 3261 section 7.3.1).
+    /// Whether a list of tokens has this one, without regard to case (RFC 3261 section 7.3.1). A list with an error has none.
     pub fn has_token(&self, name: &Name, token: &str) -> bool {
         self.tokens(name).is_ok_and(|tokens| tokens.iter().any(|own| own.eq_ignore_ascii_case(token)))
     }
@@ -238,31 +237,31 @@ impl Headers {
     /// The tokens of a list: `Require`, `Supported`, `Allow`.
     ///
     /// # Errors
-    /// One that is no token.
-    pub fn tokens(&self, name: &Name) -> Values<String> {
+    /// A value is not a token.
+    pub fn tokens(&self, name: &Name) -> HeaderValues<String> {
         self.values(name, "RFC 3261 section 20", |cursor| cursor.token("a token").map(str::to_owned))
     }
 
-    /// `WWW-Authenticate` or `Proxy-Authenticate`, one to a field.
+    /// `WWW-Authenticate` or `Proxy-Authenticate`, one value per field.
     ///
     /// # Errors
-    /// One that does not follow the grammar.
-    pub fn challenges(&self, name: &Name) -> Values<Challenge> {
+    /// A value breaks the grammar.
+    pub fn challenges(&self, name: &Name) -> HeaderValues<Challenge> {
         self.each(name, "RFC 3261 section 20.44", Challenge::read)
     }
 
-    /// `Authorization` or `Proxy-Authorization`, one to a field.
+    /// `Authorization` or `Proxy-Authorization`, one value per field.
     ///
     /// # Errors
-    /// One that does not follow the grammar.
-    pub fn credentials(&self, name: &Name) -> Values<Credentials> {
+    /// A value breaks the grammar.
+    pub fn credentials(&self, name: &Name) -> HeaderValues<Credentials> {
         self.each(name, "RFC 3261 section 20.7", Credentials::read)
     }
 
     /// `Authentication-Info`.
     ///
     /// # Errors
-    /// It does not follow the grammar.
+    /// The value breaks the grammar.
     pub fn authentication_info(&self) -> Result<Option<AuthenticationInfo>, ParseError> {
         self.one(&Name::AuthenticationInfo, "RFC 3261 section 20.6", AuthenticationInfo::read)
     }
@@ -282,17 +281,17 @@ impl Headers {
         name: &Name,
         rule: &'static str,
         read: impl Fn(&mut Cursor<'_>) -> Result<T, ParseError>,
-    ) -> Values<T> {
+    ) -> HeaderValues<T> {
         self.all(name).map(|value| whole(value, rule, &read)).collect()
     }
 
-    /// Values of a list, over all fields of the name. It may be empty only where the grammar says so: `Supported:`, `Allow:`.
+    /// Values of a list over all fields of the name. Only `Supported` and `Allow` may be empty by the grammar.
     fn values<T>(
         &self,
         name: &Name,
         rule: &'static str,
         read: impl Fn(&mut Cursor<'_>) -> Result<T, ParseError>,
-    ) -> Values<T> {
+    ) -> HeaderValues<T> {
         let mut found = Vec::new();
         let may_be_empty = matches!(name, Name::Supported | Name::Allow);
         for value in self.all(name).filter(|value| !value.is_empty() || !may_be_empty) {
@@ -339,7 +338,7 @@ mod tests {
         headers
     }
 
-    /// RFC 3261 section 7.3.1: several fields of one name are as one with commas.
+    /// RFC 3261 section 7.3.1: several fields of one name mean the same as one field with commas.
     #[test]
     fn a_list_may_be_in_one_field_or_several() {
         let headers = headers(&[
@@ -352,7 +351,7 @@ mod tests {
         assert_eq!(uris, ["sip:alice@atlanta.com", "sip:bob@biloxi.com", "sip:carol@chicago.com"]);
     }
 
-    /// RFC 3261 section 25.1: `Via` and `Require` have one value at least, `Supported` none at all.
+    /// RFC 3261 section 25.1: `Via` and `Require` have at least one value, `Supported` may have none.
     #[test]
     fn a_list_is_empty_where_the_grammar_lets_it() {
         let headers = headers(&[("Via", ""), ("Require", ""), ("Supported", ""), ("Contact", "")]);

@@ -1,4 +1,4 @@
-//! Header fields: their names, their order, and the types of those that SIP itself reads.
+//! Header fields: names, lists of fields, and types for the values that SIP itself reads.
 
 mod address;
 mod authentication;
@@ -10,8 +10,8 @@ mod via;
 
 pub use address::NameAddr;
 pub(crate) use address::NameAddrView;
-pub use authentication::{AuthenticationInfo, Challenge, Credentials, Scheme as AuthScheme};
-pub use list::{Headers, Values};
+pub use authentication::{AuthScheme, AuthenticationInfo, Challenge, Credentials};
+pub use list::{HeaderValues, Headers};
 pub use name::Name;
 pub use parameters::Parameters;
 pub(crate) use parameters::{ParameterGrammar, ParametersView};

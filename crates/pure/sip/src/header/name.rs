@@ -4,17 +4,17 @@ use std::fmt;
 
 macro_rules! names {
     ($($name:ident $text:literal $compact:literal)*) => {
-        /// The name of a header field. Those that SIP itself reads have a name of their own here; all others are kept as
-        /// they were written.
+        /// The name of a header field. Names that SIP itself reads have a variant of their own. All others are kept
+        /// unchanged.
         #[derive(Clone, Debug)]
         pub enum Name {
             $(#[doc = concat!("`", $text, "`")] $name,)*
-            /// Any other.
+            /// Any other name.
             Other(Box<str>),
         }
 
         impl Name {
-            /// That of a header field that SIP itself reads.
+            /// The name of a header field that SIP itself reads.
             pub(crate) fn known(text: &str) -> Option<Self> {
                 $(if text.eq_ignore_ascii_case($text) || !$compact.is_empty() && text.eq_ignore_ascii_case($compact) {
                     return Some(Self::$name);
@@ -22,12 +22,12 @@ macro_rules! names {
                 None
             }
 
-            /// The name of a header field as it was written, also its compact form (RFC 3261 section 7.3.3).
+            /// The name for a text: the full name, or the compact form (RFC 3261 section 7.3.3).
             pub fn new(text: &str) -> Self {
                 Self::known(text).unwrap_or_else(|| Self::Other(text.into()))
             }
 
-            /// In full.
+            /// The full name.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$name => $text,)*
@@ -35,7 +35,7 @@ macro_rules! names {
                 }
             }
 
-            /// Its compact form, if it has one.
+            /// The compact form, if there is one.
             pub const fn compact(&self) -> Option<&'static str> {
                 let compact = match self {
                     $(Self::$name => $compact,)*
@@ -93,7 +93,7 @@ names! {
 }
 
 impl Name {
-    /// Whether a message may have only one of it (RFC 3261 section 20 and table 2; the extensions' own RFCs).
+    /// Whether a message may have only one such field (RFC 3261 section 20 and table 2, and the RFCs of extensions).
     pub const fn is_single(&self) -> bool {
         matches!(
             self,
@@ -126,7 +126,7 @@ impl PartialEq for Name {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Other(own), Self::Other(other)) => own.eq_ignore_ascii_case(other),
-            // What has a name of its own is never another: `Name::new` makes all.
+            // `Name::new` never makes `Other` of a known name.
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
         }
     }

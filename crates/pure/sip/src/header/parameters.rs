@@ -1,52 +1,50 @@
-//! `;name=value` lists of URIs and header fields.
+//! Lists of `;name=value` parameters of URIs and header fields.
 
 use std::fmt;
 
 use crate::error::ParseError;
-use crate::grammar::{Cursor, is_token, quoted, unquoted};
-use crate::uri;
+use crate::grammar::{Cursor, is_token, is_unreserved, quoted, take_escaped, unquoted};
 
-/// The most parameters that one URI or header field's value may have: far more than any has, and few enough that comparing
-/// two such lists, each with each, is no burden.
+/// Most parameters of a URI or of a header field's value. Real ones have far fewer. The limit bounds the time to compare two
+/// lists, which grows with the product of their lengths.
 const MOST_PARAMETERS: usize = 64;
 
-/// Parameters in their order. Names are compared without case; values are kept as they were written, a quoted string
-/// with its quotes.
+/// Parameters in their order. Names are case-insensitive. Values are kept unchanged, a quoted string with its quotes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters(Vec<(String, Option<String>)>);
 
 impl Parameters {
-    /// Whether there is none.
+    /// Whether there is no parameter.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// In their order.
+    /// The parameters in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_deref()))
     }
 
-    /// The first of that name: its value, if it has one.
+    /// The first parameter of that name; `Some(None)` if it has no value.
     pub fn get(&self, name: &str) -> Option<Option<&str>> {
         self.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The value of the first of that name.
+    /// The value of the first parameter of that name.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.get(name).flatten()
     }
 
-    /// The value of the first of that name, without quotes and escapes.
+    /// The value of the first parameter of that name, without quotes and escapes.
     pub fn text(&self, name: &str) -> Option<String> {
         self.value(name).map(unquoted)
     }
 
-    /// Whether there is one of that name, with or without a value.
+    /// Whether there is a parameter of that name, with or without a value.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// Whether a name stands twice (RFC 3261 section 7.3.1: it must not).
+    /// The first name that is repeated (RFC 3261 section 7.3.1 forbids it).
     pub fn first_repeated(&self) -> Option<&str> {
         let repeated = |(place, (name, _)): (usize, &(String, Option<String>))| {
             self.0[..place].iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name))
@@ -54,12 +52,12 @@ impl Parameters {
         self.0.iter().enumerate().find(|entry| repeated(*entry)).map(|(_, (name, _))| name.as_str())
     }
 
-    /// One more at the end.
+    /// Appends a parameter.
     pub fn push(&mut self, name: &str, value: Option<&str>) {
         self.0.push((name.to_owned(), value.map(str::to_owned)));
     }
 
-    /// The value of the first of that name, or one more at the end.
+    /// Sets the value of the first parameter of that name, or appends one.
     pub fn set(&mut self, name: &str, value: Option<&str>) {
         match self.0.iter_mut().find(|(own, _)| own.eq_ignore_ascii_case(name)) {
             Some((_, own)) => *own = value.map(str::to_owned),
@@ -72,12 +70,12 @@ impl Parameters {
         self.set(name, Some(&quoted(value)));
     }
 
-    /// Takes all of that name away.
+    /// Removes all parameters of that name.
     pub fn remove(&mut self, name: &str) {
         self.0.retain(|(own, _)| !own.eq_ignore_ascii_case(name));
     }
 
-    /// One more that was read, from where `cursor` stands.
+    /// Appends a parameter that was read; fails at the position of `cursor` if there are too many.
     pub(crate) fn add(
         &mut self,
         name: &str,
@@ -92,19 +90,20 @@ impl Parameters {
     }
 }
 
-/// Which grammar parameters follow.
+/// The grammar of a list of parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParameterGrammar {
-    /// `*( SEMI generic-param )` of a header field, with white space around its separators; gen-value = token / host / quoted-string.
+    /// `*( SEMI generic-param )` of a header field, with white space around separators; gen-value = token / host /
+    /// quoted-string.
     Field,
     /// `uri-parameter`.
     Uri,
 }
 
 /// A name, and its value if it has one.
-type Parameter<'a> = (&'a str, Option<&'a str>);
+type ParameterPair<'a> = (&'a str, Option<&'a str>);
 
-/// Parameters where they stand in a text; their grammar has been checked.
+/// Parameters that borrow their text. Their grammar has been checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ParametersView<'a> {
     text: &'a str,
@@ -112,7 +111,7 @@ pub(crate) struct ParametersView<'a> {
 }
 
 impl<'a> ParametersView<'a> {
-    /// Reads all that follow.
+    /// Reads all parameters that follow.
     pub(crate) fn read(cursor: &mut Cursor<'a>, grammar: ParameterGrammar) -> Result<Self, ParseError> {
         let start = *cursor;
         let mut count = 0;
@@ -131,18 +130,18 @@ impl<'a> ParametersView<'a> {
         Ok(Self { text, grammar })
     }
 
-    /// Whether there is one of that name, with or without a value.
+    /// As [`Parameters::has`].
     pub(crate) fn has(&self, name: &str) -> bool {
         self.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
     }
 
-    /// In their order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Parameter<'a>> + use<'a> {
+    /// The parameters in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ParameterPair<'a>> + use<'a> {
         let (grammar, mut cursor) = (self.grammar, Cursor::new(self.text, ""));
         std::iter::from_fn(move || grammar.parameter(&mut cursor).ok().flatten())
     }
 
-    /// The value of the first of that name.
+    /// As [`Parameters::value`].
     pub(crate) fn value(&self, name: &str) -> Option<&'a str> {
         self.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).and_then(|(_, value)| value)
     }
@@ -150,9 +149,9 @@ impl<'a> ParametersView<'a> {
 
 impl ParameterGrammar {
     /// The next parameter with its separator, if there is one.
-    fn parameter<'a>(self, cursor: &mut Cursor<'a>) -> Result<Option<Parameter<'a>>, ParseError> {
+    fn parameter<'a>(self, cursor: &mut Cursor<'a>) -> Result<Option<ParameterPair<'a>>, ParseError> {
         match self {
-            Self::Uri => uri::parameter(cursor),
+            Self::Uri => uri_parameter(cursor),
             Self::Field if !cursor.eat_separator(b';') => Ok(None),
             Self::Field => {
                 let name = cursor.token("the name of a parameter")?;
@@ -163,14 +162,34 @@ impl ParameterGrammar {
     }
 }
 
+/// `";" uri-parameter`, if one follows.
+fn uri_parameter<'a>(cursor: &mut Cursor<'a>) -> Result<Option<(&'a str, Option<&'a str>)>, ParseError> {
+    if !cursor.eat(b';') {
+        return Ok(None);
+    }
+    let name = take_escaped(cursor, is_parameter)?;
+    if name.is_empty() {
+        return Err(cursor.error("the name of a parameter"));
+    }
+    let value = if cursor.eat(b'=') { Some(take_escaped(cursor, is_parameter)?) } else { None };
+    if value == Some("") {
+        return Err(cursor.error("the value of a parameter"));
+    }
+    Ok(Some((name, value)))
+}
+
+const fn is_parameter(byte: u8) -> bool {
+    is_unreserved(byte) || matches!(byte, b'[' | b']' | b'/' | b':' | b'&' | b'+' | b'$')
+}
+
 impl From<ParametersView<'_>> for Parameters {
     fn from(view: ParametersView<'_>) -> Self {
-        let owned = |(name, value): Parameter<'_>| (name.to_owned(), value.map(str::to_owned));
+        let owned = |(name, value): ParameterPair<'_>| (name.to_owned(), value.map(str::to_owned));
         Self(view.iter().map(owned).collect())
     }
 }
 
-/// `gen-value`. An address of IPv6 may stand without its brackets in `received` (RFC 3261 section 25.1, `via-received`).
+/// `gen-value`. In `received` an IPv6 address may have no brackets (RFC 3261 section 25.1, `via-received`).
 pub(crate) fn value<'a>(cursor: &mut Cursor<'a>) -> Result<&'a str, ParseError> {
     if cursor.peek() == Some(b'"') {
         return cursor.quoted();

@@ -1,4 +1,4 @@
-//! The order of requests: `CSeq` (RFC 3261 section 20.16) and `RAck` (RFC 3262 section 7.2).
+//! `CSeq` (RFC 3261 section 20.16) and `RAck` (RFC 3262 section 7.2).
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,12 +16,12 @@ pub struct CSeq {
     pub method: Method,
 }
 
-/// `RAck: 776656 1 INVITE`: which provisional response is acknowledged.
+/// `RAck: 776656 1 INVITE`: the provisional response that is acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RAck {
-    /// Its `RSeq`, "a single numeric value from 1 to 2**32 - 1" (RFC 3262 section 7.1).
+    /// `RSeq` of the response, "a single numeric value from 1 to 2**32 - 1" (RFC 3262 section 7.1).
     pub response: u32,
-    /// Of the request that it answers.
+    /// `CSeq` of the request.
     pub request: CSeq,
 }
 
@@ -38,7 +38,7 @@ fn cseq(cursor: &mut Cursor<'_>) -> Result<CSeq, ParseError> {
     let number = number(cursor)?;
     cursor.white()?;
     let method = cursor.token("a method")?;
-    // A token is a method.
+    // Every token is a method.
     Ok(CSeq { number, method: method.parse().map_err(|_| cursor.error("a method"))? })
 }
 

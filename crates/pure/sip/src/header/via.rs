@@ -1,4 +1,4 @@
-//! The way a request has come, and its response goes back: `Via` (RFC 3261 section 20.42).
+//! `Via`: the path of a request, which its response takes back (RFC 3261 section 20.42).
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -7,30 +7,30 @@ use super::parameters::{ParameterGrammar, Parameters, ParametersView};
 use crate::digits::Decimal;
 use crate::error::ParseError;
 use crate::grammar::Cursor;
-use crate::uri::{self, Host, HostView, write_address};
+use crate::host::{Host, HostView, read_port, write_address};
 
-/// What carries a message.
+/// The transport protocol of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Transport {
-    /// Datagrams.
+    /// UDP.
     Udp,
-    /// A stream.
+    /// TCP.
     Tcp,
-    /// A stream in TLS.
+    /// TLS over TCP.
     Tls,
-    /// RFC 4168.
+    /// SCTP (RFC 4168).
     Sctp,
-    /// RFC 7118.
+    /// WebSocket (RFC 7118).
     Ws,
-    /// RFC 7118, in TLS.
+    /// WebSocket over TLS (RFC 7118).
     Wss,
 }
 
 impl Transport {
-    /// All that are known.
+    /// All known transports.
     pub const ALL: [Self; 6] = [Self::Udp, Self::Tcp, Self::Tls, Self::Sctp, Self::Ws, Self::Wss];
 
-    /// As it stands in `Via`.
+    /// The name in `Via`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Udp => "UDP",
@@ -42,17 +42,17 @@ impl Transport {
         }
     }
 
-    /// Whether what was sent arrives, or the connection fails: no retransmissions then (RFC 3261 section 17.1.1.2).
+    /// Whether the transport is reliable, so that SIP does not retransmit (RFC 3261 section 17.1.1.2).
     pub const fn is_reliable(self) -> bool {
         !matches!(self, Self::Udp)
     }
 
-    /// Whether it is in TLS, as each hop of a SIPS URI must be (RFC 3261 section 26.2.2).
+    /// Whether the transport uses TLS, as each hop of a SIPS URI must (RFC 3261 section 26.2.2).
     pub const fn is_secure(self) -> bool {
         matches!(self, Self::Tls | Self::Wss)
     }
 
-    /// Where none is written (RFC 3261 section 19.1.2, RFC 7118 section 8).
+    /// The port if none is given (RFC 3261 section 19.1.2, RFC 7118 section 8).
     pub const fn default_port(self) -> u16 {
         match self {
             Self::Udp | Self::Tcp | Self::Sctp => 5060,
@@ -66,39 +66,39 @@ impl Transport {
 /// `SIP/2.0/UDP host:port;branch=z9hG4bK…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Via {
-    /// `UDP`; one that nobody here knows as it was written.
+    /// The transport; the original text of an unknown one.
     pub transport: Result<Transport, String>,
-    /// `sent-by`.
+    /// Host of `sent-by`.
     pub host: Host,
-    /// Of `sent-by`.
+    /// Port of `sent-by`.
     pub port: Option<u16>,
-    /// `branch`, `received`, `rport` and their like.
+    /// `branch`, `received`, `rport` and others.
     pub parameters: Parameters,
 }
 
-/// With what the branch of each transaction of RFC 3261 begins (section 8.1.1.7).
+/// The start of each branch of RFC 3261 (section 8.1.1.7).
 pub const MAGIC_COOKIE: &str = "z9hG4bK";
 
 impl Via {
-    /// A hop of one's own.
+    /// The `Via` of this element.
     pub fn new(transport: Transport, host: Host, port: Option<u16>, branch: &str) -> Self {
         let mut parameters = Parameters::default();
         parameters.push("branch", Some(branch));
         Self { transport: Ok(transport), host, port, parameters }
     }
 
-    /// The transaction's branch.
+    /// The branch of the transaction.
     pub fn branch(&self) -> Option<&str> {
         self.parameters.value("branch")
     }
 
-    /// The address from which the request has come, where that is not `sent-by` (RFC 3261 section 18.2.1). An address of
-    /// IPv6 stands with or without brackets.
+    /// The source address of the request, if it differs from `sent-by` (RFC 3261 section 18.2.1). An IPv6 address may have
+    /// brackets.
     pub fn received(&self) -> Option<IpAddr> {
         received(self.parameters.value("received")?)
     }
 
-    /// RFC 3581: `None` if the sender does not ask for it, `Some(None)` as long as nobody has filled it in.
+    /// `rport` (RFC 3581): `None` if the sender does not ask for it, `Some(None)` before the receiver fills it in.
     pub fn rport(&self) -> Option<Option<u16>> {
         self.parameters.get("rport").map(|value| value.and_then(|value| value.parse().ok()))
     }
@@ -109,7 +109,7 @@ impl Via {
     }
 }
 
-/// A hop where it stands in a text; its grammar has been checked.
+/// A `Via` that borrows its text. Its grammar has been checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ViaView<'a> {
     pub transport: Result<Transport, &'a str>,
@@ -132,19 +132,19 @@ impl<'a> ViaView<'a> {
         let transport = cursor.token("a transport")?;
         let known = Transport::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(transport));
         cursor.white()?;
-        let host = uri::host(cursor)?;
-        let port = if cursor.eat_separator(b':') { Some(uri::port(cursor)?) } else { None };
+        let host = HostView::read(cursor)?;
+        let port = if cursor.eat_separator(b':') { Some(read_port(cursor)?) } else { None };
         let parameters = ParametersView::read(cursor, ParameterGrammar::Field)?;
         Ok(Self { transport: known.ok_or(transport), host, port, parameters })
     }
 }
 
 impl ViaView<'_> {
-    /// Writes it with where the request came from: "If the host portion of the "sent-by" parameter contains a domain name, or if
-    /// it contains an IP address that differs from the packet source address, the server MUST add a "received" parameter" (RFC
-    /// 3261 section 18.2.1). Of `rport`, "it MUST set the value of the parameter to the source port of the request", and write
-    /// "received" "even if it is identical to the value of the "sent-by" component" (RFC 3581 section 4). A `received` that
-    /// the sender wrote is removed: it could direct the response to another host.
+    /// Writes the `Via` with the source of the request: "If the host portion of the "sent-by" parameter contains a domain name,
+    /// or if it contains an IP address that differs from the packet source address, the server MUST add a "received" parameter"
+    /// (RFC 3261 section 18.2.1). If there is an `rport`, "it MUST set the value of the parameter to the source port of the
+    /// request", and write "received" "even if it is identical to the value of the "sent-by" component" (RFC 3581 section 4).
+    /// The sender's own `received` is removed: it could direct the response to another host.
     pub(crate) fn write_stamped(&self, from: SocketAddr, out: &mut Vec<u8>) {
         let Self { transport, host, port, parameters } = self;
         let transport = match transport {
@@ -179,7 +179,7 @@ impl ViaView<'_> {
         }
     }
 
-    /// Whether it has the parameter, with the port that is written there (RFC 3581).
+    /// As [`Via::rport`].
     pub(crate) fn rport(&self) -> Option<Option<u16>> {
         let mut all = self.parameters.iter().filter(|(name, _)| name.eq_ignore_ascii_case("rport"));
         all.next().map(|(_, value)| value.and_then(|value| value.parse().ok()))
@@ -191,7 +191,7 @@ impl ViaView<'_> {
     }
 }
 
-/// An address of IPv6 stands with or without brackets.
+/// Reads a `received`, whose IPv6 address may have brackets.
 fn received(value: &str) -> Option<IpAddr> {
     value.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }

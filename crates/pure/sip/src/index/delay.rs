@@ -1,43 +1,44 @@
-//! Which delays are measured, and where each begins and ends.
+//! The measured delays, with their start and end.
 
 use netrig_core::{Duration, Instant, Quantity, quantity};
 
-use super::sessions::Answered;
+use super::sessions::AnswerClass;
 use crate::record::{Record, Stamps, What};
 
-/// A delay. Each begins with a request that was sent, at its first transmission, and ends with what was received: the
-/// challenges between the two and the retransmissions are part of it.
+/// A measured delay. It starts with the first transmission of a request and ends with a received message. It includes
+/// challenges and retransmissions between the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Delay {
-    /// REGISTER to its 200: registration request delay of RFC 6076 section 4.1, of registrations that succeeded.
+    /// REGISTER to its 200: registration request delay of RFC 6076 section 4.1, of successful registrations.
     Registration,
-    /// The same of a registration that is taken back.
+    /// REGISTER to its 200, of removed registrations.
     Unregistration,
-    /// INVITE to the first provisional response other than 100, of calls that went as they should: the time until it
-    /// rings.
+    /// INVITE to the first provisional response other than 100, of successful calls: the time until it rings.
     Connection,
-    /// INVITE to the first response that tells the caller how it goes, of calls that were answered: the first provisional
-    /// one other than 100 or, without one, the 200. Session request delay of RFC 6076 section 4.3.1.
+    /// INVITE to the first provisional response other than 100, or else to the 200, of answered calls. Session
+    /// request delay of RFC 6076 section 4.3.1.
     SessionRequest,
-    /// The same of calls that were refused, where that may be the refusal: RFC 6076 section 4.3.2, which must not be put
-    /// together with the former.
+    /// The same of refused calls, where the refusal may be the first response. RFC 6076 section 4.3.2, which must not
+    /// be combined with the former.
     SessionRequestFailed,
-    /// 200 sent by who is called to its ACK received.
+    /// 200 sent by the callee to its ACK received.
     AnswerSignal,
-    /// BYE to its 200: session disconnect delay of RFC 6076 section 4.4, of calls that succeeded.
+    /// BYE to its 200: session disconnect delay of RFC 6076 section 4.4, of successful calls.
     Disconnect,
-    /// BYE to the expiry of timer F, of those that nobody answered: the same section's of disconnects that failed, to be kept
+    /// BYE to the expiry of timer F, of unanswered BYEs: failed disconnects of the same section, which are kept
     /// apart.
     DisconnectFailed,
-    /// BYE to the final response that refused it, which that section does not know: who sends one has heard that it is over.
+    /// BYE to the final response that refused it. RFC 6076 does not have it, because the sender of the response knows
+    /// that the call is over.
     DisconnectRefused,
     /// The 200 of the INVITE to the BYE: session duration time of RFC 6076 section 4.5.
     SessionDuration,
-    /// INVITE to the 3xx, of calls that were to be sent elsewhere.
+    /// INVITE to the 3xx, of calls that were to be redirected.
     Redirect,
-    /// INVITE to the 200 of its BYE, without the time from its answer to that BYE: all that a call costs.
+    /// INVITE to the 200 of its BYE, without the time from its answer to that BYE: the total signalling time of a
+    /// call.
     Total,
-    /// INVITE to its final response, whatever that is.
+    /// INVITE to its final response, of any status.
     Invite,
     /// CANCEL to the final response of its INVITE.
     Cancel,
@@ -47,22 +48,22 @@ pub enum Delay {
     Message,
     /// PRACK to its 2xx.
     Prack,
-    /// The INVITE that puts a call on hold to its 2xx.
+    /// INVITE that puts a call on hold to its 2xx.
     Reinvite,
     /// SUBSCRIBE to its 2xx.
     Subscription,
     /// SUBSCRIBE to the first NOTIFY.
     Notification,
-    /// The first request to the first response but 100 of the server that took over, of what another server had failed to
-    /// do. It is in no other delay that begins with that request.
+    /// The first request to the first response other than 100 of a server that took over from a failed one. Such a
+    /// request is in no other delay.
     FailOver,
-    /// From the first question to the DNS until all its answers said where the server is (RFC 3263 section 4), of what looked for
-    /// it before its first request. It is in no other delay.
+    /// From the first question to the DNS to its last answer (RFC 3263 section 4), of attempts that look up their
+    /// server before the first request. It is in no other delay.
     Lookup,
 }
 
 impl Delay {
-    /// All that there are.
+    /// All delays.
     pub const ALL: [Self; 22] = [
         Self::Registration,
         Self::Unregistration,
@@ -88,7 +89,7 @@ impl Delay {
         Self::Lookup,
     ];
 
-    /// As it stands in tables and in JSON: `answer_signal`.
+    /// The name in tables and in JSON: `answer_signal`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Registration => "registration",
@@ -129,7 +130,7 @@ impl Delay {
         }
     }
 
-    /// As a run reports it.
+    /// The quantity of a run for it.
     pub const fn quantity(self) -> &'static Quantity {
         match self {
             Self::Registration => &quantity::SIP_REGISTRATION_DELAY,
@@ -157,17 +158,17 @@ impl Delay {
         }
     }
 
-    /// What a record says of it, if anything.
+    /// The delay in a record, if the record has it.
     pub fn of(self, record: &Record) -> Option<Duration> {
         let Record { what, stamps, failure, .. } = record;
         let Stamps { request, ringing, answered, acknowledged, changing, changed, .. } = *stamps;
         let Stamps { cancelling, ending, ended, unended, .. } = *stamps;
         let first = request;
-        // What another server has failed to do is in the way of what this one takes, and so is a time that the server has asked for.
+        // A delay of one server must not include the time of a failed server, nor a pause that the server asked for.
         let is_first = record.counts.failed_over == 0 && record.counts.retried == 0;
         let request = if is_first { request } else { Instant::NEVER };
         let went_well = failure.is_none();
-        let answer = Answered::of(record);
+        let answer = AnswerClass::of(record);
         let is_call = what.is_invite();
         let status = if ringing == Instant::NEVER { answered } else { ringing };
         match self {
@@ -176,15 +177,17 @@ impl Delay {
             }
             Self::Unregistration if *what == What::Unregister && went_well => between(request, answered),
             Self::Connection if is_call && went_well => between(request, ringing),
-            Self::SessionRequest if is_call && answer == Answered::Accepted => between(request, status),
-            Self::SessionRequestFailed if is_call && answer == Answered::Refused => between(request, status),
-            Self::AnswerSignal if *what == What::Answer && answer == Answered::Accepted => {
+            Self::SessionRequest if is_call && answer == AnswerClass::Accepted => between(request, status),
+            Self::SessionRequestFailed if is_call && answer == AnswerClass::Refused => {
+                between(request, status)
+            }
+            Self::AnswerSignal if *what == What::Answer && answer == AnswerClass::Accepted => {
                 between(answered, acknowledged)
             }
             Self::Disconnect if what.is_call() && went_well => between(ending, ended),
             Self::DisconnectFailed if what.is_call() && ended == Instant::NEVER => between(ending, unended),
             Self::DisconnectRefused if what.is_call() && ended != Instant::NEVER => between(ending, unended),
-            Self::SessionDuration if is_call && answer == Answered::Accepted => between(answered, ending),
+            Self::SessionDuration if is_call && answer == AnswerClass::Accepted => between(answered, ending),
             Self::Redirect if *what == What::Redirect && went_well => between(request, answered),
             Self::Total if what.is_call() && went_well => {
                 Some(between(request, answered)? + between(ending, ended)?)
@@ -197,7 +200,7 @@ impl Delay {
             Self::Message if *what == What::Message && went_well => between(request, ended),
             Self::Prack if *what == What::Prack => between(changing, changed),
             Self::Reinvite if *what == What::Reinvite => between(changing, changed),
-            Self::Subscription if *what == What::Subscribe && answer == Answered::Accepted => {
+            Self::Subscription if *what == What::Subscribe && answer == AnswerClass::Accepted => {
                 between(request, answered)
             }
             Self::Notification if *what == What::Subscribe => between(request, changed),
@@ -212,7 +215,7 @@ impl Delay {
     }
 }
 
-/// Between two moments that have both come.
+/// The time between two stamps, if both are set.
 fn between(from: Instant, to: Instant) -> Option<Duration> {
     (from != Instant::NEVER && to != Instant::NEVER).then(|| to - from)
 }

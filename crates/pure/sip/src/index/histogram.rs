@@ -1,12 +1,12 @@
-//! Delays by the million: a log-linear histogram.
+//! A log-linear histogram for millions of delays.
 
 use netrig_core::Duration;
 
-/// Buckets of equal width in each doubling of time: a value is known to 1/128 of itself.
+/// Number of buckets of equal width in each octave: the resolution is 1/128 of a value.
 const PER_OCTAVE: u64 = 128;
 
-/// A histogram of spans: each bucket is at most 1/128 of its value wide, and below 128 ns each nanosecond has its own.
-/// Sum and extremes are exact. It takes the memory that its longest span needs: 16 KB for 1 ms, 37 KB for a minute.
+/// A histogram of spans. A bucket is at most 1/128 of its value wide, and below 128 ns each nanosecond has its own.
+/// Sum and extremes are exact. Its memory depends on the longest span: 16 KB for 1 ms, 37 KB for a minute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     buckets: Vec<u64>,
@@ -31,7 +31,7 @@ impl Histogram {
         self.sum_ns += u128::from(nanos);
     }
 
-    /// Counts all that another has counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -46,22 +46,22 @@ impl Histogram {
         self.sum_ns += other.sum_ns;
     }
 
-    /// How many spans were counted.
+    /// Number of counted spans.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The shortest, exactly; `None` of none.
+    /// The exact shortest span. `None` if the histogram is empty.
     pub fn min(&self) -> Option<Duration> {
         (self.count > 0).then(|| Duration::from_nanos(self.min_ns))
     }
 
-    /// The longest, exactly; `None` of none.
+    /// The exact longest span. `None` if the histogram is empty.
     pub fn max(&self) -> Option<Duration> {
         (self.count > 0).then(|| Duration::from_nanos(self.max_ns))
     }
 
-    /// The mean, to a nanosecond; `None` of none.
+    /// The mean, to a nanosecond. `None` if the histogram is empty.
     pub fn mean(&self) -> Option<Duration> {
         let mean = self.sum_ns.checked_div(u128::from(self.count))?;
         Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
@@ -72,13 +72,13 @@ impl Histogram {
         self.sum_ns as f64 / 1e9
     }
 
-    /// How many spans are longer than this, to 1/128 of it.
+    /// Number of spans longer than `most`, with a resolution of 1/128.
     pub fn above(&self, most: Duration) -> u64 {
         self.buckets.iter().skip(bucket_of(most.as_nanos()) + 1).sum()
     }
 
-    /// The smallest span that at least the share `p` (0 to 1) of all do not exceed: the middle of its bucket, between the
-    /// shortest and the longest; `None` of none.
+    /// The smallest span that at least the share `p` (0 to 1) of all does not exceed, as the middle of its bucket,
+    /// limited to the extremes. `None` if the histogram is empty.
     pub fn quantile(&self, p: f64) -> Option<Duration> {
         let wanted = (p * self.count as f64).ceil().max(1.0) as u64;
         if wanted >= self.count {
@@ -96,7 +96,7 @@ impl Histogram {
     }
 }
 
-/// The bucket of a value: its own below 128, else by its highest bit and the seven bits after that.
+/// The bucket of a value: its own below 128, else by its highest bit and the next seven bits.
 fn bucket_of(nanos: u64) -> usize {
     let octave = nanos.checked_ilog2().unwrap_or(0).saturating_sub(PER_OCTAVE.ilog2());
     // At most 58 octaves of 128.
@@ -125,7 +125,7 @@ mod tests {
             prop_assert!(last - first <= nanos / PER_OCTAVE);
         }
 
-        /// Merged in any way, it is that of all.
+        /// Any way of merging gives the histogram of all spans.
         #[test]
         fn parts_make_the_whole(spans in proptest::collection::vec(0..10_000_000_000_u64, 0..200), cut in 0..200_usize) {
             let of = |spans: &[u64]| {
@@ -158,7 +158,7 @@ mod tests {
             let got = all.quantile(p).unwrap().as_secs_f64() * 1e6;
             assert!((got / us - 1.0).abs() <= 1.0 / 256.0, "{p}: {got}");
         }
-        // Of ten from 11 to 20 ms each is a tenth: RFC 2330's percentiles, to 1/256.
+        // Each of ten spans from 11 to 20 ms is a tenth: RFC 2330's percentiles, to 1/256.
         let mut ten = Histogram::default();
         (11..=20).for_each(|ms| ten.record(Duration::from_millis(ms)));
         for (p, ms) in [(0.25, 13.0), (0.5, 15.0), (0.9, 19.0), (0.95, 20.0)] {

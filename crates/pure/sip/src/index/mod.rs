@@ -1,12 +1,11 @@
-//! What the records of a load say about the server: delays, ratios, failures by their kind, thresholds.
+//! Delays, ratios, failures and thresholds of a server, computed from the records of a load.
 //!
-//! A [`Tally`] takes [`Record`](crate::load::Record)s and tallies of other shards, in any order and with the same result;
-//! it holds the delays of every [`Delay`] as a [`Histogram`], what became of everything that was begun, and the counts of
-//! which RFC 6076 makes its ratios. [`Thresholds`] judge it.
+//! A [`Tally`] counts [`Record`](crate::load::Record)s and tallies of other shards, in any order with the same
+//! result. It has a [`Histogram`] of every [`Delay`], the outcomes of all attempts, and the counts for the ratios of
+//! RFC 6076. [`Thresholds`] judge it.
 //!
-//! Names are the field's: those of RFC 6076 (RRD, IRA, SRD, SDD, SDT, SER, SEER, ISA, SCR) and, beside them, those of
-//! server tests: registration, connection, answer-signal, disconnect and redirect delay, of which ITU-T E.721 and timer T1
-//! say how long they may be.
+//! Names are those of RFC 6076 (RRD, IRA, SRD, SDD, SDT, SER, SEER, ISA, SCR) and of server tests: registration,
+//! connection, answer-signal, disconnect and redirect delay. ITU-T E.721 and timer T1 bound the latter.
 
 mod delay;
 mod histogram;
@@ -18,6 +17,6 @@ mod thresholds;
 pub use delay::Delay;
 pub use histogram::Histogram;
 pub use samples::samples_of;
-pub use sessions::{Registrations, Sessions};
+pub use sessions::{RegistrationCounts, SessionCounts};
 pub use tally::{Outcomes, Repetitions, Tally};
-pub use thresholds::{Bound, Statistic, Thresholds, Verdict};
+pub use thresholds::{Bound, DelayStatistic, ThresholdVerdict, Thresholds};

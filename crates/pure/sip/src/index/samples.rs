@@ -1,11 +1,11 @@
-//! What a record says, as the samples of a run.
+//! Samples of a run, made of a record.
 
 use netrig_core::{Instant, Quantity, Sample, quantity};
 
-use super::{Delay, Registrations, Sessions};
+use super::{Delay, RegistrationCounts, SessionCounts};
 use crate::record::{Failure, Record, What};
 
-/// Gives the samples of a record that came to its end at `at`: what became of it, and every delay that it has.
+/// Passes the samples of a record that ended at `at` to `each`: its outcome and its delays.
 pub fn samples_of(record: &Record, at: Instant, mut each: impl FnMut(Sample)) {
     let mut count = |quantity: &'static Quantity, value: u64| {
         if value > 0 {
@@ -23,7 +23,7 @@ pub fn samples_of(record: &Record, at: Instant, mut each: impl FnMut(Sample)) {
         count(&quantity::SIP_FAILED, 1 - well);
     }
     if matches!(what, What::Register | What::Renew) {
-        let mut of_one = Registrations::default();
+        let mut of_one = RegistrationCounts::default();
         of_one.record(record);
         count(&quantity::SIP_REGISTRATIONS, of_one.requests);
         count(&quantity::SIP_REGISTERED, of_one.succeeded);
@@ -39,7 +39,7 @@ pub fn samples_of(record: &Record, at: Instant, mut each: impl FnMut(Sample)) {
         count(good, well);
     }
     if what.is_invite() {
-        let mut of_one = Sessions::default();
+        let mut of_one = SessionCounts::default();
         of_one.record(record);
         count(&quantity::SIP_SESSIONS, of_one.requests);
         count(&quantity::SIP_SESSIONS_ESTABLISHED, of_one.established);

@@ -3,22 +3,22 @@
 use crate::record::{Failure, Record};
 use crate::transaction::Timer;
 
-/// How a request was answered, by its final response.
+/// Kind of the final response to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answered {
+pub(super) enum AnswerClass {
     /// 2xx.
     Accepted,
     /// 3xx.
     Redirected,
-    /// 4xx to 6xx, but for a challenge.
+    /// 4xx to 6xx, other than a challenge.
     Refused,
-    /// 401, 402 and 407, which RFC 6076 counts as challenges and not as failures.
+    /// 401, 402 and 407, which RFC 6076 does not count as failures.
     Challenged,
-    /// Not at all.
+    /// No final response.
     Never,
 }
 
-impl Answered {
+impl AnswerClass {
     pub(super) const fn of(record: &Record) -> Self {
         match record.status {
             200..300 => Self::Accepted,
@@ -30,10 +30,10 @@ impl Answered {
     }
 }
 
-/// Sessions that were asked for, each once however often its INVITE was sent or challenged.
+/// Counts of requested sessions. Retransmissions and challenges do not count as sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sessions {
-    /// All of them that have come to an end.
+pub struct SessionCounts {
+    /// All that have ended.
     pub requests: u64,
     /// Answered with 2xx.
     pub established: u64,
@@ -41,22 +41,22 @@ pub struct Sessions {
     pub redirected: u64,
     /// Refused by the user: 480, 486, 600, 603.
     pub refused_by_user: u64,
-    /// Let go by a server that fails or is overloaded: 408, 500, 503, 504, and what nobody answered or whose connection
-    /// broke, which is to be taken as 408 and 503 (RFC 3261 section 8.1.3.1).
+    /// Failed by a failing or overloaded server: 408, 500, 503, 504, no response, or a lost connection. The last two
+    /// count as 408 and 503 (RFC 3261 section 8.1.3.1).
     pub ineffective: u64,
-    /// Established, and ended by a BYE that was answered.
+    /// Established, and ended by an answered BYE.
     pub completed: u64,
 }
 
-impl Sessions {
+impl SessionCounts {
     pub(super) fn record(&mut self, record: &Record) {
         let is = |holds: bool| u64::from(holds);
-        let answer = Answered::of(record);
-        let is_established = answer == Answered::Accepted;
+        let answer = AnswerClass::of(record);
+        let is_established = answer == AnswerClass::Accepted;
         let is_left = matches!(record.failure, Some(Failure::TimedOut(Timer::B) | Failure::Connection(_)));
         self.requests += 1;
         self.established += is(is_established);
-        self.redirected += is(answer == Answered::Redirected);
+        self.redirected += is(answer == AnswerClass::Redirected);
         self.refused_by_user += is(matches!(record.status, 480 | 486 | 600 | 603));
         self.ineffective += is(matches!(record.status, 408 | 500 | 503 | 504) || is_left);
         self.completed += is(is_established && record.stamps.ended != netrig_core::Instant::NEVER);
@@ -71,45 +71,46 @@ impl Sessions {
         self.completed += other.completed;
     }
 
-    /// Session establishment ratio (RFC 6076 section 4.6), 0 to 1: those established, of all but the redirected. `None` of
-    /// none.
+    /// Session establishment ratio (RFC 6076 section 4.6), 0 to 1: the established sessions, of all but the
+    /// redirected ones. `None` without sessions.
     pub fn establishment(&self) -> Option<f64> {
         ratio(self.established, self.requests - self.redirected)
     }
 
-    /// Session establishment effectiveness ratio (section 4.7): the same, where what a user refuses is no failure either.
+    /// Session establishment effectiveness ratio (section 4.7): the same, with refusals of the user as successes.
     pub fn effectiveness(&self) -> Option<f64> {
         ratio(self.established + self.refused_by_user, self.requests - self.redirected)
     }
 
-    /// Ineffective session attempts (section 4.8), of all.
+    /// Share of ineffective session attempts (section 4.8).
     pub fn ineffective(&self) -> Option<f64> {
         ratio(self.ineffective, self.requests)
     }
 
-    /// Session completion ratio (section 4.9), of all.
+    /// Session completion ratio (section 4.9): share of completed sessions.
     pub fn completion(&self) -> Option<f64> {
         ratio(self.completed, self.requests)
     }
 }
 
-/// Registrations that were asked for, each once however often its REGISTER was sent or challenged.
+/// Counts of requested registrations. Retransmissions and challenges do not count as registrations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Registrations {
-    /// All of them that have come to an end.
+pub struct RegistrationCounts {
+    /// All that have ended.
     pub requests: u64,
     /// Answered with 2xx.
     pub succeeded: u64,
-    /// Answered with 4xx (but for 401, 402 and 407), 5xx or 6xx, given up by timer F, or left without a connection.
+    /// Answered with 4xx (other than 401, 402 and 407), 5xx or 6xx, timed out by timer F, or failed with a
+    /// connection.
     pub ineffective: u64,
 }
 
-impl Registrations {
+impl RegistrationCounts {
     pub(super) fn record(&mut self, record: &Record) {
         let is_left = matches!(record.failure, Some(Failure::TimedOut(Timer::F) | Failure::Connection(_)));
         self.requests += 1;
         self.succeeded += u64::from(record.failure.is_none());
-        self.ineffective += u64::from(is_left || Answered::of(record) == Answered::Refused);
+        self.ineffective += u64::from(is_left || AnswerClass::of(record) == AnswerClass::Refused);
     }
 
     pub(super) const fn merge(&mut self, other: &Self) {
@@ -118,12 +119,12 @@ impl Registrations {
         self.ineffective += other.ineffective;
     }
 
-    /// The share that succeeded, 0 to 1; `None` of none.
+    /// The share that succeeded, 0 to 1. `None` without registrations.
     pub fn success(&self) -> Option<f64> {
         ratio(self.succeeded, self.requests)
     }
 
-    /// Ineffective registration attempts (RFC 6076 section 4.2), of all.
+    /// Share of ineffective registration attempts (RFC 6076 section 4.2).
     pub fn ineffective(&self) -> Option<f64> {
         ratio(self.ineffective, self.requests)
     }

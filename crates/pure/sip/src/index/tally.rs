@@ -1,30 +1,30 @@
-//! What became of everything that was begun.
+//! Counts of outcomes, failures and delays of all attempts.
 
 use std::collections::BTreeMap;
 
-use super::{Delay, Histogram, Registrations, Sessions};
+use super::{Delay, Histogram, RegistrationCounts, SessionCounts};
 use crate::record::{Failure, Record, Side, What};
 
-/// What became of things of one kind.
+/// Outcomes of the attempts of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcomes {
-    /// That were begun.
+    /// Attempts that started.
     pub begun: u64,
-    /// That went as they should.
+    /// Attempts that succeeded.
     pub succeeded: u64,
-    /// That did not.
+    /// Attempts that failed.
     pub failed: u64,
-    /// That found no server to ask, which is held against none.
+    /// Attempts whose lookup found no server. They are failures of no server.
     pub unlocated: u64,
 }
 
 impl Outcomes {
-    /// That have not come to an end.
+    /// Attempts that have not ended.
     pub const fn open(&self) -> u64 {
         self.begun - self.succeeded - self.failed - self.unlocated
     }
 
-    /// The share of what has come to an end at a server that went as it should, 0 to 1; `None` of none.
+    /// The share of successes among the attempts that ended at a server, 0 to 1. `None` without such attempts.
     pub fn success(&self) -> Option<f64> {
         let ended = self.succeeded + self.failed;
         (ended > 0).then(|| self.succeeded as f64 / ended as f64)
@@ -38,36 +38,36 @@ impl Outcomes {
     }
 }
 
-/// How often something was not as it should be, without being a failure.
+/// Events that are abnormal but no failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repetitions {
-    /// Requests sent again because nobody answered in time.
+    /// Retransmitted requests.
     pub requests: u64,
-    /// Final responses sent again because nobody acknowledged in time.
+    /// Retransmitted final responses.
     pub responses: u64,
-    /// ACKs sent again because the final response came again.
+    /// ACKs of retransmitted final responses.
     pub acknowledgements: u64,
-    /// Requests that came again to who is called.
+    /// Retransmitted requests received by callees.
     pub received: u64,
-    /// Responses that came again, beside those that are acknowledged again.
+    /// Retransmitted responses received, other than those that are acknowledged again.
     pub responses_received: u64,
-    /// Provisional responses that came behind those sent after them.
+    /// Provisional responses received after later ones.
     pub reordered: u64,
-    /// Challenges that were answered.
+    /// Answered challenges.
     pub challenges: u64,
-    /// Dialogs beside the first that forked calls came to, acknowledged and hung up.
+    /// Further dialogs of forked calls, which were acknowledged and hung up.
     pub surplus: u64,
-    /// Servers that were given up for the next.
+    /// Changes to the next server.
     pub failed_over: u64,
-    /// Contacts of 3xx that were asked.
+    /// Contacts of 3xx that were tried.
     pub redirected: u64,
-    /// Requests that were sent again after the time of a `Retry-After`.
+    /// Requests that were repeated after a `Retry-After`.
     pub retried: u64,
-    /// INVITEs within a dialog that crossed one of the other side and were sent again later.
+    /// INVITEs within a dialog that crossed one of the other side and were repeated later.
     pub pending: u64,
-    /// Requests that refreshed a session, or were to.
+    /// Session refreshes sent, also without success.
     pub refreshes_sent: u64,
-    /// Requests of the other side that refreshed a session.
+    /// Session refreshes of the other side.
     pub refreshes_answered: u64,
 }
 
@@ -109,36 +109,37 @@ impl Repetitions {
     }
 }
 
-/// What the records of a part of a load say.
+/// Counts of the records of a part of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     outcomes: [Outcomes; What::ALL.len()],
     delays: [Histogram; Delay::ALL.len()],
     failures: BTreeMap<(What, Failure), u64>,
-    sessions: Sessions,
-    registrations: Registrations,
+    sessions: SessionCounts,
+    registrations: RegistrationCounts,
     repetitions: Repetitions,
     unrequested: BTreeMap<(&'static str, u16), u64>,
 }
 
 impl Tally {
-    /// The other side has asked for something of its own within a dialog, and was answered with this status.
+    /// Counts an unexpected request of the other side within a dialog, and the status of its response.
     pub fn unrequested(&mut self, method: &'static str, status: u16) {
         *self.unrequested.entry((method, status)).or_insert(0) += 1;
     }
 
-    /// What the other side asked for of its own within dialogs: the method, the status of the answer, and how often.
+    /// The unexpected requests of the other side within dialogs: the method, the status of the response, and the
+    /// count.
     pub fn all_unrequested(&self) -> impl Iterator<Item = (&'static str, u16, u64)> {
         self.unrequested.iter().map(|((method, status), count)| (*method, *status, *count))
     }
 
-    /// Something was begun, whose record is to come.
+    /// Counts the start of an attempt, whose record follows.
     pub const fn begun(&mut self, what: What) {
         self.outcomes[what as usize].begun += 1;
     }
 
-    /// Something has come to an end. What the machines begin by themselves, and what others begin, was begun with its
-    /// record ([`What::is_unasked`]).
+    /// Counts the end of an attempt. An attempt that the machines or other user agents begin is also counted as
+    /// started ([`What::is_unasked`]).
     pub fn record(&mut self, record: &Record) {
         let what = record.what;
         let outcomes = &mut self.outcomes[what as usize];
@@ -148,7 +149,7 @@ impl Tally {
             Some(failure @ Failure::Unlocated(_)) => {
                 outcomes.unlocated += 1;
                 *self.failures.entry((what, failure)).or_insert(0) += 1;
-                // No server was asked: nothing else is said of one.
+                // The attempt has no other data of a server.
                 return;
             }
             Some(failure) => {
@@ -170,7 +171,7 @@ impl Tally {
         self.repetitions.record(record);
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another tally.
     pub fn merge(&mut self, other: &Self) {
         self.outcomes.iter_mut().zip(&other.outcomes).for_each(|(own, more)| own.merge(more));
         self.delays.iter_mut().zip(&other.delays).for_each(|(own, more)| own.merge(more));
@@ -185,32 +186,32 @@ impl Tally {
         }
     }
 
-    /// What became of things of this kind.
+    /// The outcomes of one kind of attempt.
     pub const fn outcomes(&self, what: What) -> Outcomes {
         self.outcomes[what as usize]
     }
 
-    /// A delay.
+    /// The histogram of a delay.
     pub const fn delay(&self, delay: Delay) -> &Histogram {
         &self.delays[delay as usize]
     }
 
-    /// Failures by what failed and why.
+    /// Failures by kind of attempt and reason.
     pub fn failures(&self) -> impl Iterator<Item = (What, Failure, u64)> {
         self.failures.iter().map(|((what, failure), count)| (*what, *failure, *count))
     }
 
-    /// Calls, for the ratios of RFC 6076.
-    pub const fn sessions(&self) -> Sessions {
+    /// Counts of calls, for the ratios of RFC 6076.
+    pub const fn sessions(&self) -> SessionCounts {
         self.sessions
     }
 
-    /// Registrations and their renewals, for the ratios of RFC 6076.
-    pub const fn registrations(&self) -> Registrations {
+    /// Counts of registrations and renewals, for the ratios of RFC 6076.
+    pub const fn registrations(&self) -> RegistrationCounts {
         self.registrations
     }
 
-    /// What came or was sent more than once.
+    /// Retransmissions and other abnormal events.
     pub const fn repetitions(&self) -> Repetitions {
         self.repetitions
     }

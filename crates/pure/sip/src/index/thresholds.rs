@@ -1,24 +1,24 @@
-//! How long each delay may be, and how many may fail.
+//! Bounds for delays and for the share of failures.
 
 use netrig_core::Duration;
 
 use super::{Delay, Histogram, Tally};
 use crate::record::What;
 
-/// What of a delay is held against its bound.
+/// The statistic of a delay that is compared with its bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Statistic {
+pub enum DelayStatistic {
     /// The mean.
     #[default]
     Mean,
     /// The 95th percentile: ITU-T E.721 binds 95 % of the users.
     P95,
-    /// The longest: each delay.
+    /// The longest delay, so that each delay is bound.
     Each,
 }
 
-impl Statistic {
-    /// As it stands in a table: `mean`, `p95`, `max`.
+impl DelayStatistic {
+    /// The name in tables: `mean`, `p95`, `max`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mean => "mean",
@@ -27,7 +27,7 @@ impl Statistic {
         }
     }
 
-    /// Of these spans; `None` of none.
+    /// The statistic of these spans. `None` without spans.
     pub fn of(self, spans: &Histogram) -> Option<Duration> {
         match self {
             Self::Mean => spans.mean(),
@@ -37,29 +37,29 @@ impl Statistic {
     }
 }
 
-/// The most that a delay may be.
+/// Upper bound of a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Which.
+    /// The delay.
     pub delay: Delay,
-    /// At most so long.
+    /// The bound.
     pub most: Duration,
 }
 
-/// What a server has to keep to.
+/// The thresholds that a server must keep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds {
-    /// The delays that are bound.
+    /// Bounds of delays.
     pub bounds: Vec<Bound>,
-    /// What of each.
-    pub statistic: Statistic,
-    /// The least share that must succeed, 0 to 1.
+    /// The statistic that is compared with each bound.
+    pub statistic: DelayStatistic,
+    /// The least share of successes, 0 to 1.
     pub success: f64,
 }
 
 impl Default for Thresholds {
-    /// Of a server for local calls: connection 1.5 s, registration 1 s, answer signal, disconnect and redirect 500 ms, so
-    /// that nothing has to be sent again (T1); in the mean, and 99.9 % of all.
+    /// For a server of local calls: means of at most 1.5 s for connection, 1 s for registration, and 500 ms (T1, so
+    /// that nothing is retransmitted) for answer signal, disconnect and redirect; 99.9 % successes.
     fn default() -> Self {
         let bound = |delay, ms| Bound { delay, most: Duration::from_millis(ms) };
         Self {
@@ -70,37 +70,37 @@ impl Default for Thresholds {
                 bound(Delay::Disconnect, 500),
                 bound(Delay::Redirect, 500),
             ],
-            statistic: Statistic::Mean,
+            statistic: DelayStatistic::Mean,
             success: 0.999,
         }
     }
 }
 
-/// Whether a threshold was kept.
+/// The result for one threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Verdict {
-    /// Of a delay: what it was, and the most that it may be.
+pub enum ThresholdVerdict {
+    /// A delay and its bound.
     Delay {
-        /// Which.
+        /// The delay.
         delay: Delay,
-        /// As the statistic says.
+        /// The measured statistic.
         was: Duration,
-        /// At most so long.
+        /// The bound.
         most: Duration,
     },
-    /// Of the share that succeeded: what it was, and the least that it must be.
+    /// A share of successes and its bound.
     Success {
-        /// Of what.
+        /// The kind of attempt.
         what: What,
-        /// 0 to 1.
+        /// The measured share, 0 to 1.
         was: f64,
-        /// At least so much.
+        /// The least share, 0 to 1.
         least: f64,
     },
 }
 
-impl Verdict {
-    /// Whether it was kept.
+impl ThresholdVerdict {
+    /// Whether the threshold was kept.
     pub fn is_kept(&self) -> bool {
         match self {
             Self::Delay { was, most, .. } => was <= most,
@@ -110,15 +110,15 @@ impl Verdict {
 }
 
 impl Thresholds {
-    /// What a tally says to each threshold; of what has not happened nothing is said.
-    pub fn judge(&self, tally: &Tally) -> Vec<Verdict> {
+    /// The results of a tally for all thresholds whose kind of attempt or delay has occurred.
+    pub fn judge(&self, tally: &Tally) -> Vec<ThresholdVerdict> {
         let delays = self.bounds.iter().filter_map(|Bound { delay, most }| {
             let was = self.statistic.of(tally.delay(*delay))?;
-            Some(Verdict::Delay { delay: *delay, was, most: *most })
+            Some(ThresholdVerdict::Delay { delay: *delay, was, most: *most })
         });
         let successes = What::ALL.iter().filter_map(|what| {
             let was = tally.outcomes(*what).success()?;
-            Some(Verdict::Success { what: *what, was, least: self.success })
+            Some(ThresholdVerdict::Success { what: *what, was, least: self.success })
         });
         successes.chain(delays).collect()
     }

@@ -1,70 +1,70 @@
-//! When users begin, decided before the first does.
+//! The times at which attempts start, decided before the first one.
 
 use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the gaps between arrivals are distributed, whatever their mean.
+/// Distribution of the gaps between arrivals, for any mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gaps {
     /// Exponential: a Poisson process.
     #[default]
     Poisson,
-    /// All the same.
+    /// All gaps are the same.
     Constant,
-    /// Uniform between nothing and twice the mean.
+    /// Uniform between zero and twice the mean.
     Uniform,
-    /// So many at once, and then none for as long as so many take.
+    /// Bursts of this number of arrivals at once, at intervals of as many mean gaps.
     Burst(u32),
 }
 
-/// A part of the time with its rate, which goes evenly from one value to another.
+/// A period in which the rate changes linearly.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stage {
-    /// At its beginning, 1/s.
+pub struct RateStage {
+    /// Rate at the start, 1/s.
     pub from: f64,
-    /// At its end, 1/s.
+    /// Rate at the end, 1/s.
     pub to: f64,
-    /// How long it lasts.
+    /// Duration of the stage.
     pub lasts: Duration,
 }
 
 /// The arrivals of an open loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
-    /// At a rate.
+    /// Arrivals with a rate.
     Rate {
-        /// Around which mean the gaps are how.
+        /// Distribution of the gaps around their mean.
         gaps: Gaps,
-        /// One after the other; after the last its rate stays.
-        stages: Vec<Stage>,
+        /// Stages one after the other. The last rate stays.
+        stages: Vec<RateStage>,
     },
-    /// At these moments, counted from the start.
+    /// Arrivals at these times, counted from the start.
     Trace(Vec<Duration>),
 }
 
-/// Why a text is no trace of moments.
+/// Why a text is not a trace of times.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// A line of it is no moment.
+    /// A line is not a valid time.
     #[error("line {line}: {why}")]
     Line {
-        /// From 1 on.
+        /// Line number, from 1.
         line: usize,
         /// What is wrong with it.
         why: &'static str,
     },
-    /// There is none in it.
-    #[error("there is no moment in it")]
+    /// The trace has no times.
+    #[error("it has no times")]
     Empty,
 }
 
-/// The moments of a trace: a time in seconds on each line, none before the one above it. Empty lines, those
-/// that begin with `#`, and a byte order mark are left out.
+/// Reads the times of a trace: a time in seconds on each line, in ascending order. Empty lines, lines that begin with
+/// `#`, and a byte order mark are ignored.
 ///
 /// # Errors
-/// The first line that is none, or that there is none at all.
+/// The first wrong line, or that the trace is empty.
 pub fn moments_of(text: &str) -> Result<Vec<Duration>, TraceError> {
     let mut moments: Vec<Duration> = Vec::new();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -87,19 +87,19 @@ pub fn moments_of(text: &str) -> Result<Vec<Duration>, TraceError> {
 }
 
 impl Arrivals {
-    /// At one rate, 1/s.
+    /// Arrivals at a constant rate, 1/s.
     pub fn at(rate: f64, gaps: Gaps) -> Self {
-        Self::Rate { gaps, stages: vec![Stage { from: rate, to: rate, lasts: Duration::MAX }] }
+        Self::Rate { gaps, stages: vec![RateStage { from: rate, to: rate, lasts: Duration::MAX }] }
     }
 
-    /// The moments, by the seed.
+    /// The times of the arrivals, which depend on the seed.
     pub fn schedule(&self, seed: u64) -> Schedule {
         let draws = Seeds::new(seed).stream("sip/arrivals");
         Schedule { arrivals: self.clone(), draws, at: 0.0, stage: 0, within: 0.0, number: 0 }
     }
 
-    /// How long they last by themselves: all stages, or a trace to the end of the second of its last moment; `None` of one rate, and
-    /// of a trace of nothing.
+    /// Duration of all stages, or of a trace to the end of the second of its last arrival. `None` for a constant rate
+    /// and for an empty trace.
     pub fn lasts(&self) -> Option<Duration> {
         match self {
             Self::Rate { stages, .. } => {
@@ -113,14 +113,14 @@ impl Arrivals {
         }
     }
 
-    /// How many are to be expected in so long a time.
+    /// Expected number of arrivals within a duration.
     pub fn expected(&self, within: Duration) -> f64 {
         match self {
             Self::Trace(moments) => moments.iter().filter(|at| **at < within).count() as f64,
             Self::Rate { stages, .. } => {
                 let mut left = within.as_secs_f64();
                 let mut count = 0.0;
-                for (place, Stage { from, to, lasts }) in stages.iter().enumerate() {
+                for (place, RateStage { from, to, lasts }) in stages.iter().enumerate() {
                     let all = lasts.as_secs_f64();
                     let span = left.min(all);
                     let slope = if all > 0.0 { (to - from) / all } else { 0.0 };
@@ -135,7 +135,7 @@ impl Arrivals {
         }
     }
 
-    /// The highest rate that there is, 1/s; of a trace its mean.
+    /// The highest rate, 1/s. For a trace the mean rate.
     pub fn peak(&self) -> f64 {
         match self {
             Self::Rate { stages, .. } => {
@@ -149,15 +149,15 @@ impl Arrivals {
     }
 }
 
-/// The moments of arrivals, one after the other.
+/// Iterator over the times of arrivals.
 #[derive(Debug)]
 pub struct Schedule {
     arrivals: Arrivals,
     draws: Stream,
-    /// Where it stands, s.
+    /// Time of the last arrival, s.
     at: f64,
     stage: usize,
-    /// How far within the stage, s.
+    /// Time since the start of the stage, s.
     within: f64,
     number: usize,
 }
@@ -179,7 +179,7 @@ impl Iterator for Schedule {
                 let span = SpanDistribution::Uniform { min: Duration::ZERO, max: unit * 2 };
                 span.draw(&mut self.draws).as_secs_f64()
             }
-            // The first of them begins at once.
+            // The first attempt starts at once.
             Gaps::Constant if number == 0 => 0.0,
             Gaps::Constant => 1.0,
             Gaps::Burst(size) if number > 0 && number.is_multiple_of(size.max(1) as usize) => f64::from(size),
@@ -192,10 +192,10 @@ impl Iterator for Schedule {
     }
 }
 
-/// Where it stands when so many more have arrived: the stage, how far within it, and how long that took, s. `None` if they
-/// never do.
+/// The position after `left` more arrivals: the stage, the time within it, and the time that has passed, s. `None` if
+/// they never arrive.
 fn after(
-    stages: &[Stage],
+    stages: &[RateStage],
     (mut place, mut within): (usize, f64),
     mut left: f64,
 ) -> Option<(usize, f64, f64)> {
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn stages_and_traces_last_as_long_as_they_say() {
-        let stage = |seconds| Stage { from: 1.0, to: 2.0, lasts: Duration::from_secs(seconds) };
+        let stage = |seconds| RateStage { from: 1.0, to: 2.0, lasts: Duration::from_secs(seconds) };
         let stages = Arrivals::Rate { gaps: Gaps::Constant, stages: vec![stage(30), stage(60)] };
         assert_eq!(stages.lasts(), Some(Duration::from_secs(90)));
         assert_eq!(Arrivals::at(100.0, Gaps::Constant).lasts(), None);
@@ -269,11 +269,11 @@ mod tests {
         assert_eq!(wrong("1\n0.5\n"), "line 2: it is before the one above it");
         assert_eq!(wrong("soon"), "line 1: expected a time in seconds");
         assert_eq!(wrong("\n-1"), "line 2: expected a time of zero or more");
-        assert_eq!(wrong("\n"), "there is no moment in it");
+        assert_eq!(wrong("\n"), "it has no times");
     }
 
-    /// Of 5000 gaps, whose mean has a standard error of 1/√5000 of itself, as many are longer than t as there should be: the
-    /// share e^-t has the standard error √(e^-t (1 − e^-t) / 5000).
+    /// The share of 5000 gaps that are longer than t has the mean e^-t and the standard error √(e^-t (1 − e^-t) /
+    /// 5000). The standard error of the mean gap is 1/√5000 of it.
     #[test]
     fn a_poisson_process_has_exponential_gaps_and_its_seed_is_its_own() {
         let of = |seed| Arrivals::at(1000.0, Gaps::Poisson).schedule(seed).take(5001).collect::<Vec<_>>();
@@ -294,7 +294,7 @@ mod tests {
     /// From 0 to 100/s in 10 s: the n-th arrival is at √(n/5) s, 500 in all; then one each 10 ms.
     #[test]
     fn a_ramp_rises_evenly_and_its_end_stays() {
-        let stage = Stage { from: 0.0, to: 100.0, lasts: Duration::from_secs(10) };
+        let stage = RateStage { from: 0.0, to: 100.0, lasts: Duration::from_secs(10) };
         let ramp = Arrivals::Rate { gaps: Gaps::Constant, stages: vec![stage] };
         let at: Vec<f64> = ramp.schedule(1).take(511).map(|at| at.as_secs_f64()).collect();
         for n in [1_u32, 5, 125, 500] {
@@ -302,7 +302,7 @@ mod tests {
         }
         assert!((at[510] - 10.1).abs() < 1e-6);
         assert_eq!(ramp.expected(Duration::from_secs(12)), 700.0);
-        let none = Stage { from: 1.0, to: 0.0, lasts: Duration::from_secs(2) };
+        let none = RateStage { from: 1.0, to: 0.0, lasts: Duration::from_secs(2) };
         let dying = Arrivals::Rate { gaps: Gaps::Constant, stages: vec![none] };
         assert_eq!(dying.schedule(1).count(), 2, "nobody comes after its end");
     }

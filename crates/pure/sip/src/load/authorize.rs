@@ -1,18 +1,18 @@
-//! The credentials of an attempt, as lines of its requests.
+//! The credentials of an attempt, as header fields of its requests.
 
 use super::scan::{Field, Scan};
 use super::text::put_unfolded;
-use crate::digest::{Challenge, ChallengeError, DigestClient, NonceCounts, Proven};
+use crate::digest::{ChallengeError, DigestChallenge, DigestClient, NonceCounts, ServerProof};
 use crate::grammar::Cursor;
 use crate::record::Failure;
 use crate::{Method, Name, header};
 
-/// Whether the response asks who sends the request.
+/// Whether the response is a challenge.
 pub(super) const fn is_challenge(status: u16) -> bool {
     matches!(status, 401 | 407)
 }
 
-/// Why an attempt fails with a response of this status, to which the request is not sent again.
+/// The failure of an attempt whose request is not sent again after a response with this status.
 pub(super) fn failure_of(status: u16, proof: Option<&Proof>) -> Failure {
     if is_challenge(status) {
         proof.and_then(|proof| proof.unanswered).unwrap_or(Failure::Authentication)
@@ -31,24 +31,24 @@ impl From<ChallengeError> for Failure {
     }
 }
 
-/// What an attempt proves to those who have asked.
+/// Credentials of an attempt for the servers that have challenged it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Proof {
     client: DigestClient,
-    /// Why the last challenge was not answered.
+    /// Why the last challenge cannot be answered.
     unanswered: Option<Failure>,
-    /// The `CSeq` of the request that has the last credentials.
+    /// `CSeq` of the request with the last credentials.
     number: u32,
-    /// The server has given a nonce for the next request.
+    /// Whether the server has given a nonce for the next request.
     goes_on: bool,
-    /// The credentials of the last request, as lines.
+    /// Credentials of the last request, as whole lines.
     pub(super) lines: Box<[u8]>,
-    /// Those of the last PRACK, which is sent beside an INVITE that has its own.
+    /// Credentials of the last PRACK, which may be pending together with the INVITE.
     pub(super) acknowledging: Box<[u8]>,
 }
 
 impl Proof {
-    /// Takes the challenges of a response. Whether the request may be sent again.
+    /// Takes the challenges of a response. Returns whether the request may be sent again.
     pub(super) fn challenged(
         proof: &mut Option<Box<Self>>,
         scan: &Scan<'_>,
@@ -69,10 +69,10 @@ impl Proof {
         proof.unanswered.is_none()
     }
 
-    /// A response other than a challenge has come to the request with this number.
+    /// Takes a response other than a challenge to the request with this number.
     ///
     /// # Errors
-    /// The rule that the response breaks: the server does not know the password that it asked for.
+    /// The broken rule, if the server does not know the password or `Authentication-Info` cannot be read.
     pub(super) fn accepted(&mut self, scan: &Scan<'_>, number: u32) -> Result<(), &'static str> {
         self.client.accepted(scan.status().is_some_and(|status| status >= 200));
         let Some(value) = scan.all(Field::AuthenticationInfo).next().filter(|_| number == self.number) else {
@@ -82,12 +82,12 @@ impl Proof {
         let line = unfolded(value).ok_or(rule)?;
         let info = header::AuthenticationInfo::read(&mut Cursor::new(&line, rule)).map_err(|_| rule)?;
         match self.client.informed(&info, scan.body) {
-            Proven::Wrong => Err("RFC 7616 section 3.5"),
-            Proven::NextNonce => {
+            ServerProof::Wrong => Err("RFC 7616 section 3.5"),
+            ServerProof::NextNonce => {
                 self.goes_on = true;
                 Ok(())
             }
-            Proven::Nothing => Ok(()),
+            ServerProof::Nothing => Ok(()),
         }
     }
 
@@ -101,7 +101,7 @@ impl Proof {
         self.client.needs_body()
     }
 
-    /// The credentials of a request, which counts each nonce once more. `cnonce` is a text that no other request has.
+    /// Computes the credentials of a request and counts the use of each nonce. `cnonce` must be unique.
     pub(super) fn lines_of(
         &mut self,
         (method, number): (&Method, u32),
@@ -119,12 +119,12 @@ impl Proof {
     }
 }
 
-/// A challenge of a response, if it is one that can be answered.
-fn challenge(value: &[u8]) -> Option<Challenge> {
-    Challenge::of_value(&unfolded(value)?)
+/// A challenge of a response, if it can be answered.
+fn challenge(value: &[u8]) -> Option<DigestChallenge> {
+    DigestChallenge::of_value(&unfolded(value)?)
 }
 
-/// A value as it stands in a response, often in several lines, in one.
+/// A value of a header field without line ends.
 fn unfolded(value: &[u8]) -> Option<String> {
     let mut line = Vec::with_capacity(value.len());
     put_unfolded(value, &mut line);

@@ -1,4 +1,4 @@
-//! Requests of both sides that cross (RFC 3261 section 14.1).
+//! INVITEs of both sides of a dialog that cross (RFC 3261 section 14.1).
 
 use netrig_core::Duration;
 
@@ -7,7 +7,7 @@ use crate::record::Key;
 /// Most retries of an INVITE within a dialog that got 491.
 pub(super) const MOST_PENDING: u8 = 10;
 
-/// A number that differs from call to call and from time to time, so that two sides do not meet again and again.
+/// A number that depends on the call and on the retry, so that the two sides do not collide repeatedly.
 const fn scattered(key: Key, time: u8) -> u32 {
     let seed = key.index ^ key.generation.rotate_left(16) ^ ((time as u32) << 8);
     // The finalizer of MurmurHash3.

@@ -1,38 +1,39 @@
-//! Attempts that wait until their server is found.
+//! Attempts that wait for the lookup of their server.
 
 use std::net::SocketAddr;
 
 use netrig_core::{Duration, Instant};
 
-use super::plan::Work;
-use crate::record::{Counts, Key, Owner, Record, Side, Stamps, Token, Unlocated};
+use super::scenario::Work;
+use crate::record::{AttemptCounts, Key, Owner, Record, Side, Stamps, Token, Unlocated};
 
-/// What names an attempt that was never begun: no call has this place.
+/// Key of an attempt that has sent no request. No call has this index.
 const NOWHERE: Key = Key { index: u32::MAX, generation: u32::MAX };
 
-/// Where an attempt's requests go, as a lookup of its own has said (RFC 3263).
+/// Result of the lookup of an attempt (RFC 3263).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// The servers in the order in which they are tried, one at least; of more than eight the first eight are.
+    /// The servers in the order of use, at least one. Only the first eight are used.
     pub servers: Vec<SocketAddr>,
-    /// From the first question to the last answer.
+    /// Time from the first question to the last answer.
     pub took: Duration,
 }
 
-/// An attempt whose server is looked for.
+/// An attempt that waits for its lookup.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Looking {
+pub(super) struct PendingLookup {
     pub(super) work: Work,
-    /// Its place in the part.
+    /// Index of the user in the part.
     pub(super) user: u32,
     pub(super) due: Instant,
 }
 
-impl Looking {
-    /// Its record, as it has found none. `user` is the user's number among all.
+impl PendingLookup {
+    /// The record of an attempt whose lookup has failed. `user` is the number of the user among all users of the
+    /// load.
     pub(super) fn unlocated(&self, why: Unlocated, (run, shard): (u32, u16), user: u32) -> Record {
         let (owner, side, user) = match self.work {
-            Work::Call(scenario) => (Owner::Caller(scenario.wish()), Side::Caller, user),
+            Work::Call(scenario) => (Owner::Caller(scenario.callee_action()), Side::Caller, user),
             _ => (Owner::Registration, Side::Registrant, self.user),
         };
         Record {
@@ -43,7 +44,7 @@ impl Looking {
             failure: Some(why.into()),
             status: 0,
             stamps: Stamps::new(self.due, Instant::NEVER),
-            counts: Counts::default(),
+            counts: AttemptCounts::default(),
             lookup: None,
         }
     }

@@ -1,4 +1,4 @@
-//! The messages of the built-in scenarios, prepared.
+//! Templates of the messages of the built-in scenarios.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -6,78 +6,78 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 
 use super::own_message::MessageStep as Step;
-use super::scan::{Field, Parameters, Scan};
+use super::scan::{Field, FieldParameters, Scan};
 use super::session::changed;
 use super::setup::Setup;
 use super::template::{Hole, Template, TemplateError};
 use super::text::put_unfolded;
 use crate::dialog::LEAST_INTERVAL;
 use crate::digits::Decimal;
-use crate::sdp::Direction;
+use crate::sdp::MediaDirection;
 use crate::{Message, Method, Status};
 
-/// What is asked.
+/// Requests of callers and registrants.
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
     pub(super) register: Template,
-    /// Initial requests by their Request-URI: that of the peer in the domain, or one that a 3xx has named.
+    /// Initial requests to the address of record of the peer.
     first: InitialRequests,
     elsewhere: InitialRequests,
-    /// Within the dialog: the session is refreshed, as it was described.
+    /// INVITE that refreshes the session with the same description.
     pub(super) refresh: Template,
-    /// The same without a description.
+    /// UPDATE that refreshes the session without a description.
     pub(super) update: Template,
-    /// Within the dialog: the other side is put on hold.
+    /// INVITE that puts the other side on hold.
     pub(super) hold: Template,
-    /// It is taken up again.
+    /// INVITE that resumes the call.
     pub(super) resume: Template,
     pub(super) prack: Template,
-    /// For a 2xx: within the dialog.
+    /// ACK of a 2xx.
     pub(super) acknowledge: Template,
-    /// The same with the answer to the offer of the 2xx.
+    /// ACK of a 2xx, with the answer to its offer.
     pub(super) answer: Template,
     pub(super) bye: Template,
-    /// Within the dialog.
+    /// SUBSCRIBE within the dialog.
     pub(super) resubscribe: Template,
 }
 
-/// The requests that begin a dialog, or that stand in none, with what belongs to their transactions.
+/// Requests outside a dialog, with the CANCEL and the ACK of their transactions.
 #[derive(Clone, Debug)]
 pub(super) struct InitialRequests {
     pub(super) invite: Template,
-    /// Without an offer.
+    /// INVITE without an offer.
     pub(super) invite_bare: Template,
-    /// For provisional responses that are to be acknowledged.
+    /// INVITE that requires reliable provisional responses.
     pub(super) invite_reliably: Template,
     pub(super) cancel: Template,
-    /// ACK for what is no 2xx: of the INVITE's transaction.
+    /// ACK of a final response other than 2xx, of the INVITE's transaction.
     pub(super) refused: Template,
     pub(super) options: Template,
     pub(super) message: Template,
     pub(super) subscribe: Template,
 }
 
-/// What is answered.
+/// Responses.
 #[derive(Clone, Debug)]
 pub(super) struct Responses {
     pub(super) ringing: Template,
     /// 183 with a session description.
     pub(super) progress: Template,
-    /// The same, to be acknowledged by PRACK.
+    /// Reliable 183 with a session description.
     pub(super) reliable: Template,
-    /// To an INVITE.
+    /// 200 to an INVITE.
     pub(super) accepted: Template,
-    /// The same, where the session has been described before.
+    /// 200 to an INVITE whose session is already described.
     pub(super) accepted_bare: Template,
-    /// To an INVITE that changes the session: by the direction of the media, seen from this side.
+    /// 200 to an INVITE that changes the session, by the direction of the media as this side sees it.
     pub(super) changed: [Template; 4],
-    /// To UPDATE without an offer.
+    /// 200 to an UPDATE without an offer.
     pub(super) updated: Template,
-    /// To a request whose session interval is too small.
+    /// 422 to a request whose session interval is too small.
     pub(super) too_small: Template,
-    /// To any other request.
+    /// 200 to any other request.
     pub(super) ok: Template,
-    /// To SUBSCRIBE.
+    /// 200 to a SUBSCRIBE.
     pub(super) subscribed: Template,
     pub(super) busy: Template,
     pub(super) unavailable: Template,
@@ -85,27 +85,27 @@ pub(super) struct Responses {
     pub(super) unacknowledged: Template,
     pub(super) unknown: Template,
     pub(super) merged: Template,
-    /// To OPTIONS: what this side takes.
+    /// 200 to OPTIONS, with the capabilities of this side.
     pub(super) able: Template,
     pub(super) not_allowed: Template,
     pub(super) not_implemented: Template,
-    /// To an INVITE that crosses one of this side.
+    /// 491 to an INVITE that crosses one of this side.
     pub(super) pending: Template,
-    /// To an offer.
+    /// 488 to an offer.
     pub(super) not_acceptable: Template,
     pub(super) bad_event: Template,
     pub(super) out_of_order: Template,
     pub(super) full: Template,
 }
 
-/// Where a request goes, as the template is made of it.
-enum To {
-    /// A user of the domain, in no dialog yet.
+/// Request-URI and `To` of a request template.
+enum RequestTarget {
+    /// A user of the domain, outside a dialog.
     Peer,
-    /// The same, where a 3xx has said that it is: "It is RECOMMENDED that the UAC reuse the same To, From, and Call-ID used in the
-    /// original redirected request" (RFC 3261 section 8.1.3.4).
+    /// A user of the domain at a contact of a 3xx: "It is RECOMMENDED that the UAC reuse the same To, From, and
+    /// Call-ID used in the original redirected request" (RFC 3261 section 8.1.3.4).
     Elsewhere,
-    /// One of these, with the tag of the response that is acknowledged.
+    /// One of these, with the `To` of the acknowledged response.
     Refusing { is_elsewhere: bool },
     /// The other side of a dialog.
     Dialog,
@@ -113,7 +113,7 @@ enum To {
     Domain,
 }
 
-/// A text that is made here follows the grammar as long as the domain does.
+/// Makes a template of a text, which is valid if the domain is.
 fn template(text: String) -> Result<Template, TemplateError> {
     template_of(text, |_| {})
 }
@@ -124,7 +124,7 @@ fn template_of(text: String, change: impl FnOnce(&mut Message)) -> Result<Templa
     Template::new(&message)
 }
 
-/// A message of the scenarios, as the load's author wants it.
+/// Makes a template of a text with the changes of the load's author.
 fn own_template(setup: &Setup, step: Step, text: String) -> Result<Template, TemplateError> {
     template_of(text, |message| {
         let own = setup.messages.iter().filter(|own| own.step == step);
@@ -135,7 +135,7 @@ fn own_template(setup: &Setup, step: Step, text: String) -> Result<Template, Tem
 fn request(
     setup: &Setup,
     (step, method): (Option<Step>, &Method),
-    to: &To,
+    to: &RequestTarget,
     more: &str,
     body: &[u8],
 ) -> Result<Template, TemplateError> {
@@ -143,12 +143,14 @@ fn request(
     let [user, peer, remote, target] = [Hole::User, Hole::Peer, Hole::Remote, Hole::Target].map(Hole::text);
     let routes = format!("Route: {}\r\n", Hole::Routes.text());
     let (uri, to, routes) = match to {
-        To::Peer => (format!("sip:{peer}@{domain}"), format!("<sip:{peer}@{domain}>"), ""),
-        To::Elsewhere => (target.to_owned(), format!("<sip:{peer}@{domain}>"), ""),
-        To::Refusing { is_elsewhere: false } => (format!("sip:{peer}@{domain}"), remote.to_owned(), ""),
-        To::Refusing { is_elsewhere: true } => (target.to_owned(), remote.to_owned(), ""),
-        To::Dialog => (target.to_owned(), remote.to_owned(), routes.as_str()),
-        To::Domain => (format!("sip:{domain}"), format!("<sip:{user}@{domain}>"), ""),
+        RequestTarget::Peer => (format!("sip:{peer}@{domain}"), format!("<sip:{peer}@{domain}>"), ""),
+        RequestTarget::Elsewhere => (target.to_owned(), format!("<sip:{peer}@{domain}>"), ""),
+        RequestTarget::Refusing { is_elsewhere: false } => {
+            (format!("sip:{peer}@{domain}"), remote.to_owned(), "")
+        }
+        RequestTarget::Refusing { is_elsewhere: true } => (target.to_owned(), remote.to_owned(), ""),
+        RequestTarget::Dialog => (target.to_owned(), remote.to_owned(), routes.as_str()),
+        RequestTarget::Domain => (format!("sip:{domain}"), format!("<sip:{user}@{domain}>"), ""),
     };
     let text = format!(
         "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/{} {local};rport;branch={}\r\nMax-Forwards: 70\r\n{routes}\
@@ -171,24 +173,25 @@ fn request(
 
 const DESCRIPTION: &str = "Content-Type: application/sdp\r\n";
 
-/// The methods that a user of a load takes, of which each INVITE and each 2xx to one tells (RFC 3261 sections 13.2.1 and
-/// 13.3.1.4).
+/// The methods that a user of a load accepts. Each INVITE and each 2xx to one lists them (RFC 3261 sections 13.2.1
+/// and 13.3.1.4).
 const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, MESSAGE, PRACK, SUBSCRIBE, NOTIFY, UPDATE\r\n";
 
 const SUPPORTED: &str = "Supported: 100rel, timer\r\n";
 
-/// An INVITE without an offer takes no reliable response: it would have the offer, and PRACK would have to answer it (RFC 3262 section 5).
+/// An INVITE without an offer does not support reliable responses: they would have the offer, and PRACK would have to
+/// answer it (RFC 3262 section 5).
 const SUPPORTED_WITHOUT_OFFER: &str = "Supported: timer\r\n";
 
-/// The session timer, where there is one.
+/// The place of the session timer.
 fn session() -> String {
     format!("X: {}\r\n", Hole::Session.text())
 }
 
-/// What subscriptions are to.
+/// The event package of subscriptions.
 const EVENT: &str = "Event: presence\r\nAccept: application/pidf+xml\r\n";
 
-/// With `more`, and a session description if that is not empty.
+/// Header fields of a message with this session description.
 fn described(more: &str, description: &[u8]) -> String {
     if description.is_empty() { more.to_owned() } else { format!("{more}{DESCRIPTION}") }
 }
@@ -198,7 +201,7 @@ impl Requests {
         let Setup { description, .. } = setup;
         let own = own_contact(setup, 1);
         let within = |step, method: Method, more: &str, body: &[u8]| {
-            request(setup, (Some(step), &method), &To::Dialog, &described(more, body), body)
+            request(setup, (Some(step), &method), &RequestTarget::Dialog, &described(more, body), body)
         };
         let updating = format!("{own}{ALLOW}{SUPPORTED}{}", session());
         let invite = |description: &[u8]| within(Step::ReInvite, Method::Invite, &updating, description);
@@ -209,7 +212,7 @@ impl Requests {
             register: request(
                 setup,
                 (Some(Step::Register), &Method::Register),
-                &To::Domain,
+                &RequestTarget::Domain,
                 &registering,
                 b"",
             )?,
@@ -217,8 +220,8 @@ impl Requests {
             elsewhere: InitialRequests::new(setup, true)?,
             refresh: invite(description)?,
             update: within(Step::Update, Method::Update, &updating, b"")?,
-            hold: invite(&changed(description, Direction::SendOnly))?,
-            resume: invite(&changed(description, Direction::SendRecv))?,
+            hold: invite(&changed(description, MediaDirection::SendOnly))?,
+            resume: invite(&changed(description, MediaDirection::SendRecv))?,
             prack: within(Step::Prack, Method::Prack, &acknowledged, b"")?,
             acknowledge: within(Step::Ack, Method::Ack, "", b"")?,
             answer: within(Step::Ack, Method::Ack, "", description)?,
@@ -227,13 +230,13 @@ impl Requests {
         })
     }
 
-    /// The initial requests: to the URI of the peer, or to one that a 3xx has named.
+    /// The initial requests to the address of record of the peer, or to a contact of a 3xx.
     pub(super) const fn initial(&self, is_elsewhere: bool) -> &InitialRequests {
         if is_elsewhere { &self.elsewhere } else { &self.first }
     }
 }
 
-/// A request that begins a dialog, or changes it, says where the other side finds this one.
+/// The `Contact` of requests that create or change a dialog.
 fn own_contact(setup: &Setup, place: u8) -> String {
     format!("Contact: <{}>\r\n", setup.contact(Hole::User.text(), place))
 }
@@ -249,7 +252,7 @@ fn subscribing(setup: &Setup) -> String {
 impl InitialRequests {
     fn new(setup: &Setup, is_elsewhere: bool) -> Result<Self, TemplateError> {
         let Setup { description, .. } = setup;
-        let to = if is_elsewhere { To::Elsewhere } else { To::Peer };
+        let to = if is_elsewhere { RequestTarget::Elsewhere } else { RequestTarget::Peer };
         let initial = |step, method: Method, more: &str, body: &[u8]| {
             request(setup, (Some(step), &method), &to, more, body)
         };
@@ -265,7 +268,13 @@ impl InitialRequests {
             invite_bare: invite(&own, b"")?,
             invite_reliably: invite(&reliably, description)?,
             cancel: initial(Step::Cancel, Method::Cancel, "", b"")?,
-            refused: request(setup, (None, &Method::Ack), &To::Refusing { is_elsewhere }, "", b"")?,
+            refused: request(
+                setup,
+                (None, &Method::Ack),
+                &RequestTarget::Refusing { is_elsewhere },
+                "",
+                b"",
+            )?,
             options: initial(Step::Options, Method::Options, "", b"")?,
             message: initial(
                 Step::Message,
@@ -279,17 +288,17 @@ impl InitialRequests {
 }
 
 impl Responses {
-    /// The answer to a request that no scenario waits for, and its status. None of them changes anything.
+    /// The response to a request that no scenario expects, and its status. It changes no state.
     pub(super) fn unrequested(&self, method: &[u8]) -> (&Template, u16) {
         match method {
             b"OPTIONS" => (&self.able, 200),
             b"MESSAGE" => (&self.ok, 200),
-            // An offer that is refused leaves the session as it was (RFC 3261 section 14.2).
+            // A refused offer leaves the session as it was (RFC 3261 section 14.2).
             b"INVITE" | b"UPDATE" => (&self.not_acceptable, 488),
-            // They name a dialog's state that is not there: a request to cancel, a subscription, a provisional response.
+            // Their INVITE, dialog, subscription or provisional response does not exist.
             b"CANCEL" | b"BYE" | b"NOTIFY" | b"PRACK" => (&self.unknown, 481),
             b"SUBSCRIBE" => (&self.bad_event, 489),
-            // Known but not taken: RFC 3261 section 8.2.1; unknown: section 21.5.2.
+            // A known method that is not accepted: RFC 3261 section 8.2.1. An unknown method: section 21.5.2.
             _ if Method::known(method).is_some() => (&self.not_allowed, 405),
             _ => (&self.not_implemented, 501),
         }
@@ -326,10 +335,10 @@ impl Responses {
             accepted: accepting(description)?,
             accepted_bare: accepting(b"")?,
             changed: [
-                accepting(&changed(description, Direction::SendRecv))?,
-                accepting(&changed(description, Direction::SendOnly))?,
-                accepting(&changed(description, Direction::RecvOnly))?,
-                accepting(&changed(description, Direction::Inactive))?,
+                accepting(&changed(description, MediaDirection::SendRecv))?,
+                accepting(&changed(description, MediaDirection::SendOnly))?,
+                accepting(&changed(description, MediaDirection::RecvOnly))?,
+                accepting(&changed(description, MediaDirection::Inactive))?,
             ],
             updated: response(Status::OK, &format!("{own}{ALLOW}{SUPPORTED}{}", session()), b"")?,
             too_small: response(Status::SESSION_INTERVAL_TOO_SMALL, &least, b"")?,
@@ -353,20 +362,20 @@ impl Responses {
     }
 }
 
-/// What one who is called asks within its dialog.
+/// Requests of a callee within its dialog.
 #[derive(Clone, Debug)]
-pub(super) struct Inquiries {
+pub(super) struct CalleeRequests {
     pub(super) notify: Template,
-    /// The session is refreshed, without a description.
+    /// UPDATE that refreshes the session without a description.
     pub(super) update: Template,
-    /// The same, as it was described.
+    /// INVITE that refreshes the session with the same description.
     pub(super) refresh: Template,
-    /// For the response to that.
+    /// ACK of the response to that INVITE.
     pub(super) acknowledge: Template,
     pub(super) bye: Template,
 }
 
-impl Inquiries {
+impl CalleeRequests {
     pub(super) fn new(setup: &Setup) -> Result<Self, TemplateError> {
         let Setup { local, transport, .. } = setup;
         let description = setup.described_answer();
@@ -400,8 +409,8 @@ impl Inquiries {
     }
 }
 
-/// What a response repeats of its request (RFC 3261 section 8.2.6.2, and 12.1.1 for `Record-Route`), as lines. `tag` is
-/// put to `To` if that has none.
+/// Writes the header fields that a response copies from its request, as whole lines (RFC 3261 section 8.2.6.2, and
+/// 12.1.1 for `Record-Route`). `To` gets `tag` if it has none.
 pub(super) fn copy_of(request: &Scan<'_>, from: SocketAddr, tag: &[u8], out: &mut Vec<u8>) {
     out.clear();
     for (place, via) in request.all(Field::Via).enumerate() {
@@ -437,14 +446,14 @@ pub(super) fn copy_of(request: &Scan<'_>, from: SocketAddr, tag: &[u8], out: &mu
     }
 }
 
-/// The topmost `Via` with where its request has come from, as [`server::stamp`](crate::server) writes it.
+/// Writes the topmost `Via` with the source of its request, as [`server::stamp`](crate::server) does.
 fn put_stamped(via: &[u8], from: SocketAddr, out: &mut Vec<u8>) {
     let (sent_by, parameters) = via.split_at(memchr::memchr(b';', via).unwrap_or(via.len()));
     let mut asks = false;
     put_unfolded(sent_by, out);
-    for parameter in Parameters(parameters) {
+    for parameter in FieldParameters(parameters) {
         if parameter.is(b"rport") {
-            // RFC 3581 section 4: the port from which the request has come, and the address even if it is that of Via.
+            // RFC 3581 section 4: the source port of the request, and the source address even if it is that of Via.
             asks = true;
             out.extend_from_slice(b";rport=");
             out.extend_from_slice(Decimal::new(from.port().into()).as_bytes());
@@ -454,7 +463,7 @@ fn put_stamped(via: &[u8], from: SocketAddr, out: &mut Vec<u8>) {
     }
     // "If the host portion of the "sent-by" parameter contains a domain name, or if it contains an IP address that differs from
     // the packet source address, the server MUST add a "received" parameter to that Via header field value" (RFC 3261 section
-    // 18.2.1). What the sender itself wrote there would send the response to somebody who did not ask.
+    // 18.2.1). A `received` of the sender would send the response to a third party.
     if asks || host_of(sent_by) != Some(from.ip()) {
         out.extend_from_slice(b";received=");
         // Writing to memory does not fail.
@@ -462,7 +471,8 @@ fn put_stamped(via: &[u8], from: SocketAddr, out: &mut Vec<u8>) {
     }
 }
 
-/// The address that a `Via` names, if it is none of a host: of `SIP/2.0/UDP 192.0.2.1:5060`, with spaces around any of these.
+/// The IP address of a `Via` like `SIP/2.0/UDP 192.0.2.1:5060`, with optional white space. `None` if it has a host
+/// name.
 fn host_of(sent_by: &[u8]) -> Option<IpAddr> {
     let behind = sent_by.rsplit(|byte| *byte == b'/').next()?.trim_ascii_start();
     let text = std::str::from_utf8(behind).ok()?;
@@ -484,7 +494,7 @@ mod tests {
     use crate::server::{Source, stamp};
     use crate::torture;
 
-    /// Those of RFC 4475 that are requests with a `Via` that can be read.
+    /// Requests of RFC 4475 with a readable `Via`.
     const CORPUS: [&str; 16] = [
         "wsinv",
         "intmeth",
@@ -508,7 +518,7 @@ mod tests {
         Message::parse(&Bytes::copy_from_slice(bytes)).unwrap().as_request().cloned().unwrap()
     }
 
-    /// Both sides of netrig say the same of where a request has come from, and repeat the same of it.
+    /// The servers and the load write the same source into `Via`, and copy the same fields.
     fn agree(bytes: &[u8], from: &str) {
         let from: SocketAddr = from.parse().unwrap();
         let mut lines = Vec::new();
@@ -535,7 +545,7 @@ mod tests {
         }
         let [own, other] = ["192.0.2.1", "192.0.2.9"];
         for (via, stamped) in [
-            // Of a list the first alone is the sender's.
+            // Only the first value of a list is the sender's.
             (
                 "U 192.0.2.9;branch=a, U h;rport;branch=b",
                 "U 192.0.2.9;branch=a;received=192.0.2.1, U h;rport;branch=b",

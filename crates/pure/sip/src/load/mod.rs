@@ -1,44 +1,46 @@
-//! Users and calls by the million, without I/O: messages found in bytes and written by copying, state of few bytes.
+//! Loads of millions of users and calls, without I/O.
 //!
-//! Start from [`Caller`], [`Callee`] and [`Registrant`]: those who call, who are called, and who register. Each has all
-//! that one shard does of its kind, shares nothing with others, and is driven in the same way: the driver reads
-//! datagrams by the dozen, gives each to [`Scan::of`] and, as [`Recipient::of`] says, to a machine with the time at
-//! which it came; sleeps no longer than the earliest `next_deadline`, and then calls `handle_timeout`. What is to be
-//! sent and what has come to its end stands in an [`Output`], which the driver empties when it likes.
+//! Start from the state machines [`Caller`], [`Callee`] and [`Registrant`]. Each has all calls or users of its kind
+//! in one shard and shares nothing with others. The driver reads datagrams in batches. It gives each to [`Scan::of`]
+//! and then, with the time of its arrival, to the machine that [`Recipient::of`] returns. It sleeps until the
+//! earliest `next_deadline` and then calls `handle_timeout`. Messages to be sent and records of ended attempts are in
+//! a [`LoadOutput`], which the driver empties.
 //!
-//! A whole load is a [`Plan`]: what its users do, and at which [`Arrivals`]. A [`Part`] of it has the machines of its users and
-//! lets them begin; as many parts as there are threads, or one in virtual time, make the same load.
+//! A [`Plan`] describes a whole load: what its users do, with which [`Arrivals`]. A [`Part`] of it has the machines
+//! of its users and starts their attempts. One part per thread, or one part in virtual time, make the same load.
 //!
-//! * What comes in is found by [`scan`], what goes out is made by [`template`]: no strict [`Message`](crate::Message)
-//!   is built on the way. Only a challenge is read and answered by the strict types.
-//! * An answer finds its call by its branch, a request within a dialog by its tag: both are [`Token`]s of a [`slab`],
-//!   whose places have generations. Calls that others begin are found by their Call-ID, in a table hashed with a
-//!   secret.
-//! * All deadlines of a machine are in a [`wheel`]: each object has one at a time, the next of those that RFC 3261's
-//!   timers and the scenario give it.
+//! * [`scan`] finds the fields of received messages and [`template`] writes messages to be sent, without a strict
+//!   [`Message`](crate::Message). Only challenges are parsed and answered by the strict types.
+//! * A response finds its call by its branch, a request within a dialog by its tag. Both are [`Token`]s of a
+//!   [`Slab`], whose slots have generations. Calls of other user agents are found by their Call-ID, in a table hashed
+//!   with a secret.
+//! * All deadlines of a machine are in a [`Wheel`]. Each object has one deadline at a time: the earliest of the
+//!   timers of RFC 3261 and of the scenario.
 //!
-//! It never sends to anybody but the server and the peers that its [`Setup`] names (and, as an answer, to who has
-//! asked), has at most as many calls as that says, and counts what belongs to no call instead of answering for it.
+//! A load sends requests only to the servers and peers that its [`Setup`] names, and responses to the sender of a
+//! request. [`Setup::calls`] bounds the number of calls. A message that belongs to no call is counted.
 
 mod arrivals;
 mod authorize;
 mod call;
 mod callee;
 mod caller;
-mod course;
 mod glare;
 mod lookup;
+mod message_change;
 mod messages;
 mod moment;
 mod output;
 mod own_message;
 mod part;
 mod plan;
+mod plan_clock;
 mod recipient;
 mod refresh;
 mod registrant;
 mod routes;
 pub mod scan;
+mod scenario;
 mod session;
 mod setup;
 pub mod template;
@@ -49,26 +51,26 @@ mod users;
 
 pub use crate::slab::Slab;
 pub use crate::wheel::Wheel;
-pub use arrivals::{Arrivals, Gaps, Schedule, Stage, TraceError, moments_of};
-pub use call::Scenario;
+pub use arrivals::{Arrivals, Gaps, RateStage, Schedule, TraceError, moments_of};
 pub use callee::Callee;
-pub use caller::{Caller, Full};
-pub use course::Course;
+pub use caller::{CallLimitReached, Caller};
 pub use lookup::Located;
 pub use moment::Moment;
-pub use output::{DepartingMessage, Outbox, Output, Way, Whose, is_over_tcp};
+pub use output::{ConnectionScope, DepartingMessage, LoadOutput, MessageConnection, Outbox, is_over_tcp};
 pub use own_message::{MessageStep, OwnBody, OwnMessage, OwnMessageError};
-pub use part::{Begun, Part};
-pub use plan::{CalleeOrder, PACE, Pace, Plan, PlanError, Portion, Work};
+pub use part::{AttemptStart, Part};
+pub use plan::{CalleeOrder, PACE, Pace, Plan, PlanError, Portion};
+pub use plan_clock::PlanClock;
 pub use recipient::Recipient;
-pub use registrant::{Occupied, Registrant};
+pub use registrant::{Registrant, UserBusy};
 pub use scan::Scan;
+pub use scenario::{Scenario, Work};
 pub use setup::{Directory, Setup, in_messages};
-pub use template::{Hole, Template, TemplateError, Values};
-pub use text::Text;
+pub use template::{Hole, HoleValues, Template, TemplateError};
+pub use text::InlineText;
 pub use user::Registration;
 
 pub use crate::record::{
-    Broken, Counts, Departure, Failure, Key, LONGEST_MESSAGE, Owner, Record, Side, Stamps, TlsFault, Token,
-    Unlocated, What, Wish,
+    AttemptCounts, Broken, CalleeAction, Departure, Failure, Key, LONGEST_MESSAGE, Owner, Record, Side,
+    Stamps, TlsFault, Token, Unlocated, What,
 };

@@ -1,17 +1,16 @@
-//! When a message came, and when it is handled.
+//! Times of arrival and of handling of a message.
 
 use netrig_core::Instant;
 
-/// The time at which a message came and the time at which it is handled, which is when what it leads to is sent. The
-/// time between the two is the tester's own: what was received is stamped with the one, what is sent with the other, so
-/// that no delay of the server's has the tester's in it.
+/// Arrival and handling of a message. A received message is stamped with its arrival, and the messages that it causes
+/// with the time of handling. The difference is the tester's own delay, which is in no delay of the server.
 ///
-/// An [`Instant`] is both.
+/// An [`Instant`] converts to a moment with both times the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// When the message came: the kernel's stamp.
+    /// Arrival of the message, by the time stamp of the kernel.
     pub arrived: Instant,
-    /// Now.
+    /// When the message is handled.
     pub now: Instant,
 }
 

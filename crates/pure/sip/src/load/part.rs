@@ -1,4 +1,4 @@
-//! One part of a load: its users and their machines, from the first registration to the last, without a socket.
+//! One part of a load, without a socket: its users and their machines, from the first registration to the last.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -8,36 +8,37 @@ use netrig_core::{Duration, Instant};
 
 use super::callee::Callee;
 use super::caller::Caller;
-use super::course::Course;
-use super::lookup::{Located, Looking};
+use super::lookup::{Located, PendingLookup};
 use super::moment::Moment;
-use super::output::{Output, Whose};
-use super::plan::{CalleeOrder, Plan, Work};
+use super::output::{ConnectionScope, LoadOutput};
+use super::plan::{CalleeOrder, Plan};
+use super::plan_clock::PlanClock;
 use super::recipient::Recipient;
 use super::registrant::Registrant;
 use super::scan::{Scan, Start};
+use super::scenario::Work;
 use super::setup::Setup;
 use super::template::TemplateError;
 use super::user::Registration;
-use super::users::{Next, Users, share};
+use super::users::{NextUser, UserSchedule, share};
 use crate::index::Tally;
-use crate::record::{Broken, Departure, Owner, Record, Side, Token, Unlocated, Wish};
+use crate::record::{Broken, CalleeAction, Departure, Owner, Record, Side, Token, Unlocated};
 
-/// Registrations that are under way at once in each part before the load begins, and after it.
+/// Concurrent registrations of each part before and after the load.
 const AT_ONCE: u32 = 32;
 
-/// So many users are looked at for one who is done; where none is, there are too few.
+/// Number of users that are searched for an idle one.
 const ASKED: u32 = 64;
 
-/// What is open is kept by the second in which it was to begin.
+/// Interval in which open attempts are counted, by their scheduled time.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One part of a load, which shares nothing with the others but their schedule.
+/// One part of a load. It shares only the schedule with the other parts.
 ///
-/// It is driven like the machines that it is made of: messages in by [`Part::handle`], time by [`Part::handle_timeout`]; what it
-/// says stands in [`Part::out`], and [`Part::settle`] is to be called after all of it, before the next. First
-/// [`Part::prepare`], until [`Part::is_prepared`]; then [`Part::start`], and [`Part::begin`] whenever somebody is due; at last
-/// [`Part::take_back`], until it says that nothing is left to be done.
+/// Messages go in by [`Part::handle`] and time by [`Part::handle_timeout`]. [`Part::out`] has the output, and
+/// [`Part::settle`] must follow each of these calls. Call [`Part::prepare`] until [`Part::is_prepared`], then
+/// [`Part::start`], then [`Part::begin`] whenever an attempt is due, and at the end [`Part::take_back`] until it
+/// returns false.
 #[derive(Debug)]
 pub struct Part {
     plan: Arc<Plan>,
@@ -47,78 +48,80 @@ pub struct Part {
     caller: Caller,
     callee: Option<Callee>,
     registrant: Registrant,
-    /// Its users.
+    /// Number of its users.
     own: u32,
-    /// The number of the first user who is registered, among all.
+    /// Number of the first registered user, among all users of the load.
     before: u32,
-    users: Users,
-    /// To be sent, and what has come to its end.
-    pub out: Output,
+    users: UserSchedule,
+    /// Messages to be sent, and records of ended attempts.
+    pub out: LoadOutput,
     measured: Tally,
     warm_up: Tally,
-    /// When the load began.
+    /// Start of the load.
     start: Instant,
-    /// How the plan is gone through since then.
-    course: Course,
-    /// Begun and not ended.
+    /// Maps time since then to the time of the plan.
+    course: PlanClock,
+    /// Number of attempts that are started and not ended.
     open: u64,
-    /// When the last of it was to begin, from the beginning of the load.
+    /// Scheduled time of the last started attempt, since the start of the load.
     until: Duration,
-    /// What is open, by the second in which it was to begin.
+    /// Number of open attempts, by the second of their scheduled time.
     open_since: Vec<u32>,
-    /// Users of the registrant that are registered before the load: those from the first of them on.
+    /// The first user of the registrant that is registered before the load.
     first: u32,
     asked: u32,
-    /// The load is over.
+    /// Whether the load is over.
     is_over: bool,
-    /// Whose registration is to be taken back, since that was begun.
-    leaving: Option<Leaving>,
-    /// What has failed before the load or after it.
+    /// Removal of the registrations at the end, once it has started.
+    unregistrations: Option<Unregistrations>,
+    /// The first failed registration before or after the load.
     aside: Option<Record>,
-    /// Attempts whose servers are looked for, by the number of the lookup.
-    looking: BTreeMap<u64, Looking>,
-    /// Those of their users who register.
+    /// Attempts that wait for a lookup, by its number.
+    pending_lookups: BTreeMap<u64, PendingLookup>,
+    /// Users of those attempts that register.
     registering: BTreeSet<u32>,
-    /// Lookups so far, and those that nobody has taken.
+    /// Number of lookups so far, and those that the driver has not taken.
     lookups: u64,
     untaken: Vec<u64>,
 }
 
-/// Registrations that are taken back.
+/// Registrations that are removed after the load.
 #[derive(Debug)]
-struct Leaving {
-    /// Users who were not asked yet.
+struct Unregistrations {
+    /// Users that have not sent their REGISTER.
     waiting: VecDeque<u32>,
-    /// Users who were, and wait for the answer.
+    /// Users that wait for the response.
     asked: Vec<u32>,
 }
 
-/// What became of somebody who was due.
+/// The result of starting an attempt that was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
-    /// It has begun, and was to at this moment.
+pub enum AttemptStart {
+    /// It has started. Its scheduled time.
     At(Instant),
-    /// There are as many calls as there may be.
+    /// The part has its maximum number of calls.
     Full,
-    /// Its user is not done.
+    /// The last attempt of its user is not over.
     Busy,
 }
 
 impl Part {
-    /// The part of which `setup` says the number, one of so many. `secret` is to be drawn at random.
+    /// One of `parts` parts. `setup` has its number. `secret` must be random.
     ///
     /// # Errors
-    /// The setup's domain is none.
+    /// If the domain of the setup is not valid in a URI.
     pub fn new(plan: Arc<Plan>, setup: Setup, parts: u16, secret: [u8; 16]) -> Result<Self, TemplateError> {
         let number = setup.shard;
         let part = |of: u32| share(of.into(), number.into(), parts.into()) as u32;
         let own = part(plan.users);
         let callee = match plan.callee {
-            CalleeOrder::Own { ringing } => Some(Callee::new(setup.clone(), Wish::Answer, ringing, secret)?),
+            CalleeOrder::Own { ringing } => {
+                Some(Callee::new(setup.clone(), CalleeAction::Answer, ringing, secret)?)
+            }
             CalleeOrder::Foreign => None,
         };
-        // Of a load of calls the peers are registered, whose names stand behind those of the users. Who does nothing stands
-        // behind all who do.
+        // In a load of calls, the peers are registered. Their names follow those of the users, and those of the idle
+        // population come last.
         let registers = plan.works().any(Work::registers);
         let (before, active) = match (registers, callee.is_some()) {
             (false, true) => (plan.users, plan.users),
@@ -129,7 +132,7 @@ impl Part {
         let first_name = before + u32::from(number);
         let [names, passwords] =
             [&plan.names, &plan.passwords].map(|texts| texts.part(first_name, u32::from(parts)));
-        // Who registers in the load itself is not registered before it.
+        // Users that register during the load are not registered before it.
         let is_there = |work| matches!(work, Work::ReRegister | Work::Unregister);
         let first = if registers && !plan.works().any(is_there) { own } else { 0 };
         Ok(Self {
@@ -137,59 +140,59 @@ impl Part {
             run: setup.run,
             caller: Caller::new(setup, plan.names.clone(), plan.passwords.clone())?,
             callee,
-            users: Users::new(&plan, (number, parts), own),
+            users: UserSchedule::new(&plan, (number, parts), own),
             plan,
             number,
             parts,
             own,
             before,
-            out: Output::default(),
+            out: LoadOutput::default(),
             measured: Tally::default(),
             warm_up: Tally::default(),
             start: Instant::NEVER,
-            course: Course::default(),
+            course: PlanClock::default(),
             open: 0,
             until: Duration::ZERO,
             open_since: Vec::new(),
             first,
             asked: first,
             is_over: false,
-            leaving: None,
+            unregistrations: None,
             aside: None,
-            looking: BTreeMap::new(),
+            pending_lookups: BTreeMap::new(),
             registering: BTreeSet::new(),
             lookups: 0,
             untaken: Vec::new(),
         })
     }
 
-    /// Asks for registrations that have to stand before the load begins, so many at once.
+    /// Sends REGISTERs for the registrations that are needed before the load, 32 at once.
     pub fn prepare(&mut self, now: Instant) {
         while self.asked < self.registrant.len()
             && self.asked - self.first - self.registrant.registered() < AT_ONCE
         {
-            // Each is asked for once, so none is busy.
+            // Each user registers once, so none is busy.
             let _asked = self.registrant.register(now, now, self.asked, self.plan.expires, &mut self.out);
             self.asked += 1;
         }
     }
 
-    /// Whether all registrations stand that have to before the load begins.
+    /// Whether all registrations that are needed before the load are complete.
     pub const fn is_prepared(&self) -> bool {
         self.registrant.registered() >= self.registrant.len() - self.first
     }
 
-    /// How many registrations stand, and how many have to before the load begins.
+    /// Numbers of complete registrations, and of those needed before the load.
     pub const fn prepared(&self) -> [u32; 2] {
         [self.registrant.registered(), self.registrant.len() - self.first]
     }
 
-    /// Whether registrations were asked for that are not there yet.
+    /// Whether registrations are pending.
     pub const fn is_preparing(&self) -> bool {
         self.asked - self.first > self.registrant.registered()
     }
 
-    /// What has failed before the load or after it, and whose it is; once.
+    /// Takes the first failed registration before or after the load, with the user's name.
     pub fn take_aside(&mut self) -> Option<(String, Record)> {
         let record = self.aside.take()?;
         let place = record.user * u32::from(self.parts) + u32::from(self.number);
@@ -197,66 +200,66 @@ impl Part {
         Some((String::from_utf8_lossy(name.as_bytes()).into_owned(), record))
     }
 
-    /// The load begins at this moment.
+    /// Sets the start of the load.
     pub const fn start(&mut self, at: Instant) {
         self.start = at;
     }
 
-    /// When somebody is to begin next, if the load has a beginning.
+    /// The time of the next attempt, once the start of the load is set.
     pub fn due(&self) -> Option<Instant> {
         let due = self.users.due()?;
         (self.start != Instant::NEVER).then(|| self.moment(due))
     }
 
-    /// Goes through the plan in this way, which is as it was until now.
-    pub fn steer(&mut self, course: Course) {
+    /// Replaces the clock of the plan. The new one must agree with the old one up to now.
+    pub fn steer(&mut self, course: PlanClock) {
         let end = course.end(self.plan.duration);
         self.users.end_at(if end == Instant::NEVER { end } else { course.plan(end) });
         self.course = course;
     }
 
-    /// Which part it is.
+    /// Number of the part.
     pub const fn number(&self) -> u16 {
         self.number
     }
 
-    /// From when on nobody begins, if the load has a beginning; [`Instant::NEVER`] in a pause.
+    /// The time from which no attempt starts, once the start of the load is set. [`Instant::NEVER`] during a pause.
     pub fn end(&self) -> Instant {
         self.start + (self.course.end(self.plan.duration) - Instant::ZERO)
     }
 
-    /// Nobody begins any more.
+    /// Stops new attempts.
     pub fn stop(&mut self) {
         self.users.stop();
     }
 
-    /// Begun and not ended.
+    /// Number of attempts that are started and not ended.
     pub const fn open(&self) -> u64 {
         self.open
     }
 
-    /// When the last of what has begun was to begin, from the beginning of the load.
+    /// Scheduled time of the last started attempt, since the start of the load.
     pub const fn until(&self) -> Duration {
         self.until
     }
 
-    /// Whether nobody will begin and nothing is open.
+    /// Whether no attempt is open and no other will start.
     pub fn is_done(&self) -> bool {
         self.open == 0 && self.users.due().is_none()
     }
 
-    /// Lets begin who is due by now, the first of them.
-    pub fn begin(&mut self, now: Instant) -> Option<Begun> {
+    /// Starts the first attempt that is due by `now`.
+    pub fn begin(&mut self, now: Instant) -> Option<AttemptStart> {
         let (next, due, work) = if now < self.start { None } else { self.users.take(self.planned(now)) }?;
         let due = self.moment(due);
         let parts = u64::from(self.parts);
-        // The user's place in this part.
+        // Index of the user in this part.
         let user = match next {
-            Next::User(user) => user,
-            Next::Arrival(number) => self.idle(work, (number / parts % u64::from(self.own)) as u32),
+            NextUser::User(user) => user,
+            NextUser::Arrival(number) => self.idle(work, (number / parts % u64::from(self.own)) as u32),
         };
-        let looking = Looking { work, user, due };
-        let begun = if self.plan.looks_up { self.look_up(looking) } else { self.ask(now, looking, None) };
+        let attempt = PendingLookup { work, user, due };
+        let begun = if self.plan.looks_up { self.look_up(attempt) } else { self.ask(now, attempt, None) };
         if let Err(missed) = begun {
             self.users.done(self.planned(now), user);
             return Some(missed);
@@ -265,12 +268,17 @@ impl Part {
         *self.since(due) += 1;
         self.until = self.until.max(due - self.start);
         self.tally(due).begun(work.what());
-        Some(Begun::At(due))
+        Some(AttemptStart::At(due))
     }
 
-    /// Sends the first request of an attempt, to the servers that were looked for if they were.
-    fn ask(&mut self, now: Instant, attempt: Looking, located: Option<Arc<Located>>) -> Result<(), Begun> {
-        let Looking { work, user, due } = attempt;
+    /// Sends the first request of an attempt, to the servers of its lookup if it has one.
+    fn ask(
+        &mut self,
+        now: Instant,
+        attempt: PendingLookup,
+        located: Option<Arc<Located>>,
+    ) -> Result<(), AttemptStart> {
+        let PendingLookup { work, user, due } = attempt;
         let global = self.global(user);
         let Self { plan, out, registrant, .. } = self;
         if let (true, Some(located)) = (work.registers(), &located) {
@@ -278,47 +286,50 @@ impl Part {
         }
         match work {
             Work::Register | Work::ReRegister => {
-                registrant.register(now, due, user, plan.expires, out).map_err(|_| Begun::Busy)
+                registrant.register(now, due, user, plan.expires, out).map_err(|_| AttemptStart::Busy)
             }
-            Work::Unregister => registrant.unregister(now, due, user, out).map_err(|_| Begun::Busy),
+            Work::Unregister => registrant.unregister(now, due, user, out).map_err(|_| AttemptStart::Busy),
             Work::Call(scenario) => {
                 let users = (global, global + plan.users);
-                self.caller.start(now, due, scenario, users, located, out).map(drop).map_err(|_| Begun::Full)
+                self.caller
+                    .start(now, due, scenario, users, located, out)
+                    .map(drop)
+                    .map_err(|_| AttemptStart::Full)
             }
         }
     }
 
-    /// The number among all users of one of this part.
+    /// Number of a user of this part among all users of the load.
     fn global(&self, user: u32) -> u32 {
         (u64::from(user) * u64::from(self.parts) + u64::from(self.number)) as u32
     }
 
-    /// Has an attempt wait until its server is found.
-    fn look_up(&mut self, attempt: Looking) -> Result<(), Begun> {
+    /// Adds an attempt that waits for its lookup.
+    fn look_up(&mut self, attempt: PendingLookup) -> Result<(), AttemptStart> {
         if attempt.work.registers() {
             if self.is_busy(attempt.user) {
-                return Err(Begun::Busy);
+                return Err(AttemptStart::Busy);
             }
             self.registering.insert(attempt.user);
-        } else if self.caller.len() as usize + self.looking.len() >= self.plan.calls as usize {
-            return Err(Begun::Full);
+        } else if self.caller.len() as usize + self.pending_lookups.len() >= self.plan.calls as usize {
+            return Err(AttemptStart::Full);
         }
         self.lookups += 1;
-        self.looking.insert(self.lookups, attempt);
+        self.pending_lookups.insert(self.lookups, attempt);
         self.untaken.push(self.lookups);
         Ok(())
     }
 
-    /// The numbers of attempts that have begun since this was last asked, and wait until they are told where their server is.
+    /// Takes the numbers of new lookups, each of which waits for [`Part::handle_lookup`].
     pub fn take_lookups(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.untaken)
     }
 
-    /// Tells an attempt where its server is, or why it has none: it sends its first request, or has failed.
+    /// Takes the result of a lookup: the attempt sends its first request, or fails.
     pub fn handle_lookup(&mut self, now: Instant, lookup: u64, found: Result<Arc<Located>, Unlocated>) {
-        let Some(attempt) = self.looking.remove(&lookup) else { return };
+        let Some(attempt) = self.pending_lookups.remove(&lookup) else { return };
         self.registering.remove(&attempt.user);
-        // There was room for it when it began; what has taken it since is the tester's.
+        // There was room when the attempt started. Room that was used since is a limit of the tester.
         let asked =
             found.and_then(|found| self.ask(now, attempt, Some(found)).map_err(|_| Unlocated::NoRoom));
         if let Err(why) = asked {
@@ -327,17 +338,17 @@ impl Part {
         }
     }
 
-    /// Whether a user waits for the answer to a REGISTER, or looks for who might give one.
+    /// Whether a user waits for the response to a REGISTER, or for a lookup before it.
     fn is_busy(&self, user: u32) -> bool {
         let state = self.registrant.state(user);
         matches!(state, Some(Registration::Registering | Registration::Unregistering))
             || self.registering.contains(&user)
     }
 
-    /// Who registers again in place of `user`, if that is not done: whom a server keeps waiting is its affair, and no reason
-    /// for others to stay away.
+    /// An idle user that registers again in place of a busy `user`. A server that keeps users waiting must not delay
+    /// the others.
     fn idle(&self, work: Work, user: u32) -> u32 {
-        // Whose turn it is to do something once has not done it yet.
+        // A user that does something only once is idle.
         if !work.registers() || self.plan.is_once() {
             return user;
         }
@@ -345,7 +356,7 @@ impl Part {
         others.find(|other| !self.is_busy(*other)).unwrap_or(user)
     }
 
-    /// Takes a message that came from there; whether it was this part's.
+    /// Handles a message from `from`. Returns whether it belongs to this part.
     pub fn handle(&mut self, moment: Moment, from: SocketAddr, scan: &Scan<'_>) -> bool {
         let Self { out, caller, callee, registrant, .. } = self;
         match (Recipient::of(scan, self.run, self.number), callee) {
@@ -368,7 +379,8 @@ impl Part {
         true
     }
 
-    /// A message was sent only at this moment: what [`Outbox::departing`](super::Outbox::departing) says of it.
+    /// Handles a message that left later than it was written, at `at` (see
+    /// [`Outbox::departing`](super::Outbox::departing)).
     pub fn handle_departure(&mut self, at: Instant, of: (Token, Departure)) {
         match of.0.owner {
             Owner::Registration => self.registrant.handle_departure(at, of),
@@ -377,13 +389,13 @@ impl Part {
         }
     }
 
-    /// A connection to `server` is gone, or nobody is reached there: one of those who register, of those who call, or, if that is
-    /// not said, of either.
+    /// Handles the loss of a connection to `server`, or an unreachable server. `registers` says whether the
+    /// connection carried registrations or calls; `None` for both.
     pub fn handle_disconnection(
         &mut self,
         now: Instant,
         registers: Option<bool>,
-        (server, whose): (SocketAddr, Whose),
+        (server, whose): (SocketAddr, ConnectionScope),
         why: Broken,
     ) {
         if registers != Some(true) {
@@ -394,18 +406,23 @@ impl Part {
         }
     }
 
-    /// A message did not reach `to`, as the network says, which shows the beginning of it: a request's attempt has failed, or
-    /// goes to the next server.
+    /// Handles an ICMP error for a message to `to`, of which `scan` is the beginning. The attempt fails, or goes to
+    /// the next server.
     pub fn handle_undelivered(&mut self, now: Instant, to: SocketAddr, scan: &Scan<'_>) {
         let (Some(Start::Request { .. }), Some(branch)) = (scan.start, scan.branch) else { return };
         let Some((token, _)) = Token::read_branch(branch) else { return };
         if (token.run, token.shard) == (self.run, self.number) && token.owner != Owner::Callee {
             let registers = Some(token.owner == Owner::Registration);
-            self.handle_disconnection(now, registers, (to, Whose::Attempt(token)), Broken::Undelivered);
+            self.handle_disconnection(
+                now,
+                registers,
+                (to, ConnectionScope::Attempt(token)),
+                Broken::Undelivered,
+            );
         }
     }
 
-    /// Does what the machines have to do by now. Who is due does not begin by it.
+    /// Handles all timers of the machines that have expired by `now`. It starts no attempt.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.caller.handle_timeout(now, &mut self.out);
         self.registrant.handle_timeout(now, &mut self.out);
@@ -414,7 +431,7 @@ impl Part {
         }
     }
 
-    /// When [`Part::handle_timeout`] is to be called at the latest.
+    /// The latest time at which to call [`Part::handle_timeout`].
     pub fn next_deadline(&mut self) -> Option<Instant> {
         let timers = [
             self.caller.next_deadline(),
@@ -424,7 +441,7 @@ impl Part {
         timers.into_iter().flatten().min()
     }
 
-    /// Counts what has come to its end by now, and gives each.
+    /// Counts the attempts that have ended, and passes each record to `each`.
     pub fn settle(&mut self, now: Instant, mut each: impl FnMut(&Record)) {
         let mut records = std::mem::take(&mut self.out.records);
         for record in records.drain(..) {
@@ -439,12 +456,12 @@ impl Part {
         }
     }
 
-    /// Whether a record is of the load and not of what is done before or after it.
+    /// Whether records are of the load, and not of the registrations before or after it.
     pub fn is_of_load(&self) -> bool {
         !self.is_over && self.start != Instant::NEVER
     }
 
-    /// Whether what was to begin then is measured.
+    /// Whether an attempt that was scheduled for `intended` is measured, and not part of the warm-up.
     pub fn is_measured(&self, intended: Instant) -> bool {
         intended >= self.start + self.plan.warm_up
     }
@@ -472,12 +489,12 @@ impl Part {
         if self.is_measured(intended) { &mut self.measured } else { &mut self.warm_up }
     }
 
-    /// What was counted since this was last asked: of what is measured, and of the warm-up.
+    /// Takes the counts since the last call: of the measured attempts, and of the warm-up.
     pub fn take_tallies(&mut self) -> (Tally, Tally) {
         (std::mem::take(&mut self.measured), std::mem::take(&mut self.warm_up))
     }
 
-    /// How much is open of what was to begin in the second of `intended`.
+    /// Counter of open attempts for the second of `intended`.
     fn since(&mut self, intended: Instant) -> &mut u32 {
         let second = ((intended - self.start).as_nanos() / SECOND.as_nanos()) as usize;
         if self.open_since.len() <= second {
@@ -486,43 +503,45 @@ impl Part {
         &mut self.open_since[second]
     }
 
-    /// What is open for longer than it may, of seconds that are over at the end of second `number` of the load; but for what has
-    /// not found its server.
+    /// Number of overdue attempts at the end of second `number` of the load, of the seconds that should be over by
+    /// then. Attempts that wait for a lookup do not count.
     pub fn overdue(&self, number: u64) -> u64 {
         let most = self.plan.own_span() + self.plan.longest_wait() + self.plan.patience;
         let most = most.as_nanos().div_ceil(SECOND.as_nanos());
         let over = usize::try_from((number + 1).saturating_sub(most)).unwrap_or(usize::MAX);
         let open: u64 = self.open_since.iter().take(over).map(|open| u64::from(*open)).sum();
-        // Who looks for a server keeps none from answering.
+        // An attempt without a server is not overdue.
         let end = self.start + SECOND * over as u64;
-        open.saturating_sub(self.looking.values().filter(|looking| looking.due < end).count() as u64)
+        let unlocated = self.pending_lookups.values().filter(|attempt| attempt.due < end).count();
+        open.saturating_sub(unlocated as u64)
     }
 
-    /// Calls that were refused for want of room at the one who is called.
+    /// Number of calls that the callee refused because it had no room.
     pub fn refused(&self) -> u64 {
         self.callee.as_ref().map_or(0, Callee::refused)
     }
 
-    /// Messages of this run that belong to nothing, or to nothing any more: what comes twice, too late, or to another dialog.
+    /// Number of received messages of this run that belong to no attempt: duplicates, late ones, or those of another
+    /// dialog.
     pub fn strays(&self) -> u64 {
         let of_callee = self.callee.as_ref().map_or(0, Callee::strays);
         self.caller.strays() + self.registrant.strays() + of_callee
     }
 
-    /// Whether somebody is called here.
+    /// Whether the part has callees.
     pub const fn is_called(&self) -> bool {
         self.callee.is_some()
     }
 
-    /// Takes back what is registered, so many at once: the next load has other addresses, and would share its calls with those
-    /// of this one. Ends with the first that fails. Whether there is more to be done.
+    /// Removes the registrations, 32 at once: the next load has other addresses and would share its calls
+    /// with these. Stops at the first failure. Returns whether there is more to do.
     pub fn take_back(&mut self, now: Instant) -> bool {
         self.is_over = true;
-        let Self { registrant, leaving, aside, out, .. } = self;
-        let Leaving { waiting, asked } = leaving.get_or_insert_with(|| {
+        let Self { registrant, unregistrations, aside, out, .. } = self;
+        let Unregistrations { waiting, asked } = unregistrations.get_or_insert_with(|| {
             *aside = None;
             let is_there = |user: &u32| registrant.state(*user) != Some(Registration::None);
-            Leaving { waiting: (0..registrant.len()).filter(is_there).collect(), asked: Vec::new() }
+            Unregistrations { waiting: (0..registrant.len()).filter(is_there).collect(), asked: Vec::new() }
         });
         if aside.is_some() {
             return false;
@@ -535,7 +554,7 @@ impl Part {
                 Some(Registration::Registered) => {
                     asked.extend(registrant.unregister(now, now, user, out).is_ok().then_some(user));
                 }
-                // The load has failed before it began: what was asked for comes first.
+                // The load has failed before it started: the pending REGISTER ends first.
                 Some(Registration::Registering) => waiting.push_back(user),
                 _ => {}
             }
@@ -543,18 +562,18 @@ impl Part {
         !(asked.is_empty() && waiting.is_empty())
     }
 
-    /// How many registrations are left at the server.
+    /// Number of registrations that are left at the server.
     pub fn left(&self) -> u32 {
-        // Whose could not be taken back is registered nowhere here, and still there.
+        // A registration whose removal has failed is not counted as registered, but the server may have it.
         self.registrant.registered() + u32::from(self.aside.is_some())
     }
 
-    /// Where the plan is at a moment.
+    /// The time of the plan at `at`.
     fn planned(&self, at: Instant) -> Instant {
         self.course.plan(Instant::ZERO + (at - self.start))
     }
 
-    /// When the plan is there.
+    /// When the plan reaches `plan`.
     fn moment(&self, plan: Instant) -> Instant {
         self.start + (self.course.moment(plan) - Instant::ZERO)
     }

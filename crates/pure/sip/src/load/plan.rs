@@ -1,166 +1,134 @@
-//! What a load is: what its users do and when, whoever carries it out.
+//! The description of a load: what its users do and when, independent of the substrate.
 
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use netrig_core::{Duration, SpanDistribution};
 
-use super::arrivals::{Arrivals, Gaps, Stage};
-use super::call::Scenario;
+use super::arrivals::{Arrivals, Gaps, RateStage};
 use super::caller::MOST_PLACES;
-use super::own_message::{MessageStep, OwnMessage, own_session};
+use super::message_change::own_session;
+use super::own_message::{MessageStep, OwnMessage};
+use super::scenario::{Scenario, Work};
 use super::setup::{Directory, Setup};
 use crate::dialog::LEAST_INTERVAL;
 use crate::header::Transport;
 use crate::index::Thresholds;
-use crate::record::What;
-use crate::sdp::{DISCARD, Description};
+use crate::sdp::{DISCARD, SessionDescription};
 use crate::transaction::Timing;
 
-/// What users do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// Each registers, once.
-    Register,
-    /// All are registered beforehand, and register again.
-    ReRegister,
-    /// All are registered beforehand, and take that back, once each.
-    Unregister,
-    /// Each calls its peer, or asks it something.
-    Call(Scenario),
-}
-
-impl Work {
-    /// What its records say that was done.
-    pub const fn what(self) -> What {
-        match self {
-            Self::Register | Self::ReRegister => What::Register,
-            Self::Unregister => What::Unregister,
-            Self::Call(scenario) => scenario.what(),
-        }
-    }
-
-    /// Whether each user does it once only.
-    pub const fn is_once(self) -> bool {
-        matches!(self, Self::Register | Self::Unregister)
-    }
-
-    /// Whether it is of registrations.
-    pub const fn registers(self) -> bool {
-        !matches!(self, Self::Call(_))
-    }
-}
-
-/// What of those who begin does something.
+/// Share of the attempts of a mix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Portion {
-    /// What.
+    /// What these attempts do.
     pub work: Work,
-    /// Of all, 0 to 1.
+    /// Share of all attempts, 0 to 1.
     pub share: f64,
 }
 
-/// Users where what they do needs no number of them.
+/// Default number of users.
 const USERS: u32 = 1000;
 
-/// The most users, peers and idle ones.
+/// The most users, with the idle population.
 const MOST_USERS: u64 = 1 << 30;
 
-/// The longest session description, bytes: a message has to fit into a datagram.
+/// The longest session description, bytes. A message must fit into a datagram.
 const LONGEST_DESCRIPTION: usize = 60_000;
 
 /// The most contacts of a peer.
 const MOST_CONTACTS: u8 = 16;
 
-/// For so long users may wait for the server before too few are left who can register again, and for 4 T1 if that is longer: by
-/// then each has asked three times (RFC 3261, 17.1.2.2: after T1 and after 3 T1 again), and a search for a capacity has seen that.
+/// Users may wait this long for the server, or 4 T1 if that is longer, before too few idle users are left. By then
+/// each has sent its request three times (RFC 3261 section 17.1.2.2: after T1 and after 3 T1 again), and a capacity
+/// search has noticed it.
 const AWAITED: Duration = Duration::from_secs(2);
 
-/// Spans that are drawn are cut off at so many times their mean, so that a load has an end.
+/// Drawn spans are limited to this multiple of their mean, so that a load ends.
 const LONGEST: u64 = 20;
 
-/// When users begin.
+/// When attempts start.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pace {
-    /// Whatever became of those before: open loop.
+    /// Open loop: independent of earlier attempts.
     Open(Arrivals),
-    /// Each again so long after it was done: closed loop, of all users.
+    /// Closed loop: each user starts again this long after its last attempt has ended.
     Closed(SpanDistribution),
 }
 
-/// Who is called.
+/// The callees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CalleeOrder {
-    /// The server itself, or somebody behind it.
+    /// The server itself, or a user agent behind it.
     Foreign,
-    /// The tester: each user has a peer that is registered with the server beforehand and answers after ringing so long.
+    /// The tester: each user has a peer, which is registered beforehand and answers after `ringing`.
     Own {
-        /// From the INVITE to the 200, zero for an answer without ringing.
+        /// Time from INVITE to 200. Zero sends no 180.
         ringing: Duration,
     },
 }
 
-/// A load, wherever its users are.
+/// A load, independent of where its users are.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What users do, all or most of them.
+    /// What all or most users do.
     pub work: Work,
-    /// What each does in place of that: drawn for one after the other from the stream `sip/mix` of the seed. None: all do the
-    /// same.
+    /// If not empty, what the attempts do instead: drawn for one attempt after the other from the stream `sip/mix` of
+    /// the seed.
     pub mix: Vec<Portion>,
-    /// How long what is answered is held, in place of what the scenario says: drawn from `sip/hold`.
+    /// Hold of an answered call, in place of the scenario's: drawn from the stream `sip/hold`.
     pub hold: Option<SpanDistribution>,
-    /// When.
+    /// When attempts start.
     pub pace: Pace,
-    /// How long they begin.
+    /// Period in which attempts start.
     pub duration: Duration,
-    /// How many begin at most.
+    /// The most attempts.
     pub count: Option<u64>,
-    /// What begins in the first so much of the time is not measured.
+    /// Attempts that start in this first part of the time are not measured.
     pub warm_up: Duration,
-    /// How many users there are.
+    /// Number of users.
     pub users: u32,
-    /// Users that are registered beforehand and do nothing.
+    /// Number of idle users, which are registered beforehand.
     pub population: u32,
-    /// Names of the users; those of their peers follow behind them, and those of the population last.
+    /// Names of the users, followed by those of their peers and of the idle population.
     pub names: Directory,
-    /// Their passwords.
+    /// Passwords, in the same order.
     pub passwords: Directory,
-    /// Behind the `@` of all names; the target's address if not given, with its port if that is not 5060.
+    /// Domain of all users. By default the address of the server, with its port if that is not 5060.
     pub domain: Option<String>,
-    /// For how long is registered, s.
+    /// Duration of a registration, s.
     pub expires: u32,
-    /// Who is called.
+    /// The callees.
     pub callee: CalleeOrder,
-    /// At how many places each peer is registered, 1 at least: a server that forks calls them all.
+    /// Number of contacts of each peer, at least 1. A forking server calls them all.
     pub contacts: u8,
-    /// How many provisional responses a peer sends before it answers, 1 at least.
+    /// Number of provisional responses of a peer before it answers, at least 1.
     pub provisionals: u16,
-    /// The session interval that callers ask for, s (RFC 4028), 90 at least; `None` if they ask for none.
+    /// Session interval that callers request, s (RFC 4028), at least 90. `None` requests none.
     pub session_expires: Option<u32>,
-    /// The size of the session descriptions, bytes; none if zero.
+    /// Size of the session descriptions, bytes. 0 for none.
     pub description: usize,
-    /// Header fields and bodies of the author's own for the messages of the scenarios.
+    /// Own header fields and bodies for messages of the scenarios.
     pub messages: Vec<OwnMessage>,
-    /// Callers follow a 3xx to its contacts (RFC 3261 section 8.1.3.4).
+    /// Whether callers follow the contacts of a 3xx (RFC 3261 section 8.1.3.4).
     pub follows_redirects: bool,
-    /// How often an attempt that is refused with `Retry-After` is made again after that time.
+    /// How often an attempt that is refused with `Retry-After` is repeated after that time.
     pub retries: u8,
-    /// Requests of more than 1300 B go over TCP, where the others go over UDP (RFC 3261 section 18.1.1).
+    /// Whether requests of more than 1300 B go over TCP in a load over UDP (RFC 3261 section 18.1.1).
     pub sends_large_over_tcp: bool,
     /// T1, T2 and T4.
     pub timing: Timing,
-    /// How long it may ring.
+    /// The longest time that a call may ring.
     pub longest_ringing: Duration,
-    /// The most calls at once, in each part.
+    /// The most concurrent calls in each part.
     pub calls: u32,
-    /// Of the arrivals.
+    /// Seed of the arrivals.
     pub seed: u64,
-    /// What the server has to keep to.
+    /// Limits for the server.
     pub thresholds: Thresholds,
-    /// What is open for longer than it lasts by itself and this is overdue.
+    /// An attempt is overdue if it is open for longer than its own duration and this.
     pub patience: Duration,
-    /// Each attempt looks for its server before its first request ([`Part::take_lookups`](super::Part::take_lookups)).
+    /// Whether each attempt looks up its server before its first request
+    /// ([`Part::take_lookups`](super::Part::take_lookups)).
     pub looks_up: bool,
 }
 
@@ -168,13 +136,13 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {why}")]
 pub struct PlanError {
-    /// What of it cannot be, as files call it; [`PACE`] for whatever of them says when users begin.
+    /// The wrong field, by its key in files. [`PACE`] stands for the key that sets the pace.
     pub field: &'static str,
-    /// Why, in a sentence.
+    /// What is wrong, in a sentence.
     pub why: String,
 }
 
-/// When users begin, which a file may say by any of several keys.
+/// Field name for the pace, which a file can set by any of several keys.
 pub const PACE: &str = "pace";
 
 fn refuse(field: &'static str, why: impl Into<String>) -> Result<(), PlanError> {
@@ -182,7 +150,8 @@ fn refuse(field: &'static str, why: impl Into<String>) -> Result<(), PlanError> 
 }
 
 impl Plan {
-    /// A thousand users named `user000000` and so on without passwords, who begin at these moments for so long.
+    /// A thousand users with the names `user000000` and so on and without passwords, whose attempts start at this
+    /// pace for this duration.
     pub fn new(work: Work, pace: Pace, duration: Duration) -> Self {
         Self {
             work,
@@ -212,27 +181,27 @@ impl Plan {
             calls: 1 << 20,
             seed: 1,
             thresholds: Thresholds::default(),
-            // Connection, answer signal and disconnect, each as long as it may be.
+            // The sum of the default bounds for connection, answer signal and disconnect.
             patience: Duration::from_millis(2500),
             looks_up: false,
         }
     }
 
-    /// All that its users do.
+    /// What its users do: one item for each portion of the mix.
     pub fn works(&self) -> impl Iterator<Item = Work> {
         let alone = self.mix.is_empty().then_some(self.work);
         alone.into_iter().chain(self.mix.iter().map(|portion| portion.work))
     }
 
-    /// Whether each user does only one thing, and that once.
+    /// Whether each user makes only one attempt.
     pub fn is_once(&self) -> bool {
         self.mix.is_empty() && self.work.is_once()
     }
 
-    /// As many users as will be wanted, with a margin for chance: whatever `users` says.
+    /// Number of users that the load needs, with a margin for chance. It does not depend on `users`.
     ///
     /// # Errors
-    /// More would be wanted than there may be.
+    /// If the load needs more users than are allowed.
     pub fn wanted_users(&self) -> Result<u32, PlanError> {
         let comes_again = self.work == Work::ReRegister || !self.mix.is_empty();
         let wanted = match &self.pace {
@@ -241,8 +210,8 @@ impl Plan {
                 let count = self.count.unwrap_or(u64::MAX) as f64;
                 (expected + 5.0 * expected.sqrt()).ceil().min(count).max(1.0)
             }
-            // Who still waits for the server must not be missed by those who come: as many as come until it is too late, and no
-            // more than come at all.
+            // Waiting users must not be missed by new arrivals: as many as arrive until it is too late, and no more
+            // than arrive in all.
             Pace::Open(arrivals) if comes_again => {
                 let awaited = AWAITED.max(self.timing.t1 * 4).as_secs_f64();
                 let awaited = (arrivals.peak() * awaited).ceil().max(f64::from(USERS));
@@ -252,14 +221,14 @@ impl Plan {
         };
         if wanted > MOST_USERS as f64 {
             let why = format!(
-                "{wanted:.2e} users would be wanted, and there are {MOST_USERS} at most: a lower rate, or a count"
+                "{wanted:.2e} users are needed, and {MOST_USERS} are the most: use a lower rate, or a count"
             );
             return Err(PlanError { field: PACE, why });
         }
         Ok(wanted as u32)
     }
 
-    /// The longest that something is held of which the scenario says so much.
+    /// The longest hold, where the hold of the scenario is `own`.
     pub(super) fn longest_hold(&self, own: Duration) -> Duration {
         match &self.hold {
             None => own,
@@ -269,7 +238,7 @@ impl Plan {
         }
     }
 
-    /// How long the longest lasts by itself: ringing, holding, waiting before it gives up.
+    /// Own duration of the longest attempt: ringing, hold, or patience.
     pub fn own_span(&self) -> Duration {
         let ringing = match self.callee {
             CalleeOrder::Own { ringing } => ringing,
@@ -286,13 +255,13 @@ impl Plan {
         self.works().map(span).max().unwrap_or_default()
     }
 
-    /// The longest that an attempt may wait because of `Retry-After`.
+    /// The longest total time that an attempt waits because of `Retry-After`.
     pub fn longest_wait(&self) -> Duration {
         self.longest_ringing * u64::from(self.retries)
     }
 
-    /// The longest that something can take that was begun: ringing at each place that it comes to, then a call, then each of its
-    /// transactions until it is given up.
+    /// The longest duration of an attempt: ringing at each contact of 3xx, then a call, then the timeouts of all its
+    /// transactions.
     pub fn longest(&self) -> Duration {
         let places = if self.follows_redirects { MOST_PLACES as u64 } else { 0 };
         let elsewhere = (self.timing.patience() + self.longest_ringing) * places;
@@ -301,13 +270,14 @@ impl Plan {
         own + elsewhere + self.longest_wait()
     }
 
-    /// Whether who is called is the tester's.
+    /// Whether the callees belong to the tester.
     pub const fn has_own_callees(&self) -> bool {
         matches!(self.callee, CalleeOrder::Own { .. })
     }
 
-    /// Whether a delay has the tester in its midst, which answers a challenge, follows a 3xx, is called, looks for a server by one
-    /// question after the other, or sends what its scenario wants before the final response: what has come must not be left lying then.
+    /// Whether the tester sends messages in the middle of a measured delay. It does if it answers challenges, follows
+    /// 3xx, has callees, looks up servers by several questions, or sends requests before the final response. Received
+    /// messages must then be handled at once.
     pub fn answers_in_a_delay(&self) -> bool {
         let of_caller = |work| matches!(work, Work::Call(scenario) if scenario.answers_in_a_delay());
         self.looks_up
@@ -317,12 +287,12 @@ impl Plan {
             || self.works().any(of_caller)
     }
 
-    /// How long a session description is with what else the author puts into a message, bytes, about.
+    /// Approximate length of a session description with the author's own texts, bytes.
     pub fn longest_text(&self) -> usize {
         self.description + self.messages.iter().map(OwnMessage::length).max().unwrap_or(0)
     }
 
-    /// How many things begin per second at most, about.
+    /// Approximate peak rate of attempts, 1/s.
     pub fn peak(&self) -> f64 {
         match &self.pace {
             Pace::Open(arrivals) => arrivals.peak(),
@@ -330,10 +300,10 @@ impl Plan {
         }
     }
 
-    /// Refuses what cannot be carried out.
+    /// Checks whether the load can be carried out.
     ///
     /// # Errors
-    /// What of it cannot be, and why.
+    /// The first wrong field.
     pub fn check(&self) -> Result<(), PlanError> {
         self.check_rules()?;
         if self.warm_up >= self.duration {
@@ -343,7 +313,7 @@ impl Plan {
         let expected = arrivals.expected(self.duration).min(self.count.unwrap_or(u64::MAX) as f64);
         if self.is_once() && expected > f64::from(self.users) {
             let why = format!(
-                "about {expected:.0} users will be wanted in {} s and there are {}: more users, a lower rate, or a count",
+                "about {expected:.0} users are needed in {} s and there are {}: use more users, a lower rate, or a count",
                 self.duration.as_secs_f64(),
                 self.users
             );
@@ -352,7 +322,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The same, for however long: what is known of it without its duration.
+    /// The checks that do not depend on the duration.
     pub(crate) fn check_rules(&self) -> Result<(), PlanError> {
         self.check_mix()?;
         self.check_pace()?;
@@ -362,7 +332,7 @@ impl Plan {
 
     fn check_mix(&self) -> Result<(), PlanError> {
         let together: f64 = self.mix.iter().map(|portion| portion.share).sum();
-        // Also what is no number.
+        // False for NaN, too.
         let is_all = (together - 1.0).abs() <= 1e-6;
         if !self.mix.is_empty() && !is_all {
             let percent = (together * 1e6).round() / 1e4;
@@ -372,7 +342,7 @@ impl Plan {
             return refuse("mix", "each share is above zero");
         }
         if self.mix.len() > 1 && self.works().any(|work| work == Work::Unregister) {
-            return refuse("mix", "who has unregistered has nothing to do again: it cannot be in a mix");
+            return refuse("mix", "a user unregisters only once: `unregister` cannot be in a mix");
         }
         Ok(())
     }
@@ -380,11 +350,11 @@ impl Plan {
     fn check_pace(&self) -> Result<(), PlanError> {
         match &self.pace {
             Pace::Closed(_) if self.works().any(|work| work == Work::Unregister) => {
-                refuse(PACE, "who has unregistered has nothing to do again: no closed loop")
+                refuse(PACE, "a user unregisters only once: `unregister` cannot run in a closed loop")
             }
             Pace::Closed(pause) => pause.check().or_else(|error| refuse(PACE, error.to_string())),
             Pace::Open(Arrivals::Trace(moments)) if !moments.is_sorted() => {
-                refuse(PACE, "each is not before the one in front of it")
+                refuse(PACE, "the times must be in ascending order")
             }
             Pace::Open(Arrivals::Rate { gaps: Gaps::Burst(0), .. }) => {
                 refuse("arrivals", "a burst is of one at least")
@@ -393,7 +363,7 @@ impl Plan {
                 refuse(PACE, "a rate is zero or more, and not zero throughout")
             }
             Pace::Open(arrivals) if arrivals.peak() <= 0.0 => {
-                refuse(PACE, "nobody arrives: a rate is zero or more, and not zero throughout")
+                refuse(PACE, "no attempt starts: a rate is zero or more, and not zero throughout")
             }
             Pace::Open(_) => Ok(()),
         }
@@ -446,7 +416,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What is said of calls, and of who is called.
+    /// Checks the settings of calls and callees.
     fn check_calls(&self) -> Result<(), PlanError> {
         let calls = |is: fn(Scenario) -> bool| {
             self.works().any(|work| matches!(work, Work::Call(scenario) if is(scenario)))
@@ -455,27 +425,26 @@ impl Plan {
             return refuse("hold", error.to_string());
         }
         if self.description == 0 && calls(Scenario::needs_description) {
-            return refuse("sdp", "what is offered and answered needs a session description");
+            return refuse("sdp", "an offer and its answer need a session description");
         }
         if self.has_own_callees() && self.works().all(Work::registers) {
-            return refuse("callee", "who is called is the tester's own only in scenarios that call");
+            return refuse("callee", "the tester has callees only in scenarios with calls");
         }
         if self.contacts > 1 && !self.has_own_callees() {
-            return refuse("contacts", "only peers of the tester's own are registered at several places");
+            return refuse("contacts", "only peers of the tester have several contacts");
         }
         if self.has_own_callees() && self.contacts < 2 && calls(|own| matches!(own, Scenario::Fork { .. })) {
-            return refuse("contacts", "who is to be called at several places (`fork`) needs two or more");
+            return refuse("contacts", "`fork` needs peers with two contacts or more");
         }
-        // Each place would ring reliably, and each early dialog have PRACKs of its own (RFC 3262 section 4).
+        // Each contact would ring reliably, and each early dialog have PRACKs of its own (RFC 3262 section 4).
         if self.contacts > 1 && calls(|own| matches!(own, Scenario::Prack { .. })) {
-            let why =
-                "who acknowledges provisional responses (`prack`) calls peers at one place: no more contacts";
+            let why = "`prack` needs peers with one contact";
             return refuse("contacts", why);
         }
         Ok(())
     }
 
-    /// What the machines of one part are told: of run `run`, of parts that are reached at `locals`.
+    /// The setup of the machines of one part of run `run`. `locals` are the addresses of all parts.
     pub fn setup(
         &self,
         (run, shard): (u32, u16),
@@ -486,7 +455,7 @@ impl Plan {
         let own = Setup::new(run, local, server);
         let setup = Setup {
             shard,
-            // A server that does not stay in the path of a call leaves its sides to each other.
+            // If a server leaves the path of a call, its sides send to each other.
             peers: if self.has_own_callees() { locals.to_vec() } else { Vec::new() },
             transport,
             domain: self.domain.clone().unwrap_or_else(|| own.domain.clone()),
@@ -512,13 +481,17 @@ impl Plan {
     }
 }
 
-fn is_rate(stage: &Stage) -> bool {
+fn is_rate(stage: &RateStage) -> bool {
     [stage.from, stage.to].iter().all(|rate| rate.is_finite() && *rate >= 0.0)
 }
 
-/// A session description of so many bytes; no shorter one than that of its stream, and none of zero bytes.
+/// A session description of `size` bytes, but at least of its minimum length. Empty if `size` is 0.
 fn session_description(local: IpAddr, size: usize) -> String {
-    if size == 0 { String::new() } else { Description::audio(local, DISCARD, 1).padded(size).to_string() }
+    if size == 0 {
+        String::new()
+    } else {
+        SessionDescription::audio(local, DISCARD, 1).padded(size).to_string()
+    }
 }
 
 #[cfg(test)]
@@ -537,7 +510,7 @@ mod tests {
             assert!(error.field == field && error.why.contains(words), "{error}");
         };
         plan.check().unwrap();
-        refused(Plan { users: 999, ..plan.clone() }, "users", "about 1000 users will be wanted");
+        refused(Plan { users: 999, ..plan.clone() }, "users", "about 1000 users are needed");
         Plan { users: 999, count: Some(999), ..plan.clone() }.check().unwrap();
         refused(
             Plan { warm_up: Duration::from_secs(10), ..plan.clone() },
@@ -546,7 +519,7 @@ mod tests {
         );
     }
 
-    /// Each user who is registered beforehand costs two requests and their time.
+    /// Each user that is registered beforehand costs two requests and their time.
     #[test]
     fn no_more_users_are_wanted_than_come_before_it_is_too_late() {
         let plan = |rate, count| {
@@ -561,7 +534,7 @@ mod tests {
         assert_eq!(Plan { timing, ..plan(10_000.0, None) }.wanted_users().unwrap(), 40_000);
     }
 
-    /// Nothing that the tester does is in a delay of the server's unseen.
+    /// The tester takes part in no delay of the server without being known to.
     #[test]
     fn it_is_known_which_delays_have_the_tester_in_their_midst() {
         let (hold, patience) = (Duration::ZERO, Duration::ZERO);
@@ -572,7 +545,7 @@ mod tests {
             let before_the_final_response =
                 [ScenarioName::Prack, ScenarioName::Cancel, ScenarioName::NoAnswer].contains(scenario);
             assert_eq!(plan.answers_in_a_delay(), before_the_final_response, "{scenario}");
-            // Whoever of them has one, and whatever most of them do.
+            // Also if only one user has a password, or a small share of a mix uses PRACK.
             let passwords = Directory::list(["", "secret"]);
             assert!(Plan { passwords, ..plan.clone() }.answers_in_a_delay());
             assert!(Plan { looks_up: true, ..plan.clone() }.answers_in_a_delay());

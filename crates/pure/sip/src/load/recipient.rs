@@ -1,25 +1,26 @@
-//! Whose a datagram is.
+//! The recipient of a datagram.
 
 use super::scan::{Scan, Start};
 use crate::record::{Owner, Token};
 
-/// Which machine of a shard takes a datagram.
+/// The machine of a shard that handles a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipient {
-    /// [`Caller::handle_response`](super::Caller::handle_response),
+    /// A response. The owner of the token selects [`Caller::handle_response`](super::Caller::handle_response),
     /// [`Callee::handle_response`](super::Callee::handle_response) or
-    /// [`Registrant::handle_response`](super::Registrant::handle_response), as the token's owner says, with the token
-    /// and the transaction.
+    /// [`Registrant::handle_response`](super::Registrant::handle_response), which take the token and the number of
+    /// the transaction.
     Response(Token, u16),
-    /// [`Caller::handle_request`](super::Caller::handle_request), with the token.
+    /// A request within a dialog of a caller: [`Caller::handle_request`](super::Caller::handle_request) takes the
+    /// token.
     Caller(Token),
-    /// [`Callee::handle_request`](super::Callee::handle_request).
+    /// Any other request: [`Callee::handle_request`](super::Callee::handle_request).
     Callee,
 }
 
 impl Recipient {
-    /// Of a datagram that a shard of this run has received; `None` if it is nobody's: of another run, of another shard,
-    /// or no message.
+    /// The recipient of a datagram that a shard of this run has received. `None` for another run or shard, and for a
+    /// datagram that is no message.
     pub fn of(scan: &Scan<'_>, run: u32, shard: u16) -> Option<Self> {
         let is_own = |token: &Token| (token.run, token.shard) == (run, shard);
         match scan.start? {

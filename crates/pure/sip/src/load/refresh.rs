@@ -1,4 +1,4 @@
-//! The session timer of a call, and the request with which this side refreshes the session (RFC 4028).
+//! The session timer of a call, and requests that refresh the session (RFC 4028).
 
 use std::net::SocketAddr;
 
@@ -9,10 +9,10 @@ use crate::deadline::{Deadline, Repetition, earliest};
 use crate::dialog::{IntervalTooSmall, SessionExpires, SessionTimer, TimerGrant};
 use crate::digits::decimal;
 
-/// How much later a refresh is sent that cannot be now, for another request of the dialog is under way.
+/// Delay of a refresh while another request of the dialog is pending.
 pub(super) const LATER: Duration = Duration::from_secs(1);
 
-/// What a request says of session timers, answered.
+/// The session timer that the response to a request grants.
 pub(super) fn granted(scan: &Scan<'_>) -> Result<Option<TimerGrant>, IntervalTooSmall> {
     let asked = scan.session_expires.and_then(SessionExpires::read);
     TimerGrant::answer(asked, asked.is_some() && scan.lists(Field::Supported, b"timer"))
@@ -24,21 +24,21 @@ pub(super) fn least_interval(scan: &Scan<'_>) -> Option<u32> {
     decimal(value.split(|byte| *byte == b';').next()?.trim_ascii())
 }
 
-/// The session timer of a call that is answered.
+/// The session timer of an answered call, and its refresh requests.
 #[derive(Clone, Debug)]
 pub(super) struct Refresh {
     pub(super) timer: SessionTimer,
-    /// The other side takes UPDATE: RFC 4028 section 7.4 recommends it, for it needs no offer.
+    /// Whether the other side takes UPDATE. RFC 4028 section 7.4 recommends it, because it needs no offer.
     pub(super) by_update: bool,
-    /// `CSeq` of the request that is under way; 0 for none.
+    /// `CSeq` of the pending refresh. 0 for none.
     pub(super) cseq: u32,
-    /// `CSeq` of the last one.
+    /// `CSeq` of the last refresh.
     pub(super) last: u32,
-    /// Whether the last one went over TCP because of its length.
+    /// Whether the last refresh went over TCP because of its length.
     pub(super) is_over_tcp: bool,
-    /// Timers A or E of it.
+    /// Timer A or E of it.
     pub(super) again: Repetition,
-    /// Timers B or F of it.
+    /// Timer B or F of it.
     pub(super) end: Deadline,
 }
 
@@ -48,26 +48,26 @@ impl Refresh {
         Self { timer, by_update, cseq: 0, last: 0, is_over_tcp: false, again, end }
     }
 
-    /// A request is under way from now on.
+    /// Notes a pending refresh.
     pub(super) fn ask(&mut self, cseq: u32, again: Repetition, end: Deadline) {
         (self.cseq, self.last, self.again, self.end) = (cseq, cseq, again, end);
         self.is_over_tcp = false;
     }
 
-    /// It went over TCP because of its length: it is not sent again.
+    /// Notes that the refresh went over TCP because of its length: it is not retransmitted.
     pub(super) fn has_gone_over_tcp(&mut self) {
         self.is_over_tcp = true;
         self.again.stop();
     }
 
-    /// The request under way is answered.
+    /// Notes the response to the pending refresh.
     pub(super) fn settle(&mut self) {
         self.cseq = 0;
         self.again.stop();
         self.end.stop();
     }
 
-    /// Whether an INVITE of this side is under way.
+    /// Whether an INVITE of this side is pending.
     pub(super) const fn is_inviting(&self) -> bool {
         self.cseq != 0 && !self.by_update
     }
@@ -77,14 +77,14 @@ impl Refresh {
     }
 }
 
-/// The session timer of a call as its caller keeps it, and the 2xx to the other side's INVITE.
+/// The session timer of a call at its caller, and the 2xx to an INVITE of the callee.
 #[derive(Clone, Debug)]
 pub(super) struct CallerRefresh {
     pub(super) own: Refresh,
     pub(super) answered: Option<RefreshAnswer>,
 }
 
-/// A 2xx to an INVITE of the other side, which is sent again until its ACK (RFC 3261 section 13.3.1.4).
+/// A 2xx to an INVITE of the other side, which is retransmitted until its ACK (RFC 3261 section 13.3.1.4).
 #[derive(Clone, Debug)]
 pub(super) struct RefreshAnswer {
     pub(super) cseq: u32,
@@ -101,32 +101,32 @@ impl CallerRefresh {
     }
 }
 
-/// The session timer of a call as the one keeps it who is called.
+/// The session timer of a call at its callee.
 #[derive(Clone, Debug)]
 pub(super) struct CalleeRefresh {
-    /// What the 2xx says.
+    /// The granted session timer, as the 2xx has it.
     pub(super) grant: TimerGrant,
-    /// From the 2xx on; `None` before it.
+    /// `None` before the 2xx.
     pub(super) own: Option<Refresh>,
-    /// The other side takes UPDATE.
+    /// Whether the other side takes UPDATE.
     pub(super) takes_update: bool,
     pub(super) far: FarSide,
-    /// Of the last request of this side.
+    /// `CSeq` of the last request of this side.
     pub(super) cseq: u32,
-    /// A BYE of this side is under way.
+    /// Whether a BYE of this side is pending.
     pub(super) is_ending: bool,
 }
 
-/// The other side of a dialog, as the one who is called keeps it for requests of its own.
+/// The other side of a dialog, for requests of the callee.
 #[derive(Clone, Debug)]
 pub(super) struct FarSide {
-    /// The caller, with its tag.
+    /// `To`: the caller with its tag.
     pub(super) remote: Box<[u8]>,
-    /// Its own address, with the own tag.
+    /// `From`: the callee with its own tag.
     pub(super) local: Box<[u8]>,
-    /// Where the caller is found.
+    /// The remote target.
     pub(super) target: Box<[u8]>,
-    /// The route set, as lines.
+    /// The route set, as whole lines.
     pub(super) routes: Box<[u8]>,
     pub(super) next_hop: SocketAddr,
 }

@@ -1,10 +1,10 @@
-//! The way of a dialog's requests, by its route set.
+//! Where requests of a dialog go, by its route set.
 
 use super::scan::{Address, is_loose};
 use super::text::put_unfolded;
 
-/// Where requests of a dialog go.
-pub(super) struct Route<'a> {
+/// Destination of the requests of a dialog.
+pub(super) struct DialogRoute<'a> {
     /// Their Request-URI.
     pub(super) target: &'a [u8],
     /// The URI of the next hop.
@@ -20,21 +20,29 @@ pub(super) fn put_routes<'a>(
     mut routes: impl Iterator<Item = &'a [u8]>,
     contact: &'a [u8],
     lines: &mut Vec<u8>,
-) -> Route<'a> {
+) -> DialogRoute<'a> {
     let mut put = |parts: [&[u8]; 3]| {
         lines.extend_from_slice(b"Route: ");
         parts.into_iter().for_each(|part| put_unfolded(part, lines));
         lines.extend_from_slice(b"\r\n");
     };
-    let Some(first) = routes.next() else { return Route { target: contact, next: contact } };
+    let Some(first) = routes.next() else { return DialogRoute { target: contact, next: contact } };
     let router = Address::of(first).uri;
     if is_loose(router) {
         std::iter::once(first).chain(routes).for_each(|route| put([b"", route, b""]));
-        return Route { target: contact, next: router };
+        return DialogRoute { target: contact, next: router };
     }
     routes.for_each(|route| put([b"", route, b""]));
     put([b"<", contact, b">"]);
-    Route { target: router, next: router }
+    DialogRoute { target: router, next: router }
+}
+
+/// The `transport` parameter of a URI (RFC 3261 section 19.1.1).
+pub(super) fn transport_of(uri: &[u8]) -> Option<&[u8]> {
+    uri.split(|byte| matches!(byte, b';' | b'?' | b'>')).skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_at_checked(10)?;
+        name.eq_ignore_ascii_case(b"transport=").then_some(value)
+    })
 }
 
 #[cfg(test)]

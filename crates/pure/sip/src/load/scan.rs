@@ -1,25 +1,25 @@
-//! What a load needs of a message, found in its bytes in one pass.
+//! The fields of a message that a load needs, found in one pass.
 //!
-//! [`Scan::of`] allocates nothing, copies nothing and checks no grammar: what it finds are slices of the datagram, and
-//! what it cannot find is `None`. Names of header fields may be compact and of any case, lines may be folded and end
-//! with LF alone. Whatever the strict [`Message::parse`](crate::Message::parse) takes it reads in the same way. Its
-//! time grows with the length of the datagram and with nothing else.
+//! [`Scan::of`] allocates and copies nothing and checks no grammar. The fields are slices of the datagram; a missing
+//! one is `None`. Names of header fields may be compact and in any case, lines may be folded and end with LF alone.
+//! It reads any message that the strict [`Message::parse`](crate::Message::parse) accepts in the same way. Its time
+//! grows only with the length of the datagram.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
 use crate::digits::decimal as number;
-use crate::uri::unescaped;
+use crate::grammar::unescaped;
 
-/// A datagram's parts.
+/// The fields of a datagram.
 #[derive(Clone, Debug)]
 pub struct Scan<'a> {
     /// Method and Request-URI, or the status code.
     pub start: Option<Start<'a>>,
-    /// The topmost `Via`, without those behind it in the same field.
+    /// The topmost `Via`, without later values of the same field.
     pub via: Option<&'a [u8]>,
-    /// Of the topmost `Via`.
+    /// The branch of the topmost `Via`.
     pub branch: Option<&'a [u8]>,
     /// `Call-ID`.
     pub call_id: Option<&'a [u8]>,
@@ -33,11 +33,11 @@ pub struct Scan<'a> {
     pub to: Option<&'a [u8]>,
     /// The tag of `To`.
     pub to_tag: Option<&'a [u8]>,
-    /// The URI of the first `Contact`, without `<` and `>`; none for `*`.
+    /// The URI of the first `Contact`, without `<` and `>`. `None` for `*`.
     pub contact: Option<&'a [u8]>,
     /// `RSeq`.
     pub rseq: Option<u32>,
-    /// Whether `Require` has `100rel`: the response is to be acknowledged by PRACK (RFC 3262).
+    /// Whether `Require` has `100rel`: the response must be acknowledged by PRACK (RFC 3262).
     pub requires_100rel: bool,
     /// The first `WWW-Authenticate`.
     pub www_authenticate: Option<&'a [u8]>,
@@ -51,11 +51,11 @@ pub struct Scan<'a> {
     pub session_expires: Option<&'a [u8]>,
     /// `Content-Length`, bytes.
     pub content_length: Option<u32>,
-    /// What follows the empty line, as far as `Content-Length` says where it stands.
+    /// The body, limited by `Content-Length`.
     pub body: &'a [u8],
-    /// Whether there is the empty line that ends the header fields.
+    /// Whether the empty line after the header fields is present.
     pub is_complete: bool,
-    /// From the second line on, up to the body.
+    /// From the second line to the body.
     fields: &'a [u8],
 }
 
@@ -64,25 +64,25 @@ pub struct Scan<'a> {
 pub enum Start<'a> {
     /// `INVITE sip:bob@biloxi.com SIP/2.0`.
     Request {
-        /// As it is written: methods have a case.
+        /// The method, which is case-sensitive.
         method: &'a [u8],
         /// The Request-URI.
         uri: &'a [u8],
     },
-    /// `SIP/2.0 200 OK`: 100 to 699.
+    /// The status code, 100 to 699.
     Status(u16),
 }
 
 /// `CSeq: 4711 INVITE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CSeq<'a> {
-    /// Of the request.
+    /// That of the request.
     pub number: u32,
-    /// Of the request.
+    /// That of the request.
     pub method: &'a [u8],
 }
 
-/// The header fields that a scan knows.
+/// Header fields that a scan can find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// `Via`.
@@ -136,7 +136,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// The length decides between all but a few: a name is compared once or twice.
+    /// Finds a field by the length of its name first, so that a name is compared only once or twice.
     fn of(name: &[u8]) -> Option<Self> {
         let among = |known: &[(&[u8], Self)]| {
             known.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, field)| *field)
@@ -187,7 +187,7 @@ impl Field {
 }
 
 impl<'a> Scan<'a> {
-    /// Reads a datagram. Empty lines before the message are skipped (RFC 3261 section 7.5).
+    /// Scans a datagram. Empty lines before the message are skipped (RFC 3261 section 7.5).
     pub fn of(datagram: &'a [u8]) -> Self {
         let skipped = datagram.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
         let mut lines = Lines { bytes: datagram, at: skipped, is_complete: false };
@@ -230,7 +230,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Of fields that may stand once the first counts.
+    /// Takes one field. Of fields that may appear once, the first counts.
     fn take(&mut self, field: Field, value: &'a [u8]) {
         let first = |place: &mut Option<&'a [u8]>| {
             let is_first = place.is_none();
@@ -274,7 +274,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The status code, if it is a response.
+    /// The status code of a response.
     pub fn status(&self) -> Option<u16> {
         match self.start? {
             Start::Status(code) => Some(code),
@@ -282,13 +282,13 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Whether it ends before the body does, as far as `Content-Length` says: "this is considered an error. If the message is a
-    /// response, it MUST be discarded" (RFC 3261 section 18.3).
+    /// Whether the body is shorter than `Content-Length`: "this is considered an error. If the message is a response,
+    /// it MUST be discarded" (RFC 3261 section 18.3).
     pub fn is_cut(&self) -> bool {
         self.content_length.is_some_and(|length| (self.body.len() as u64) < u64::from(length))
     }
 
-    /// The method of the request, or of the request that is answered.
+    /// The method of the request, or that in the `CSeq` of the response.
     pub fn method(&self) -> Option<&'a [u8]> {
         match self.start? {
             Start::Request { method, .. } => Some(method),
@@ -296,31 +296,31 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The values of all header fields of one name in their order, each as it stands, with its folds.
+    /// The values of all header fields of one name, in their order and with their folds.
     pub fn all(&self, wanted: Field) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let lines = Lines { bytes: self.fields, at: 0, is_complete: false };
         lines.filter(move |(field, _)| *field == wanted).map(|(_, value)| value)
     }
 
-    /// Whether a list has this token, which is compared without case.
+    /// Whether a list has this token, in any case.
     pub fn lists(&self, wanted: Field, token: &[u8]) -> bool {
         let mut tokens = self.all(wanted).flat_map(|value| value.split(|byte| *byte == b','));
         tokens.any(|own| own.trim_ascii().eq_ignore_ascii_case(token))
     }
 
-    /// The URIs of all `Record-Route`s, the topmost first.
+    /// The addresses of all `Record-Route` fields, the topmost first.
     pub fn record_routes(&self) -> impl Iterator<Item = Address<'a>> + use<'a> {
         self.all(Field::RecordRoute).flat_map(Addresses)
     }
 
-    /// After how long the request may be sent again, s: the number of `Retry-After` (RFC 3261 section 20.33).
+    /// The time after which the request may be sent again, s: the number of `Retry-After` (RFC 3261 section 20.33).
     pub fn retry_after(&self) -> Option<u32> {
         let value = self.all(Field::RetryAfter).next()?;
         let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
         number(&value[..digits])
     }
 
-    /// All `Contact`s.
+    /// The addresses of all `Contact` fields.
     pub fn contacts(&self) -> impl Iterator<Item = Address<'a>> + use<'a> {
         self.all(Field::Contact).flat_map(Addresses)
     }
@@ -356,7 +356,7 @@ impl<'a> CSeq<'a> {
     }
 }
 
-/// Names and values of the header fields that are known, and the end of the head.
+/// Iterator over the known header fields, up to the end of the head.
 struct Lines<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -364,8 +364,8 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// The next line with the lines that continue it (RFC 3261 section 7.3.1), without its end. `None` at the empty
-    /// line and at the end.
+    /// The next line with its continuation lines (RFC 3261 section 7.3.1), without its end. `None` at the empty line
+    /// and at the end.
     fn line(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
         if start == self.bytes.len() {
@@ -397,7 +397,7 @@ impl<'a> Iterator for Lines<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let line = self.line()?;
-            // Near the start of the line, where a search by words of memory would not pay.
+            // The colon is near the start of the line, where a search by machine words would not pay.
             let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
             let name = &line[..colon];
             let name = if name.ends_with(b" ") || name.ends_with(b"\t") { trimmed(name) } else { name };
@@ -411,9 +411,9 @@ impl<'a> Iterator for Lines<'a> {
 /// An address of a header field: `"Name" <uri>;parameters`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address<'a> {
-    /// Without `<` and `>`.
+    /// The URI, without `<` and `>`.
     pub uri: &'a [u8],
-    /// From the name on to the last parameter.
+    /// From the display name to the last parameter.
     pub whole: &'a [u8],
     parameters: &'a [u8],
 }
@@ -429,7 +429,7 @@ impl<'a> Address<'a> {
         Addresses(value)
     }
 
-    /// The first address of a value, and what stands behind the comma after it.
+    /// The first address of a value, and the text after its comma.
     fn first(value: &'a [u8]) -> (Self, &'a [u8]) {
         let mut at = 0;
         let mut uri = None;
@@ -446,13 +446,13 @@ impl<'a> Address<'a> {
                 _ => at += 1,
             }
         }
-        // Without `<` and `>` parameters are the header field's (RFC 3261 section 20).
+        // Without `<` and `>`, parameters belong to the header field (RFC 3261 section 20).
         let uri = uri.unwrap_or_else(|| trimmed(&value[..at]));
         let (parameters, rest) = split_list(&value[at..]);
         (Self { uri, whole: trimmed(&value[..at + parameters.len()]), parameters }, rest)
     }
 
-    /// The value of the first parameter of that name, in small letters, if it has one.
+    /// The value of the first parameter with this name, in any case.
     pub fn parameter(&self, name: &[u8]) -> Option<&'a [u8]> {
         parameter(self.parameters, name)
     }
@@ -474,7 +474,7 @@ impl<'a> Iterator for Addresses<'a> {
     }
 }
 
-/// The user of a URI, without escapes and without the password; nothing if it has none.
+/// The user of a URI, without escapes and without the password. Empty if there is none.
 pub(crate) fn user_of_uri(uri: &[u8]) -> Cow<'_, [u8]> {
     let behind = memchr(b':', uri).map_or(&[][..], |colon| &uri[colon + 1..]);
     let user = memchr(b'@', behind).map_or(&[][..], |at| &behind[..at]);
@@ -492,7 +492,7 @@ fn top_via(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     (via, parameter(parameters, b"branch"))
 }
 
-/// Whether a route's URI says that its router is a loose one, by `lr` (RFC 3261 section 16.4).
+/// Whether the URI of a route has `lr`, so that its router is a loose one (RFC 3261 section 16.4).
 pub(super) fn is_loose(uri: &[u8]) -> bool {
     let behind_user = uri.rsplit(|byte| *byte == b'@').next().unwrap_or(uri);
     let own = behind_user.split(|byte| *byte == b'?').next().unwrap_or_default();
@@ -500,7 +500,7 @@ pub(super) fn is_loose(uri: &[u8]) -> bool {
     names.flatten().any(|name| name.eq_ignore_ascii_case(b"lr"))
 }
 
-/// Up to the first comma that stands in no quotes, and what follows it.
+/// Splits a value at the first comma outside quotes.
 fn split_list(value: &[u8]) -> (&[u8], &[u8]) {
     let mut at = 0;
     while let Some(byte) = value.get(at) {
@@ -515,27 +515,27 @@ fn split_list(value: &[u8]) -> (&[u8], &[u8]) {
 
 /// A parameter of a header field.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parameter<'a> {
-    /// From its `;` on.
+pub(super) struct FieldParameter<'a> {
+    /// The whole parameter with its `;`.
     pub whole: &'a [u8],
     name: &'a [u8],
     value: Option<&'a [u8]>,
 }
 
-impl Parameter<'_> {
-    /// Whether it is of that name, in small letters.
+impl FieldParameter<'_> {
+    /// Whether it has this name, in any case.
     pub fn is(&self, name: &[u8]) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
 }
 
-/// What stands behind each `;` of `;name=value;name`.
-pub(super) struct Parameters<'a>(pub &'a [u8]);
+/// Iterator over the parameters of `;name=value;name`.
+pub(super) struct FieldParameters<'a>(pub &'a [u8]);
 
-impl<'a> Iterator for Parameters<'a> {
-    type Item = Parameter<'a>;
+impl<'a> Iterator for FieldParameters<'a> {
+    type Item = FieldParameter<'a>;
 
-    fn next(&mut self) -> Option<Parameter<'a>> {
+    fn next(&mut self) -> Option<FieldParameter<'a>> {
         let text = &self.0[memchr(b';', self.0)?..];
         let mut at = 1;
         let mut equals = None;
@@ -553,16 +553,16 @@ impl<'a> Iterator for Parameters<'a> {
         self.0 = &text[at..];
         let name = trimmed(&text[1..equals.unwrap_or(at)]);
         let value = equals.map(|equals| trimmed(&text[equals + 1..at]));
-        Some(Parameter { whole: &text[..at], name, value })
+        Some(FieldParameter { whole: &text[..at], name, value })
     }
 }
 
-/// Of `;name=value;name`: the value of the first of that name.
+/// The value of the first parameter with this name in `;name=value;name`.
 fn parameter<'a>(parameters: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    Parameters(parameters).find(|own| own.is(name))?.value
+    FieldParameters(parameters).find(|own| own.is(name))?.value
 }
 
-/// Behind the quoted string that begins at `at`, or the end where it has none.
+/// The position after the quoted string that begins at `at`, or the end if it is not closed.
 fn behind_quoted(value: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     while let Some(byte) = value.get(at) {
@@ -575,7 +575,7 @@ fn behind_quoted(value: &[u8], at: usize) -> usize {
     value.len()
 }
 
-/// Within a value a line's end is a fold, which is as a space.
+/// White space within a value. A line end within a value is a fold, which counts as a space.
 const fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }

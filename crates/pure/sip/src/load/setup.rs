@@ -1,4 +1,4 @@
-//! What all machines of one shard are told.
+//! The setup that all machines of one shard have in common.
 
 use std::net::SocketAddr;
 
@@ -6,9 +6,9 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 
 use super::lookup::Located;
-use super::output::Output;
+use super::output::LoadOutput;
 use super::own_message::OwnMessage;
-use super::text::Text;
+use super::text::InlineText;
 use crate::Host;
 use crate::deadline::Repetition;
 use crate::digits::Decimal;
@@ -16,60 +16,60 @@ use crate::header::Transport;
 use crate::server::LONGEST_OVER_UDP;
 use crate::transaction::Timing;
 
-/// Who tests what, and how.
+/// Setup of the machines of one shard.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Of this run, drawn at random: names of other runs are not mistaken for its own.
+    /// Number of this run. It must be random, so that names of other runs are not mistaken for its own.
     pub run: u32,
-    /// Which of the parts that share nothing, below 4096.
+    /// Number of the shard, below 4096.
     pub shard: u16,
-    /// Where all requests go.
+    /// Address that requests go to.
     pub server: SocketAddr,
-    /// Where they go instead, one after the other, when that one fails: seven at most (RFC 3263 section 4.3).
+    /// Servers that take over one after the other when it fails, at most seven (RFC 3263 section 4.3).
     pub others: Vec<SocketAddr>,
-    /// Where requests within a dialog may go instead, if its route says so. Nothing else is ever sent to.
+    /// Addresses that requests within a dialog may go to, if the route says so. Requests go nowhere else.
     pub peers: Vec<SocketAddr>,
-    /// Where the machines are reached, as messages name it ([`in_messages`]): of `Via` and `Contact`.
+    /// Address of the machines in `Via` and `Contact`, as messages name it ([`in_messages`]).
     pub local: SocketAddr,
-    /// Of `Via`.
+    /// Transport in `Via`.
     pub transport: Transport,
-    /// The domain of all users, as it stands behind the `@`.
+    /// The domain of all users, after the `@`.
     pub domain: String,
     /// T1, T2 and T4.
     pub timing: Timing,
-    /// What deadlines are rounded up to.
+    /// Deadlines are rounded up to a multiple of it.
     pub resolution: Duration,
-    /// The most calls at once, of each side.
+    /// The most concurrent calls of each side.
     pub calls: u32,
-    /// The session description of an INVITE. Empty: none.
+    /// Session description of an INVITE. Empty for none.
     pub description: Bytes,
-    /// That of its 200 and of a 183, if it is another.
+    /// Session description of a 200 and of a 183, if it is different.
     pub answer: Option<Bytes>,
-    /// Header fields and bodies of the author's own for the messages of the scenarios.
+    /// Own header fields and bodies for messages of the scenarios.
     pub messages: Vec<OwnMessage>,
-    /// Callers follow a 3xx to its contacts.
+    /// Whether callers follow the contacts of a 3xx.
     pub follows_redirects: bool,
-    /// How often a request that is refused with `Retry-After` is sent again, after that time.
+    /// How often a request that is refused with `Retry-After` is repeated after that time.
     pub retries: u8,
-    /// Requests that are too long for a datagram go over TCP.
+    /// Whether requests that are too long for a datagram go over TCP.
     pub sends_large_over_tcp: bool,
-    /// At how many places each user is registered, 1 at least: behind the name of all but the first stand `~` and a number.
+    /// Number of contacts of each user, at least 1. The name in all contacts but the first ends with `~` and a
+    /// number.
     pub contacts: u8,
-    /// How many provisional responses one who is called sends before it answers, evenly over the time for which it rings:
-    /// 1 at least.
+    /// Number of provisional responses of a callee before it answers, evenly over the time of ringing. At least 1.
     pub provisionals: u16,
-    /// The session interval that callers ask for, s (RFC 4028); 0 for none.
+    /// Session interval that callers request, s (RFC 4028). 0 requests none.
     pub session_expires: u32,
-    /// How long a call may ring before it is given up.
+    /// The longest time that a call may ring.
     pub longest_ringing: Duration,
-    /// How long one who was called waits for the other to hang up.
+    /// The longest time that a callee waits for BYE.
     pub longest_call: Duration,
 }
 
 impl Setup {
-    /// Over UDP, with the timers of RFC 3261, 65,536 calls at once, deadlines to 100 µs, three minutes of ringing
-    /// (timer C of RFC 3261 section 16.6) and an hour of call. The domain is the server's address, with its port if that is not
-    /// 5060.
+    /// Over UDP, with the timers of RFC 3261, 65,536 concurrent calls, a resolution of 100 µs, three minutes of
+    /// ringing (timer C of RFC 3261 section 16.6) and an hour of call. The domain is the server's address, with its
+    /// port if that is not 5060.
     pub fn new(run: u32, local: SocketAddr, server: SocketAddr) -> Self {
         Self {
             run,
@@ -97,7 +97,7 @@ impl Setup {
         }
     }
 
-    /// The session description of a 200 to an INVITE, and of a 183. Empty: none.
+    /// Session description of a 200 to an INVITE and of a 183. Empty for none.
     pub(super) const fn described_answer(&self) -> &Bytes {
         match &self.answer {
             Some(own) => own,
@@ -105,14 +105,14 @@ impl Setup {
         }
     }
 
-    /// Whether a request may go over another transport than the others: over TCP, as it is too long for a datagram (RFC 3261 section
-    /// 18.1.1).
+    /// Whether requests may go over TCP in a load over UDP, because they are too long for a datagram (RFC 3261
+    /// section 18.1.1).
     pub(super) fn has_two_transports(&self) -> bool {
         self.sends_large_over_tcp && self.transport == Transport::Udp
     }
 
-    /// Has the request that was written last go over TCP if it is too long for a datagram. Whether it does.
-    pub(super) fn send_large_over_tcp(&self, out: &mut Output) -> bool {
+    /// Makes the last written request go over TCP if it is too long for a datagram. Returns whether it does.
+    pub(super) fn send_large_over_tcp(&self, out: &mut LoadOutput) -> bool {
         let is_large = self.has_two_transports() && out.messages.last_len() > LONGEST_OVER_UDP;
         if is_large {
             out.messages.send_over_tcp();
@@ -120,7 +120,7 @@ impl Setup {
         is_large
     }
 
-    /// The first timer of a request that is sent now: none over a transport that is reliable.
+    /// The first retransmission timer of a request that is sent now. A reliable transport has none.
     pub(super) fn first_repetition(&self, now: Instant, is_over_tcp: bool) -> Repetition {
         if self.transport.is_reliable() || is_over_tcp {
             Repetition::default()
@@ -129,7 +129,7 @@ impl Setup {
         }
     }
 
-    /// What tells in a `Contact` that it is to be reached over a connection (RFC 3261 section 19.1.1).
+    /// The `transport` parameter of a `Contact` for a connection (RFC 3261 section 19.1.1).
     pub(super) const fn transport_parameter(&self) -> &'static str {
         match self.transport {
             Transport::Udp => "",
@@ -138,15 +138,15 @@ impl Setup {
         }
     }
 
-    /// The URI of a user's `Contact` at the first place, or at another (see [`Setup::contacts`]).
+    /// The URI in the `Contact` with number `place` of a user, from 1 (see [`Setup::contacts`]).
     pub(super) fn contact(&self, user: &str, place: u8) -> String {
         let Self { local, .. } = self;
         let behind = if place > 1 { format!("~{place}") } else { String::new() };
         format!("sip:{user}{behind}@{local}{}", self.transport_parameter())
     }
 
-    /// The server that is asked when so many have failed; `None` if there are no more. Of an attempt that has looked for its
-    /// own, one of those.
+    /// The server to use after `failed` servers have failed. `None` if there are no more. An attempt with a lookup
+    /// has servers of its own.
     pub(super) fn server(&self, located: Option<&Located>, failed: u8) -> Option<SocketAddr> {
         if let Some(own) = located {
             return own.servers.get(usize::from(failed)).copied();
@@ -157,13 +157,14 @@ impl Setup {
         }
     }
 
-    /// The server with which an attempt is under way.
+    /// The server that an attempt uses now.
     pub(super) fn current(&self, located: Option<&Located>, failed: u8) -> SocketAddr {
         self.server(located, failed).unwrap_or(self.server)
     }
 
-    /// Where a request of a dialog goes: what its first route says, or its target, if that is one of the peers or servers; else
-    /// to the `server` with which the dialog was begun. A URI names an address of a link without its interface.
+    /// The next hop of a request within a dialog: the address in its first route or target `uri`, if that is a peer
+    /// or a server. Else the `server` that the dialog was begun with. A URI names a link-local address without its
+    /// interface.
     pub(super) fn next_hop(&self, uri: &[u8], located: Option<&Located>, server: SocketAddr) -> SocketAddr {
         let host = uri.split(|byte| *byte == b'@').next_back().unwrap_or_default();
         let has_scheme = host.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sip:"));
@@ -185,14 +186,14 @@ impl Setup {
     }
 }
 
-/// An address as a message names it: without the interface of an address of a link, which means something to this host only
-/// (RFC 4007 section 6).
+/// An address as a message names it: without the interface of a link-local address, which only this host knows (RFC
+/// 4007 section 6).
 pub const fn in_messages(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip(), address.port())
 }
 
-/// The address of a server as it stands in the URIs of its users: with its port, where it is not the one that is meant without
-/// (RFC 3261 section 19.1.2), for another server may listen there.
+/// The address of a server in the URIs of its users. It has the port unless that is the default one (RFC 3261 section
+/// 19.1.2), because another server may listen there.
 fn domain_of(server: SocketAddr) -> String {
     let host = Host::Address(server.ip());
     if server.port() == Transport::Udp.default_port() {
@@ -202,32 +203,32 @@ fn domain_of(server: SocketAddr) -> String {
     }
 }
 
-/// Texts by users' numbers: their names, or their passwords.
+/// Texts of all users, by their numbers: names or passwords.
 #[derive(Clone, Debug)]
 pub enum Directory {
-    /// The same for all.
+    /// The same text for all users.
     Fixed(Box<[u8]>),
-    /// A prefix and a number of so many digits: `user000042`.
+    /// A prefix and a number with at least this many digits: `user000042`.
     Pattern {
-        /// Before the number.
+        /// The text before the number.
         prefix: Box<[u8]>,
-        /// Of the number, 20 at most; a longer number has its own.
+        /// The least number of digits, at most 20.
         digits: u8,
     },
-    /// One by one.
+    /// A text for each user.
     List {
-        /// All of them.
+        /// All texts without separators.
         bytes: Box<[u8]>,
-        /// Where each ends.
+        /// The end of each text in `bytes`.
         ends: Box<[u32]>,
     },
-    /// Every so many of another's texts.
+    /// Texts of another directory at regular intervals.
     Part {
-        /// The other.
+        /// The other directory.
         of: Box<Self>,
-        /// The number of the first user there.
+        /// Number of the first user in it.
         first: u32,
-        /// From one user to the next there.
+        /// Distance from one user to the next in it.
         step: u32,
     },
 }
@@ -238,7 +239,7 @@ impl Directory {
         Self::Pattern { prefix: prefix.as_bytes().into(), digits }
     }
 
-    /// Texts one by one, 4 GiB in all.
+    /// A text for each user. All texts together may have 4 GiB.
     pub fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         for text in texts {
@@ -248,13 +249,13 @@ impl Directory {
         Self::List { bytes: bytes.into(), ends: ends.into() }
     }
 
-    /// The texts of users `first`, `first + step` and so on, from 0 on.
+    /// The texts of users `first`, `first + step` and so on, numbered from 0.
     #[must_use]
     pub fn part(&self, first: u32, step: u32) -> Self {
         Self::Part { of: Box::new(self.clone()), first, step }
     }
 
-    /// Whether no user has a text.
+    /// Whether the texts of all users are empty.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Fixed(text) => text.is_empty(),
@@ -264,26 +265,26 @@ impl Directory {
         }
     }
 
-    /// The text of one user; empty beyond the end of a list.
-    pub fn of(&self, user: u32) -> Text<46> {
+    /// The text of one user. Empty after the end of a list.
+    pub fn of(&self, user: u32) -> InlineText<46> {
         match self {
-            Self::Fixed(text) => Text::of(text),
+            Self::Fixed(text) => InlineText::of(text),
             Self::Pattern { prefix, digits } => {
                 let number = Decimal::padded(user.into(), *digits);
                 let number = number.as_bytes();
                 if prefix.len() + number.len() > 46 {
-                    return Text::of(&[prefix, number].concat());
+                    return InlineText::of(&[prefix, number].concat());
                 }
                 let mut text = [0; 46];
                 text[..prefix.len()].copy_from_slice(prefix);
                 text[prefix.len()..prefix.len() + number.len()].copy_from_slice(number);
-                Text::of(&text[..prefix.len() + number.len()])
+                InlineText::of(&text[..prefix.len() + number.len()])
             }
             Self::Part { of, first, step } => of.of(first.saturating_add(user.saturating_mul(*step))),
             Self::List { bytes, ends } => {
                 let place = user as usize;
                 let start = place.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
-                Text::of(ends.get(place).map_or(&[], |end| &bytes[start as usize..*end as usize]))
+                InlineText::of(ends.get(place).map_or(&[], |end| &bytes[start as usize..*end as usize]))
             }
         }
     }
@@ -309,7 +310,8 @@ mod tests {
         assert!(Directory::list(["", ""]).is_empty() && Directory::Fixed(Box::new([])).is_empty());
     }
 
-    /// What others read has no interface of this host's, and what they write of an address of a link leads along its interface.
+    /// Messages have no interface of this host, and a link-local address in a message is reached over the known
+    /// interface.
     #[test]
     fn an_interface_is_in_no_message_and_is_kept_for_sending() {
         let [local, server, other] = ["[fe80::1%7]:5060", "[fe80::2%7]:5060", "[fe80::3%7]:5070"]
@@ -330,7 +332,7 @@ mod tests {
         assert_eq!(setup.next_hop(b"sip:[fe80::3]:5070;lr", Some(&located), server), other);
     }
 
-    /// Whatever a route says: nobody is sent to who was not named.
+    /// Whatever a route says, requests go only to named addresses.
     #[test]
     fn only_who_was_named_is_sent_to() {
         let [local, server, peer] =
@@ -346,7 +348,7 @@ mod tests {
         {
             assert_eq!(setup.next_hop(elsewhere, None, server), server);
         }
-        // What an attempt has found for itself is what it may be sent to.
+        // An attempt may send to the servers of its own lookup.
         let own: SocketAddr = "198.51.100.1:5060".parse().unwrap();
         let located = Located { servers: vec![own], took: Duration::ZERO };
         assert_eq!(setup.next_hop(b"sip:198.51.100.1:5060", Some(&located), server), own);

@@ -1,8 +1,8 @@
 //! Messages that are prepared once and written many times.
 //!
-//! A [`Template`] is made of a strict [`Message`] in which [`Hole::text`] stands wherever a call has its own words, and
-//! is written by copying what stands between the holes and what [`Values`] puts into them. What is prepared right is
-//! written right as long as the values are: nothing is checked while it is written.
+//! A [`Template`] is made of a strict [`Message`] with [`Hole::text`] wherever a call has its own value. Writing it
+//! copies the fixed bytes between the holes and the [`HoleValues`]. It checks nothing: a message is correct if its
+//! template and its values are.
 
 use bytes::Bytes;
 
@@ -10,38 +10,38 @@ use crate::Message;
 use crate::digits::Decimal;
 use crate::fault::Fault;
 
-/// What differs between the messages of one template.
+/// A variable part of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hole {
     /// `Call-ID`.
     CallId,
-    /// Of the own `Via`.
+    /// The branch of the own `Via`.
     Branch,
     /// The own tag.
     Tag,
-    /// The user who sends.
+    /// The name of the sending user.
     User,
-    /// The user who is meant.
+    /// The name of the called user.
     Peer,
     /// The number of `CSeq`.
     CSeq,
-    /// A Request-URI; written in the message as the URI `hole:target`.
+    /// A Request-URI. The message has the URI `hole:target` in its place.
     Target,
-    /// A whole value of `To` or `From`: the other side as it has named itself.
+    /// A whole value of `To` or `From`: that of the other side as it was received.
     Remote,
-    /// The same of this side.
+    /// A whole value of `From`: that of this side.
     Local,
-    /// A number of `Expires`, s.
+    /// The number in `Expires`, s.
     Expires,
-    /// The number of `RSeq`, or what `RAck` says of it.
+    /// The number in `RSeq`, or the value of `RAck`.
     Reliable,
-    /// A part of the body of its own: the version of a session description.
+    /// A part of the body: the version of a session description.
     Body,
-    /// Header fields as whole lines: the `Route`s of a dialog.
+    /// Header fields as whole lines: the `Route` fields of a dialog.
     Routes,
     /// A header field as a whole line: `Authorization` or `Proxy-Authorization`.
     Authorization,
-    /// Header fields as whole lines: what a response repeats of its request.
+    /// Header fields as whole lines: those that a response copies from its request.
     Copied,
     /// Header fields as whole lines: the session timer (RFC 4028).
     Session,
@@ -67,7 +67,7 @@ impl Hole {
         Self::Session,
     ];
 
-    /// What stands for it in the message that a template is made of: a token that no message has otherwise.
+    /// Placeholder in the message that a template is made of. No other text of a message contains it.
     pub const fn text(self) -> &'static str {
         match self {
             Self::CallId => "0hole-call-id0",
@@ -89,18 +89,18 @@ impl Hole {
         }
     }
 
-    /// Whether it is filled with whole lines: its name and line end are the value's.
+    /// Whether it is filled with whole lines, including their field names and line ends.
     const fn is_lines(self) -> bool {
         matches!(self, Self::Routes | Self::Authorization | Self::Copied | Self::Session)
     }
 }
 
-/// What is put into the holes. What is not set is empty.
+/// Values of the holes. A value that is not set is empty.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Values<'a>([&'a [u8]; Hole::ALL.len()]);
+pub struct HoleValues<'a>([&'a [u8]; Hole::ALL.len()]);
 
-impl<'a> Values<'a> {
-    /// With `value` in each such hole. Lines end with CR LF.
+impl<'a> HoleValues<'a> {
+    /// Sets the value of a hole. Lines end with CR LF.
     #[must_use]
     pub const fn with(mut self, hole: Hole, value: &'a [u8]) -> Self {
         self.0[hole as usize] = value;
@@ -112,13 +112,13 @@ impl<'a> Values<'a> {
     }
 }
 
-/// A piece of a prepared message.
+/// A part of a prepared message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Piece {
-    /// Of the fixed bytes: from, to.
+enum TemplatePiece {
+    /// Range of the fixed bytes.
     Fixed(u32, u32),
     Hole(Hole),
-    /// The length of the body, where the body has holes.
+    /// The length of a body with holes.
     Length,
 }
 
@@ -126,40 +126,40 @@ enum Piece {
 #[derive(Clone, Debug)]
 pub struct Template {
     fixed: Box<[u8]>,
-    pieces: Box<[Piece]>,
-    /// Of the fixed bytes, how many are the body's.
+    pieces: Box<[TemplatePiece]>,
+    /// Number of fixed bytes in the body.
     body: usize,
-    /// The holes of the body.
+    /// Holes in the body.
     in_body: Box<[Hole]>,
 }
 
-/// Why a message is no template.
+/// Why a message cannot be a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// A hole for whole lines must be all of a header field's value.
+    /// A hole for whole lines must be the whole value of a header field.
     #[error("`{0}` does not stand alone as the value of a header field")]
     NotALine(&'static str),
     /// A hole for whole lines cannot be in a body.
     #[error("`{0}` stands in the body")]
     InTheBody(&'static str),
-    /// What the messages are made of follows no grammar.
-    #[error("the domain is none (RFC 3261 section 25.1, `host`)")]
+    /// The domain is not valid in a URI.
+    #[error("the domain is not valid (RFC 3261 section 25.1, `host`)")]
     Domain,
 }
 
 impl Template {
-    /// Prepares a message. `Content-Length` is written as it comes out.
+    /// Prepares a message. `Content-Length` is computed for each written message.
     ///
     /// # Errors
-    /// A hole that cannot be where it stands.
+    /// A hole at a wrong place.
     pub fn new(message: &Message) -> Result<Self, TemplateError> {
         Self::of_bytes(&message.to_bytes(), message.body().len())
     }
 
-    /// Prepares a message that is wrong on purpose.
+    /// Prepares a message with a deliberate fault.
     ///
     /// # Errors
-    /// A hole that cannot be where it stands.
+    /// A hole at a wrong place.
     pub fn wrong(message: &Message, fault: Fault) -> Result<Self, TemplateError> {
         Self::of_bytes(&fault.spoil(message), message.body().len())
     }
@@ -185,13 +185,15 @@ impl Template {
         })
     }
 
-    /// Writes the message behind what `out` has.
-    pub fn write(&self, values: &Values<'_>, out: &mut Vec<u8>) {
+    /// Appends the message to `out`.
+    pub fn write(&self, values: &HoleValues<'_>, out: &mut Vec<u8>) {
         for piece in &self.pieces {
             match *piece {
-                Piece::Fixed(from, to) => out.extend_from_slice(&self.fixed[from as usize..to as usize]),
-                Piece::Hole(hole) => out.extend_from_slice(values.of(hole)),
-                Piece::Length => {
+                TemplatePiece::Fixed(from, to) => {
+                    out.extend_from_slice(&self.fixed[from as usize..to as usize])
+                }
+                TemplatePiece::Hole(hole) => out.extend_from_slice(values.of(hole)),
+                TemplatePiece::Length => {
                     let filled: usize = self.in_body.iter().map(|hole| values.of(*hole).len()).sum();
                     let length = self.body + filled;
                     out.extend_from_slice(Decimal::new(length as u64).as_bytes());
@@ -201,19 +203,19 @@ impl Template {
     }
 }
 
-type Cut = (usize, usize, Piece);
+type Cut = (usize, usize, TemplatePiece);
 
 const fn hole_of((.., piece): &Cut) -> Option<Hole> {
     match piece {
-        Piece::Hole(hole) => Some(*hole),
-        Piece::Fixed(..) | Piece::Length => None,
+        TemplatePiece::Hole(hole) => Some(*hole),
+        TemplatePiece::Fixed(..) | TemplatePiece::Length => None,
     }
 }
 
 struct Cutter<'a> {
     message: &'a [u8],
     fixed: Vec<u8>,
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePiece>,
 }
 
 impl Cutter<'_> {
@@ -221,11 +223,11 @@ impl Cutter<'_> {
         if from < to {
             let start = self.fixed.len() as u32;
             self.fixed.extend_from_slice(&self.message[from..to]);
-            self.pieces.push(Piece::Fixed(start, self.fixed.len() as u32));
+            self.pieces.push(TemplatePiece::Fixed(start, self.fixed.len() as u32));
         }
     }
 
-    /// All holes in their order, each with what it takes the place of.
+    /// All holes in their order, each with the range that it replaces.
     fn holes(&self, head: usize) -> Result<Vec<Cut>, TemplateError> {
         let mut found = Vec::new();
         for hole in Hole::ALL {
@@ -236,7 +238,7 @@ impl Cutter<'_> {
                         return Err(TemplateError::InTheBody(hole.text()));
                     }
                     _ if hole.is_lines() => found.push(self.lines(start, end, hole)?),
-                    _ => found.push((start, end, Piece::Hole(hole))),
+                    _ => found.push((start, end, TemplatePiece::Hole(hole))),
                 }
             }
         }
@@ -244,26 +246,26 @@ impl Cutter<'_> {
         Ok(found)
     }
 
-    /// The whole line around a value.
+    /// The range of the whole line of a value.
     fn lines(&self, start: usize, end: usize, hole: Hole) -> Result<Cut, TemplateError> {
         let before = &self.message[..start];
         let line = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
-        // A message that is wrong on purpose may have another end of its lines.
+        // A message with a deliberate fault may have other line ends.
         let ends: [&[u8]; 2] = [b"\r\n", b"\n"];
         let line_end = ends.into_iter().find(|line_end| self.message[end..].starts_with(line_end));
         let is_alone =
             before.ends_with(b": ") && memchr::memchr(b':', &before[line..]) == Some(start - line - 2);
         match line_end {
-            Some(line_end) if is_alone => Ok((line, end + line_end.len(), Piece::Hole(hole))),
+            Some(line_end) if is_alone => Ok((line, end + line_end.len(), TemplatePiece::Hole(hole))),
             _ => Err(TemplateError::NotALine(hole.text())),
         }
     }
 
-    /// Where `Content-Length` says how long the body is. A wrong one is left as it is.
+    /// The range of the number in `Content-Length`. A wrong number is kept.
     fn length(&self, head: usize, body: usize) -> Option<Cut> {
         let right = format!("Content-Length: {body}\r\n");
         let start = memchr::memmem::find(&self.message[..head], right.as_bytes())?;
-        Some((start + "Content-Length: ".len(), start + right.len() - 2, Piece::Length))
+        Some((start + "Content-Length: ".len(), start + right.len() - 2, TemplatePiece::Length))
     }
 }
 

@@ -1,27 +1,27 @@
-//! Short texts of a message that a call keeps.
+//! Short texts of messages that a call keeps.
 
-/// Bytes in their place up to `N` of them, and on the heap where there are more.
+/// Bytes that are stored inline up to a length of `N`, and on the heap beyond it.
 #[derive(Clone, Debug)]
-pub enum Text<const N: usize> {
-    /// In its place.
+pub enum InlineText<const N: usize> {
+    /// Inline.
     Short {
-        /// Of the bytes, how many count.
+        /// Number of valid bytes.
         len: u8,
-        /// The bytes.
+        /// The bytes, padded with zeros.
         bytes: [u8; N],
     },
     /// On the heap.
     Long(Box<[u8]>),
 }
 
-impl<const N: usize> Default for Text<N> {
+impl<const N: usize> Default for InlineText<N> {
     fn default() -> Self {
         Self::Short { len: 0, bytes: [0; N] }
     }
 }
 
-impl<const N: usize> Text<N> {
-    /// Of a value as it stands in a message. Folds are as spaces, and no end of a line gets into what is written of it.
+impl<const N: usize> InlineText<N> {
+    /// Takes a value of a header field. Line ends become spaces, so that no written message gets an extra line.
     pub fn of(value: &[u8]) -> Self {
         const { assert!(N < 256, "the length is one byte") };
         let clean = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
@@ -33,7 +33,7 @@ impl<const N: usize> Text<N> {
         Self::Short { len: value.len() as u8, bytes }
     }
 
-    /// Of whole lines, with their ends.
+    /// Takes whole lines with their ends.
     pub fn of_lines(lines: &[u8]) -> Self {
         if lines.len() > N {
             return Self::Long(lines.into());
@@ -51,13 +51,13 @@ impl<const N: usize> Text<N> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.as_bytes().is_empty()
     }
 }
 
-/// Writes a value with its folds as spaces.
+/// Writes a value with its line ends as spaces.
 pub(super) fn put_unfolded(value: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(value);
@@ -73,12 +73,12 @@ mod tests {
     #[test]
     fn long_texts_are_kept_too() {
         for text in [&b""[..], b"abc", b"abcdefgh", b"abcdefghi"] {
-            assert_eq!(Text::<8>::of(text).as_bytes(), text);
-            assert_eq!(Text::<8>::of_lines(text).as_bytes(), text);
+            assert_eq!(InlineText::<8>::of(text).as_bytes(), text);
+            assert_eq!(InlineText::<8>::of_lines(text).as_bytes(), text);
         }
-        assert_eq!(Text::<8>::of(b"a\r\n\tb").as_bytes(), b"a  \tb");
-        assert_eq!(Text::<2>::of(b"a\r\n\tb").as_bytes(), b"a  \tb");
-        assert!(Text::<2>::default().is_empty());
+        assert_eq!(InlineText::<8>::of(b"a\r\n\tb").as_bytes(), b"a  \tb");
+        assert_eq!(InlineText::<2>::of(b"a\r\n\tb").as_bytes(), b"a  \tb");
+        assert!(InlineText::<2>::default().is_empty());
         let mut out = b"\n".to_vec();
         put_unfolded(b"a\nb", &mut out);
         assert_eq!(out, b"\na b");

@@ -1,66 +1,67 @@
-//! What is kept of a user who does nothing.
+//! The state of a registrant.
 
 use std::sync::Arc;
 
 use netrig_core::Instant;
 
 use super::authorize::Proof;
-use super::call::Clock;
+use super::call::CallTimers;
 use super::lookup::Located;
-use crate::record::{Counts, Stamps, What};
+use crate::record::{AttemptCounts, Stamps, What};
 
-/// Whether a user is registered.
+/// State of a user's registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Registration {
-    /// Not, or no more.
+    /// Not registered.
     #[default]
     None,
     /// REGISTER sent.
     Registering,
-    /// Until it is time to do it again.
+    /// Registered, and not yet renewing.
     Registered,
     /// REGISTER with `Expires: 0` sent.
     Unregistering,
 }
 
-/// A user's registration.
+/// A user that registers.
 #[derive(Clone, Debug)]
-pub(super) struct User {
+pub(super) struct RegistrantUser {
     pub(super) state: Registration,
-    /// What the last REGISTER is for.
+    /// Purpose of the last REGISTER.
     pub(super) what: What,
-    /// Of the last REGISTER.
+    /// `CSeq` of the last REGISTER.
     pub(super) cseq: u32,
-    /// What is asked for, s.
+    /// Requested duration, s.
     pub(super) expires: u32,
-    /// The server has wanted that to be longer, since the first request to it.
+    /// Whether the current server has refused the duration as too brief.
     pub(super) was_too_brief: bool,
     pub(super) status: u16,
     /// Whether its last REGISTER went over TCP because of its length.
     pub(super) is_over_tcp: bool,
-    /// Whether the server took no connection: its requests go in datagrams, whatever their length.
+    /// Whether the server refused a connection: requests go over UDP, whatever their length.
     pub(super) stays_on_udp: bool,
-    /// It was refused with `Retry-After`, and is sent again when that time is over.
+    /// Whether the REGISTER was refused with `Retry-After` and waits for that time.
     pub(super) is_waiting: bool,
-    /// Which of the servers is asked.
+    /// Index of the server that requests go to.
     pub(super) server: u8,
-    /// Until when the registrar keeps it.
+    /// When the registration expires.
     pub(super) until: Instant,
-    pub(super) clock: Clock,
+    pub(super) timers: CallTimers,
     pub(super) stamps: Stamps,
-    /// The first rule that an answer to the last REGISTER has broken.
+    /// The first rule that a response to the last REGISTER has broken.
     pub(super) broken: Option<&'static str>,
-    pub(super) counts: Counts,
-    /// The credentials of the last REGISTER, while it may have to be sent again or the server has given a nonce for the next.
+    pub(super) counts: AttemptCounts,
+    /// Credentials of the last REGISTER, while it may be retransmitted, or if the server has given a nonce for the
+    /// next.
     pub(super) proof: Option<Box<Proof>>,
-    /// Where its requests go, if that was looked for.
+    /// Its servers, if they were looked up.
     pub(super) located: Option<Arc<Located>>,
 }
 
-// What a million of them may take: with its place in the wheel and its names, 256 MiB.
-const _: () = assert!(size_of::<User>() < 256, "an idle user takes less than 256 bytes");
+// Bounds the memory of a million users: with the node in the wheel and the names, 256 MiB.
+const _: () = assert!(size_of::<RegistrantUser>() < 256, "an idle user takes less than 256 bytes");
 
-impl User {
+impl RegistrantUser {
     pub(super) fn new() -> Self {
         Self {
             state: Registration::None,
@@ -74,10 +75,10 @@ impl User {
             is_waiting: false,
             server: 0,
             until: Instant::ZERO,
-            clock: Clock::default(),
+            timers: CallTimers::default(),
             stamps: Stamps::new(Instant::NEVER, Instant::NEVER),
             broken: None,
-            counts: Counts::default(),
+            counts: AttemptCounts::default(),
             proof: None,
             located: None,
         }

@@ -1,4 +1,4 @@
-//! Who is next, and when.
+//! Which attempt is next, and when.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,44 +6,46 @@ use std::collections::BinaryHeap;
 use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
 
 use super::arrivals::Schedule;
-use super::plan::{Pace, Plan, Portion, Work};
+use super::plan::{Pace, Plan, Portion};
+use super::scenario::Work;
 
-/// The users of one shard as they begin, by when they were to, in the time of the plan.
+/// The schedule of the attempts of one shard, in the time of the plan.
 #[derive(Debug)]
-pub(super) enum Users {
-    /// One after the other, at the moments of a schedule that all shards share: each takes every so many.
+pub(super) enum UserSchedule {
+    /// Open loop: all shards share one schedule, and each takes every n-th arrival.
     Open {
         schedule: Schedule,
-        /// The next of this shard's: its number among those of all shards, when it is due, and what it does.
+        /// The next attempt of this shard: its number among those of all shards, its due time, and what it does.
         next: Option<(u64, Instant, Work)>,
-        /// For all shards alike, so that each does the same however many there are.
-        lots: Lots,
+        /// The same draws in all shards, so that each attempt does the same for any number of shards.
+        work_draws: WorkDraws,
         number: u64,
         shard: u64,
         shards: u64,
         most: u64,
         until: Instant,
     },
-    /// Each again some time after it was done.
+    /// Closed loop: each user starts again some time after its last attempt has ended.
     Closed {
         waiting: BinaryHeap<Reverse<(Instant, u32)>>,
         pause: SpanDistribution,
         draws: Stream,
-        lots: Lots,
+        work_draws: WorkDraws,
         left: u64,
         until: Instant,
     },
 }
 
-/// Who begins: in an open loop by its number among all arrivals, in a closed one by its place in the shard.
+/// The next attempt: in an open loop by its number among all arrivals, in a closed loop by the index of its user in
+/// the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextUser {
     Arrival(u64),
     User(u32),
 }
 
-impl Users {
-    /// Of one of so many shards, which has so many users.
+impl UserSchedule {
+    /// The schedule of shard `shard` of `shards`, which has `own` users.
     pub fn new(plan: &Plan, (shard, shards): (u16, u16), own: u32) -> Self {
         let until = Instant::ZERO + plan.duration;
         let (number, shards) = (u64::from(shard), u64::from(shards));
@@ -53,11 +55,11 @@ impl Users {
                 let mut users = Self::Open {
                     schedule: arrivals.schedule(plan.seed),
                     next: None,
-                    lots: Lots::new(plan, ""),
+                    work_draws: WorkDraws::new(plan, ""),
                     number: 0,
                     shard: number,
                     shards,
-                    // A user who does something once does it once.
+                    // If each user makes only one attempt, there are as many attempts as users.
                     most: if plan.is_once() { all.min(plan.users.into()) } else { all },
                     until,
                 };
@@ -75,7 +77,7 @@ impl Users {
                     waiting: (0..own).map(&mut first).collect(),
                     pause: pause.clone(),
                     draws: Seeds::new(plan.seed).stream(&format!("sip/pauses/{shard}")),
-                    lots: Lots::new(plan, &format!("/{shard}")),
+                    work_draws: WorkDraws::new(plan, &format!("/{shard}")),
                     left: share(all, number, shards),
                     until,
                 }
@@ -83,7 +85,7 @@ impl Users {
         }
     }
 
-    /// When the next is due.
+    /// The due time of the next attempt.
     pub fn due(&self) -> Option<Instant> {
         match self {
             Self::Open { next, until, .. } => next.map(|(_, due, _)| due).filter(|due| due < until),
@@ -93,31 +95,31 @@ impl Users {
         }
     }
 
-    /// Who is due by `now`, when that was, and what it does.
-    pub fn take(&mut self, now: Instant) -> Option<(Next, Instant, Work)> {
+    /// Takes the next attempt if it is due by `now`: which one, its due time, and what it does.
+    pub fn take(&mut self, now: Instant) -> Option<(NextUser, Instant, Work)> {
         let due = self.due().filter(|due| *due <= now)?;
         match self {
             Self::Open { next, .. } => {
                 let (number, _, work) = next.take()?;
                 self.advance();
-                Some((Next::Arrival(number), due, work))
+                Some((NextUser::Arrival(number), due, work))
             }
-            Self::Closed { waiting, left, lots, .. } => {
+            Self::Closed { waiting, left, work_draws, .. } => {
                 let Reverse((_, user)) = waiting.pop()?;
                 *left -= 1;
-                Some((Next::User(user), due, lots.draw()))
+                Some((NextUser::User(user), due, work_draws.draw()))
             }
         }
     }
 
-    /// A user of the shard was done at `now`, and is due again after a pause. In an open loop nobody waits for that.
+    /// Notes that an attempt of a user ended at `now`: the user is due again after a pause. An open loop ignores it.
     pub fn done(&mut self, now: Instant, user: u32) {
         if let Self::Closed { waiting, pause, draws, .. } = self {
             waiting.push(Reverse((now + pause.draw(draws), user)));
         }
     }
 
-    /// Nobody begins any more.
+    /// Stops new attempts.
     pub fn stop(&mut self) {
         match self {
             Self::Open { next, .. } => *next = None,
@@ -125,7 +127,7 @@ impl Users {
         }
     }
 
-    /// Nobody begins from `end` on.
+    /// Stops new attempts from `end` on.
     pub fn end_at(&mut self, end: Instant) {
         match self {
             Self::Open { until, .. } | Self::Closed { until, .. } => *until = end,
@@ -133,10 +135,10 @@ impl Users {
     }
 
     fn advance(&mut self) {
-        let Self::Open { schedule, next, lots, number, shard, shards, most, .. } = self else { return };
+        let Self::Open { schedule, next, work_draws, number, shard, shards, most, .. } = self else { return };
         for due in schedule {
             let place = *number;
-            let work = lots.draw();
+            let work = work_draws.draw();
             *number += 1;
             if place >= *most {
                 return;
@@ -149,9 +151,9 @@ impl Users {
     }
 }
 
-/// What each who begins does, one after the other.
+/// Draws what each attempt does, one after the other.
 #[derive(Debug)]
-pub(super) struct Lots {
+pub(super) struct WorkDraws {
     work: Work,
     mix: Vec<Portion>,
     which: Stream,
@@ -160,7 +162,7 @@ pub(super) struct Lots {
     spans: Stream,
 }
 
-impl Lots {
+impl WorkDraws {
     fn new(plan: &Plan, whose: &str) -> Self {
         let stream = |of: &str| Seeds::new(plan.seed).stream(&format!("sip/{of}{whose}"));
         Self {
@@ -176,7 +178,7 @@ impl Lots {
     fn draw(&mut self) -> Work {
         let work = self.portion();
         let Some(hold) = &self.hold else { return work };
-        // Whatever it does: the next must not depend on that.
+        // Drawn for any kind of attempt, so that later draws do not depend on it.
         let span = hold.draw(&mut self.spans).min(self.longest);
         match work {
             Work::Call(scenario) => Work::Call(scenario.held_for(span)),
@@ -197,7 +199,7 @@ impl Lots {
     }
 }
 
-/// What of `all` one shard has.
+/// The share of `all` that one shard has.
 pub(super) fn share(all: u64, shard: u64, shards: u64) -> u64 {
     all / shards + u64::from(shard < all % shards)
 }
@@ -212,16 +214,16 @@ mod tests {
     }
 
     fn all_of(plan: &Plan, part: (u16, u16)) -> Vec<(u64, Instant)> {
-        let mut users = Users::new(plan, part, 5);
+        let mut users = UserSchedule::new(plan, part, 5);
         std::iter::from_fn(|| users.take(Instant::NEVER))
             .map(|(next, due, _)| match next {
-                Next::Arrival(number) => (number, due),
-                Next::User(_) => unreachable!(),
+                NextUser::Arrival(number) => (number, due),
+                NextUser::User(_) => unreachable!(),
             })
             .collect()
     }
 
-    /// However many threads share them, the same users begin at the same moments.
+    /// The same users start at the same moments for any number of threads.
     #[test]
     fn shards_share_one_schedule() {
         let plan = plan(Pace::Open(Arrivals::at(100.0, Gaps::Poisson)));
@@ -233,7 +235,8 @@ mod tests {
         assert_eq!((0..3).map(|shard| all_of(&counted, (shard, 3)).len()).collect::<Vec<_>>(), [3, 2, 2]);
     }
 
-    /// What the n-th does, and for how long, is the seed's: for any number of threads. The shares are those of the mix.
+    /// What the n-th attempt does, and for how long, depends only on the seed, for any number of threads. The shares
+    /// are those of the mix.
     #[test]
     fn what_is_drawn_is_the_same_for_any_number_of_shards() {
         let call = Work::Call(Scenario::Call { hold: Duration::ZERO });
@@ -244,7 +247,7 @@ mod tests {
         let open = plan(Pace::Open(Arrivals::at(2000.0, Gaps::Poisson)));
         let plan = Plan { mix, hold, ..open };
         let all_of = |part: (u16, u16), seed| -> Vec<_> {
-            let mut users = Users::new(&Plan { seed, ..plan.clone() }, part, 5);
+            let mut users = UserSchedule::new(&Plan { seed, ..plan.clone() }, part, 5);
             let all = std::iter::from_fn(|| users.take(Instant::NEVER));
             all.map(|(_, due, work)| (due, work)).collect()
         };
@@ -280,10 +283,10 @@ mod tests {
     fn a_user_of_a_closed_loop_comes_again_after_a_pause() {
         let pause = Duration::from_millis(500);
         let plan = Plan { count: Some(9), ..plan(Pace::Closed(SpanDistribution::Constant(pause))) };
-        let mut users = Users::new(&plan, (0, 3), 2);
+        let mut users = UserSchedule::new(&plan, (0, 3), 2);
         let (first, at, _) = users.take(Instant::NEVER).unwrap();
         assert!(at < Instant::ZERO + pause);
-        let Next::User(user) = first else { panic!("a user") };
+        let NextUser::User(user) = first else { panic!("a user") };
         let (other, ..) = users.take(Instant::NEVER).unwrap();
         assert_ne!(first, other);
         assert_eq!(users.due(), None, "both are at work");

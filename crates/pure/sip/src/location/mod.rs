@@ -1,7 +1,7 @@
-//! Where a SIP URI is (RFC 3263): which transport, address and port, and which next if that fails.
+//! Location of a SIP URI (RFC 3263): its transports, addresses and ports in the order of use.
 //!
-//! Start from [`Locator::new`]: it asks [`Question`]s of the DNS, is given answers, and ends with [`Hop`]s in the order in
-//! which they are to be tried. A [`Zone`] is a table that answers such questions.
+//! Start from [`Locator::new`]. It asks the DNS [`Question`]s, takes the answers, and returns [`Hop`]s in the order
+//! in which to try them. A [`Zone`] is a table that answers such questions.
 
 #[cfg(test)]
 mod tests;
@@ -21,32 +21,32 @@ pub use zone::{Zone, ZoneAnswer, ZoneError, ZoneFault};
 /// The most records of one answer that are read.
 const MOST_RECORDS: usize = 32;
 
-/// The most names whose addresses are asked for.
+/// The most names whose addresses are queried.
 const MOST_NAMES: usize = 64;
 
-/// What the DNS is asked.
+/// A question to the DNS.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Question {
-    /// Which records.
+    /// The type of the records.
     pub kind: Kind,
-    /// Of which name.
+    /// Their name.
     pub name: String,
 }
 
-/// Records of the DNS.
+/// A type of DNS records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// RFC 3403: which services a domain has.
+    /// Services of a domain (RFC 3403).
     Naptr,
-    /// RFC 2782: which hosts a service has.
+    /// Hosts of a service (RFC 2782).
     Srv,
-    /// Addresses of IPv4.
+    /// IPv4 addresses.
     A,
-    /// Addresses of IPv6.
+    /// IPv6 addresses.
     Aaaa,
 }
 
-/// What the DNS says. No records, or a name that does not exist, or no answer at all, are empty.
+/// The records of an answer. They are empty without records, for a name that does not exist, and without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Records {
     /// Services.
@@ -60,49 +60,49 @@ pub enum Records {
 /// A service of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Naptr {
-    /// The lowest first.
+    /// The lowest comes first.
     pub order: u16,
-    /// Of one order, the lowest first.
+    /// Within one order, the lowest comes first.
     pub preference: u16,
     /// `s`: the replacement has SRV records.
     pub flags: String,
-    /// `SIP+D2U`.
+    /// The service, such as `SIP+D2U`.
     pub service: String,
-    /// Empty, where there is a replacement.
+    /// Empty if there is a replacement.
     pub regexp: String,
-    /// A name.
+    /// The name of the next query.
     pub replacement: String,
 }
 
 /// A host of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Srv {
-    /// The lowest first.
+    /// The lowest comes first.
     pub priority: u16,
-    /// Of one priority, its share.
+    /// Relative share within one priority.
     pub weight: u16,
-    /// Where it listens.
+    /// The port of the service.
     pub port: u16,
-    /// Its name; `.` is none.
+    /// Name of the host. `.` is none.
     pub target: String,
 }
 
-/// What can be used here.
+/// The transports and IP versions that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abilities {
-    /// The preferred first.
+    /// Transports, the preferred one first.
     pub transports: Vec<Transport>,
-    /// [`Kind::A`] and [`Kind::Aaaa`], the preferred first.
+    /// [`Kind::A`] and [`Kind::Aaaa`], the preferred one first.
     pub families: Vec<Kind>,
 }
 
-/// One place to send to.
+/// A transport and an address to send to.
 pub type Hop = Source;
 
-/// Why a URI leads nowhere, before anybody is asked.
+/// Why a URI cannot be located, before the DNS is asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
-    /// The URI names a transport that cannot be used here.
+    /// The URI names a transport that cannot be used.
     #[error("the transport `{0}` cannot be used here")]
     Transport(String),
     /// A SIPS URI and a transport without TLS.
@@ -110,40 +110,40 @@ pub enum LocationError {
     Insecure(String),
 }
 
-/// A service to be reached by one transport.
+/// A service over one transport.
 #[derive(Clone, Debug)]
 struct Service {
     transport: Transport,
     name: String,
 }
 
-/// A host with a port.
+/// A host with a port, over one transport.
 #[derive(Clone, Debug)]
-struct Server {
+struct HostTarget {
     transport: Transport,
     name: String,
     port: u16,
 }
 
 #[derive(Clone, Debug)]
-enum Stage {
+enum LocatorStage {
     Naptr,
     Services(Vec<Service>),
-    Hosts(Vec<Server>),
+    Hosts(Vec<HostTarget>),
     Found,
 }
 
-/// Finds where a URI is.
+/// Locates a URI.
 #[derive(Debug)]
 pub struct Locator {
     abilities: Abilities,
     random: Stream,
     is_secure: bool,
-    /// What is looked for: [`SipUri::target`].
+    /// The name that is located: [`SipUri::target`].
     target: String,
-    /// The transport that stands in the URI, or follows from it.
+    /// The transport that the URI has or implies.
     named: Option<Transport>,
-    stage: Stage,
+    stage: LocatorStage,
     unasked: VecDeque<Question>,
     open: BTreeMap<Question, Option<Records>>,
     hops: VecDeque<Hop>,
@@ -151,10 +151,10 @@ pub struct Locator {
 }
 
 impl Locator {
-    /// Of `uri`; weights are drawn from `random`.
+    /// Locates `uri`. `random` selects among weighted records.
     ///
     /// # Errors
-    /// The URI cannot be reached from here, whatever the DNS says.
+    /// If the URI cannot be reached with these abilities, whatever the DNS answers.
     pub fn new(uri: &SipUri, abilities: Abilities, random: Stream) -> Result<Self, LocationError> {
         let is_secure = uri.scheme == Scheme::Sips;
         let host = uri.target();
@@ -171,7 +171,7 @@ impl Locator {
             is_secure,
             target: host.to_string(),
             named,
-            stage: Stage::Naptr,
+            stage: LocatorStage::Naptr,
             unasked: VecDeque::new(),
             open: BTreeMap::new(),
             hops: VecDeque::new(),
@@ -187,12 +187,12 @@ impl Locator {
             (Host::Address(ip), Some(transport), port) => {
                 let port = port.unwrap_or(transport.default_port());
                 self.hops.push_back(Hop { transport, address: SocketAddr::new(*ip, port) });
-                self.stage = Stage::Found;
+                self.stage = LocatorStage::Found;
             }
             // "If the TARGET was not a numeric IP address, but a port is present in the URI, the client performs an A or AAAA
             // record lookup of the domain name."
             (Host::Name(name), Some(transport), Some(port)) => {
-                self.ask_hosts(vec![Server { transport, name: name.clone(), port }]);
+                self.ask_hosts(vec![HostTarget { transport, name: name.clone(), port }]);
             }
             // "because a transport was specified explicitly, the client performs an SRV query for that specific transport".
             (Host::Name(name), Some(transport), None) => {
@@ -217,31 +217,32 @@ impl Locator {
         for service in &services {
             self.ask(Kind::Srv, service.name.clone());
         }
-        self.stage = Stage::Services(services);
+        self.stage = LocatorStage::Services(services);
         self.go_on();
     }
 
-    fn ask_hosts(&mut self, mut servers: Vec<Server>) {
+    fn ask_hosts(&mut self, mut servers: Vec<HostTarget>) {
         self.open.clear();
         servers.truncate(MOST_NAMES);
         for server in &servers {
-            // A name that is an address needs no answer.
+            // A target that is an address needs no query.
             if server.name.parse::<IpAddr>().is_err() {
                 for kind in self.abilities.families.clone() {
                     self.ask(kind, server.name.clone());
                 }
             }
         }
-        self.stage = Stage::Hosts(servers);
+        self.stage = LocatorStage::Hosts(servers);
         self.go_on();
     }
 
-    /// The next question, until `None`. All of them may be asked at once.
+    /// The next question, until `None`. All questions may be asked at once.
     pub fn poll_question(&mut self) -> Option<Question> {
         self.unasked.pop_front()
     }
 
-    /// The answer to a question; what was not asked is nothing. Of records of another kind there are none.
+    /// Takes the answer to a question. An answer to another question is ignored. Records of another type count as no
+    /// records.
     pub fn handle_answer(&mut self, question: &Question, records: Records) {
         let Some(place) = self.open.get_mut(question) else { return };
         *place = Some(records);
@@ -252,21 +253,21 @@ impl Locator {
         if self.open.values().any(Option::is_none) {
             return;
         }
-        match std::mem::replace(&mut self.stage, Stage::Found) {
-            Stage::Naptr => {
+        match std::mem::replace(&mut self.stage, LocatorStage::Found) {
+            LocatorStage::Naptr => {
                 let services = self.of_naptr();
                 // "If no NAPTR records are found, the client constructs SRV queries for those transport protocols it supports".
                 let services = if services.is_empty() { self.of_transports() } else { services };
                 self.ask_services(services);
             }
-            Stage::Services(services) => {
+            LocatorStage::Services(services) => {
                 let servers = self.of_services(&services);
                 if let Some(servers) = servers {
                     self.ask_hosts(servers);
                 }
             }
-            Stage::Hosts(servers) => self.of_hosts(&servers),
-            Stage::Found => {}
+            LocatorStage::Hosts(servers) => self.of_hosts(&servers),
+            LocatorStage::Found => {}
         }
     }
 
@@ -302,8 +303,8 @@ impl Locator {
         usable.map(service).collect()
     }
 
-    /// The hosts of all services in their order. `None` if the services are decidedly not there.
-    fn of_services(&mut self, services: &[Service]) -> Option<Vec<Server>> {
+    /// The hosts of all services in their order. `None` if the services are explicitly not available.
+    fn of_services(&mut self, services: &[Service]) -> Option<Vec<HostTarget>> {
         let (mut servers, mut is_refused) = (Vec::new(), false);
         for Service { transport, name } in services {
             let question = Question { kind: Kind::Srv, name: name.clone() };
@@ -314,7 +315,7 @@ impl Locator {
             records.retain(|record| !without_dot(&record.target).is_empty());
             is_refused |= records.len() < before;
             for Srv { port, target, .. } in drawn(records, &mut self.random) {
-                servers.push(Server { transport: *transport, name: without_dot(&target), port });
+                servers.push(HostTarget { transport: *transport, name: without_dot(&target), port });
             }
         }
         if servers.is_empty() && is_refused {
@@ -327,13 +328,13 @@ impl Locator {
             let default = if self.is_secure { Transport::Tls } else { Transport::Udp };
             let transport = self.named.unwrap_or(default);
             let (name, port) = (self.target.clone(), transport.default_port());
-            servers.push(Server { transport, name, port });
+            servers.push(HostTarget { transport, name, port });
         }
         Some(servers)
     }
 
-    fn of_hosts(&mut self, servers: &[Server]) {
-        for Server { transport, name, port } in servers {
+    fn of_hosts(&mut self, servers: &[HostTarget]) {
+        for HostTarget { transport, name, port } in servers {
             let mut addresses = Vec::new();
             addresses.extend(name.parse::<IpAddr>());
             for kind in &self.abilities.families {
@@ -352,19 +353,19 @@ impl Locator {
         }
     }
 
-    /// Whether all answers are here: [`Locator::next_hop`] says where, or nowhere.
+    /// Whether all answers were received. [`Locator::next_hop`] returns the hops then, if there are any.
     pub const fn is_done(&self) -> bool {
-        matches!(self.stage, Stage::Found)
+        matches!(self.stage, LocatorStage::Found)
     }
 
-    /// Whether the domain says that it has no such service: an SRV record with the target "." and none else.
+    /// Whether the domain has no such service: its only SRV record has the target ".".
     pub const fn is_refused(&self) -> bool {
         self.is_refused
     }
 
-    /// The next place to try, each once. "failure occurs if the transaction layer reports a 503 error response or a transport
-    /// failure of some sort", and "if the transaction layer times out without ever having received any response" (RFC 3263
-    /// section 4.3); then the request is sent again to the next one with a new branch.
+    /// The next hop to try, each once. "failure occurs if the transaction layer reports a 503 error response or a
+    /// transport failure of some sort", and "if the transaction layer times out without ever having received any
+    /// response" (RFC 3263 section 4.3). The request is then sent to the next hop with a new branch.
     pub fn next_hop(&mut self) -> Option<Hop> {
         self.hops.pop_front()
     }

@@ -73,7 +73,7 @@ fn records(question: &Question) -> Records {
     }
 }
 
-/// What was asked, and what was found.
+/// The questions of a locator, and the hops that it found.
 fn located(uri: &str) -> (Vec<String>, Vec<String>) {
     let mut locator = locator(uri).unwrap();
     let mut asked = Vec::new();

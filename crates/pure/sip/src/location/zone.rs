@@ -1,22 +1,22 @@
-//! A table of names, as master files of the DNS have them (RFC 1035 section 5).
+//! A table of DNS records, in the format of master files (RFC 1035 section 5).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::{Kind, Naptr, Question, Records, Srv};
 
-/// How long an answer may be kept if a table says nothing else, s.
+/// Default time to live of a record, s.
 const TTL: u32 = 3600;
 
 /// The most records of a table.
 const MOST: usize = 1 << 20;
 
-/// Names with their services, hosts and addresses.
+/// A table of DNS records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// By name, in lower case and without a dot at the end.
+    /// Records and their time to live, by name in lower case without a final dot.
     names: BTreeMap<String, BTreeMap<Kind, (Records, u32)>>,
-    /// How long is kept that something is not there, s.
+    /// Time to live of a negative answer, s (RFC 2308).
     absence: u32,
 }
 
@@ -27,11 +27,11 @@ impl Default for Zone {
     }
 }
 
-/// A line of a master file that cannot be read.
+/// The error of a line of a master file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {fault}")]
 pub struct ZoneError {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
     /// What is wrong with it.
     pub fault: ZoneFault,
@@ -40,7 +40,7 @@ pub struct ZoneError {
 /// What is wrong with a line of a master file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ZoneFault {
-    /// A directive that is not read.
+    /// An unknown directive.
     #[error("`{0}` is not read here: $TTL or $ORIGIN and one word")]
     Directive(String),
     /// More than [`MOST`] records.
@@ -53,82 +53,82 @@ pub enum ZoneFault {
     #[error("a parenthesis is not closed")]
     OpenParenthesis,
     /// Parentheses within parentheses.
-    #[error("a parenthesis in another")]
+    #[error("a parenthesis within another")]
     NestedParenthesis,
     /// A closing parenthesis without an opening one.
     #[error("a parenthesis is closed that is not open")]
     ClosedParenthesis,
     /// A quotation mark without a second one in its line.
-    #[error("a quotation mark has no other")]
+    #[error("a quotation mark is not closed")]
     OpenQuotation,
     /// A name alone.
-    #[error("expected a type behind the name: NAPTR, SRV, A or AAAA")]
+    #[error("expected a type after the name: NAPTR, SRV, A or AAAA")]
     NoType,
-    /// A type that the table does not have.
-    #[error("`{0}` is no type of this table: NAPTR, SRV, A or AAAA")]
+    /// An unknown type of record.
+    #[error("`{0}` is not a type of this table: NAPTR, SRV, A or AAAA")]
     UnknownType(String),
-    /// The data of a record has more or fewer words.
+    /// Too many or too few words in the data of a record.
     #[error("expected {0}")]
     Data(&'static str),
-    /// The data of an A record.
-    #[error("`{0}` is no IPv4 address")]
+    /// Invalid data of an A record.
+    #[error("`{0}` is not an IPv4 address")]
     Ipv4(String),
-    /// The data of an AAAA record.
-    #[error("`{0}` is no IPv6 address")]
+    /// Invalid data of an AAAA record.
+    #[error("`{0}` is not an IPv6 address")]
     Ipv6(String),
-    /// A word that is to be a number from 0 to 65535.
+    /// A word that should be a number from 0 to 65535.
     #[error("`{text}` is not {what}")]
     Number {
         /// The word.
         text: String,
-        /// What the number is, with its article.
+        /// The meaning of the number, with its article.
         what: &'static str,
     },
-    /// A time to live.
+    /// An invalid time to live.
     #[error("`{0}` is not a time in seconds")]
     Seconds(String),
     /// `@` without an origin.
     #[error("`@` is the origin, and there is no $ORIGIN above")]
     NoOrigin,
-    /// Labels of 1 to 63 bytes, 253 in all (RFC 1035 section 2.3.4).
+    /// An invalid name: a name has labels of 1 to 63 bytes, 253 in all (RFC 1035 section 2.3.4).
     #[error(
-        "`{0}` is no name of the DNS that is read here: labels of 1 to 63 visible characters without `\\`, 253 in all"
+        "`{0}` is not a valid name of the DNS: expected labels of 1 to 63 visible characters without `\\`, 253 in all"
     )]
     Name(String),
     /// A backslash that is not followed by a character or by three digits of a byte (RFC 1035 section 5.1).
-    #[error("`{0}` has a backslash without a character or three digits up to 127 behind it")]
+    #[error("`{0}` has a backslash without a character or three digits up to 127 after it")]
     Escape(String),
 }
 
-/// What a table says to a question.
+/// The answer of a table to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ZoneAnswer<'a> {
-    /// Records, and how long they may be kept, s.
+    /// The records, and their time to live, s.
     Records(&'a Records, u32),
-    /// The name is there, and has none of this kind.
+    /// The name exists, and has no records of this type.
     NoRecords,
-    /// There is no such name, and none below it.
+    /// Neither the name nor a name below it exists.
     NoSuchName,
 }
 
 impl Zone {
-    /// Reads lines of `NAME [TTL] [IN] TYPE DATA`, where the type is NAPTR, SRV, A or AAAA. `$TTL` says how long those are kept
-    /// that say nothing themselves, and `;` begins a remark. Behind `$ORIGIN` names without a dot at their end are relative, and
-    /// `@` is the origin; before it all names are whole. A line that begins with a space has the name of the record above it,
-    /// and a record in parentheses may take several lines. A byte order mark is skipped.
+    /// Reads lines of `NAME [TTL] [IN] TYPE DATA`, where the type is NAPTR, SRV, A or AAAA. `$TTL` sets the default
+    /// time to live, and `;` begins a comment. After `$ORIGIN`, names without a final dot are relative and `@` is the
+    /// origin; before it all names are absolute. A line that begins with a space has the name of the record above it,
+    /// and a record in parentheses may have several lines. A byte order mark is skipped.
     ///
     /// # Errors
-    /// The first line that is none of these, or one too many.
+    /// The first invalid line, or one record too many.
     pub fn parse(text: &str) -> Result<Self, ZoneError> {
         let mut zone = Self::default();
         zone.extend(text)?;
         Ok(zone)
     }
 
-    /// Adds what is read of these lines as [`parse`](Self::parse) reads them.
+    /// Adds the records of these lines, in the format of [`parse`](Self::parse).
     ///
     /// # Errors
-    /// The first line that cannot be read. The lines before it are added.
+    /// The first invalid line. The lines before it are added.
     pub fn extend(&mut self, text: &str) -> Result<(), ZoneError> {
         let (mut origin, mut owner): (Option<String>, Option<String>) = (None, None);
         let mut count = 0;
@@ -185,7 +185,7 @@ impl Zone {
         }
         let (kind, data) = rest.split_first().ok_or(ZoneFault::NoType)?;
         let (kind, records) = record(kind, data, origin)?;
-        // A name is there if one below it is (RFC 8020).
+        // A name exists if one below it does (RFC 8020).
         for (dot, _) in name.match_indices('.') {
             self.names.entry(name[dot + 1..].to_owned()).or_default();
         }
@@ -197,7 +197,7 @@ impl Zone {
         Ok(())
     }
 
-    /// What it says to a question.
+    /// Answers a question.
     pub fn answer(&self, question: &Question) -> ZoneAnswer<'_> {
         let Ok(name) = canonical(&question.name) else { return ZoneAnswer::NoSuchName };
         match self.names.get(&name) {
@@ -208,12 +208,12 @@ impl Zone {
         }
     }
 
-    /// How long is kept that something is not there, s (RFC 2308).
+    /// Time to live of a negative answer, s (RFC 2308).
     pub const fn absence(&self) -> u32 {
         self.absence
     }
 
-    /// Every address that is in it.
+    /// All addresses of the table.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         let all = self.names.values().flat_map(BTreeMap::values);
         all.flat_map(|(records, _)| match records {
@@ -224,7 +224,7 @@ impl Zone {
 }
 
 impl Records {
-    /// None of this kind.
+    /// An empty set of records of this type.
     pub const fn none_of(kind: Kind) -> Self {
         match kind {
             Kind::Naptr => Self::Naptr(Vec::new()),
@@ -233,7 +233,7 @@ impl Records {
         }
     }
 
-    /// Takes more of the same kind.
+    /// Adds more records of the same type.
     fn extend(&mut self, more: Self) {
         match (self, more) {
             (Self::Naptr(own), Self::Naptr(more)) => own.extend(more),
@@ -244,7 +244,7 @@ impl Records {
     }
 }
 
-/// A record's type and data.
+/// Parses the type and data of a record.
 fn record(kind: &str, data: &[&str], origin: Option<&str>) -> Result<(Kind, Records), ZoneFault> {
     match (kind.to_ascii_uppercase().as_str(), data) {
         ("A", [address]) => {
@@ -288,8 +288,8 @@ fn record(kind: &str, data: &[&str], origin: Option<&str>) -> Result<(Kind, Reco
     }
 }
 
-/// The characters of a character string, in which a backslash stands before a character that is meant as such, or before the three
-/// decimal digits of a byte (RFC 1035 section 5.1). Bytes above 127 are not read.
+/// Resolves the escapes of a character string: a backslash before a literal character, or before the three decimal
+/// digits of a byte (RFC 1035 section 5.1). Bytes above 127 are refused.
 fn unescaped(text: &str) -> Result<String, ZoneFault> {
     let wrong = || ZoneFault::Escape(text.to_owned());
     let mut out = String::with_capacity(text.len());
@@ -310,7 +310,7 @@ fn unescaped(text: &str) -> Result<String, ZoneFault> {
     Ok(out + rest)
 }
 
-/// Where the first character of `text` stands that `is_end` says and that no backslash is before.
+/// Position of the first character of `text` that `is_end` accepts and that is not escaped.
 fn end_of_word(text: &str, is_end: impl Fn(char) -> bool) -> Option<usize> {
     let mut is_escaped = false;
     text.find(|c| {
@@ -324,7 +324,7 @@ fn number(text: &str, what: &'static str) -> Result<u16, ZoneFault> {
     text.parse().map_err(|_| ZoneFault::Number { text: text.to_owned(), what })
 }
 
-/// A time in seconds, or with units: `3600`, `1h`, `1h30m`.
+/// Parses a time in seconds, or with units: `3600`, `1h`, `1h30m`.
 fn seconds(text: &str) -> Result<u32, ZoneFault> {
     let wrong = || ZoneFault::Seconds(text.to_owned());
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -348,7 +348,7 @@ fn seconds(text: &str) -> Result<u32, ZoneFault> {
     Ok(all)
 }
 
-/// A name as it is kept, behind the origin if it is relative to one.
+/// The absolute name in canonical form. The origin completes a relative name.
 fn absolute(name: &str, origin: Option<&str>) -> Result<String, ZoneFault> {
     match origin {
         _ if name == "." => Ok(String::new()),
@@ -360,7 +360,7 @@ fn absolute(name: &str, origin: Option<&str>) -> Result<String, ZoneFault> {
     }
 }
 
-/// A name in lower case without a dot at its end: labels of at most 63 bytes, 253 in all (RFC 1035 section 2.3.4).
+/// A name in lower case without a final dot: labels of at most 63 bytes, 253 in all (RFC 1035 section 2.3.4).
 fn canonical(name: &str) -> Result<String, ZoneFault> {
     let bare = name.strip_suffix('.').unwrap_or(name);
     let is_label = |label: &str| {
@@ -372,20 +372,20 @@ fn canonical(name: &str) -> Result<String, ZoneFault> {
     Err(ZoneFault::Name(name.to_owned()))
 }
 
-/// Words that are read of one entry, until the line that ends it.
+/// The words of an entry that may continue on the next line.
 #[derive(Debug, Default)]
 struct OpenEntry {
-    /// Its first line, counted from 1.
+    /// Number of its first line, from 1.
     line: usize,
     words: Vec<String>,
-    /// Its first line begins with a name.
+    /// Whether its first line begins with a name.
     has_owner: bool,
-    /// A parenthesis is open.
+    /// Whether a parenthesis is open.
     is_open: bool,
 }
 
 impl OpenEntry {
-    /// Reads the words of a line, those in quotation marks as one, without a remark. A backslash keeps its meaning in them.
+    /// Adds the words of a line without its comment. Text in quotation marks is one word. Escapes are kept.
     fn add(&mut self, line: usize, text: &str) -> Result<(), ZoneFault> {
         if !self.is_open {
             (self.line, self.has_owner) = (line, !text.starts_with([' ', '\t']));
@@ -462,7 +462,7 @@ server1.example.com AAAA 2001:db8::1
         assert_eq!(zone.absence(), 60);
     }
 
-    /// RFC 1035 section 5.1, as name servers write such files.
+    /// RFC 1035 section 5.1, in the form that name servers write.
     #[test]
     fn names_may_be_relative_to_an_origin() {
         let text = "\u{feff}; made by hand\r\n$ORIGIN example.com.\r\n$TTL 1h\r\n@ IN NAPTR 50 50 \"s\" \"SIP+D2U\" \"\" _sip._udp\r\n\
@@ -491,7 +491,7 @@ server1.example.com AAAA 2001:db8::1
             (" A 192.0.2.1", 1, "no line above has a name"),
             ("@ A 192.0.2.1", 1, "no $ORIGIN"),
             ("$INCLUDE more", 1, "`$INCLUDE` is not read here"),
-            ("$ORIGIN a..b", 1, "no name of the DNS"),
+            ("$ORIGIN a..b", 1, "not a valid name of the DNS"),
             ("a 1x A 192.0.2.1", 1, "a time in seconds"),
             ("a 9999999w A 192.0.2.1", 1, "a time in seconds"),
         ] {
@@ -500,7 +500,8 @@ server1.example.com AAAA 2001:db8::1
         }
     }
 
-    /// RFC 1035 section 5.1: `\X` and `\DDD`. The expression of RFC 3403 has a backslash of its own, which a file doubles.
+    /// RFC 1035 section 5.1: `\X` and `\DDD`. The expression of RFC 3403 has a backslash of its own, which is doubled
+    /// in a file.
     #[test]
     fn escapes_in_character_strings_are_read() {
         let text = r#"a NAPTR 1 1 "u" "E2U+sip" "!^\\+44(.*)$!sip:\\1\064x\"y!" ."#;
@@ -526,13 +527,13 @@ server1.example.com AAAA 2001:db8::1
     fn what_is_no_line_of_a_table_is_said() {
         for (text, words) in [
             ("example.com", "expected a type"),
-            ("example.com TXT \"x\"", "`TXT` is no type of this table"),
-            ("example.com A 2001:db8::1", "no IPv4 address"),
+            ("example.com TXT \"x\"", "`TXT` is not a type of this table"),
+            ("example.com A 2001:db8::1", "not an IPv4 address"),
             ("example.com A 192.0.2.1 192.0.2.2", "one address"),
             ("example.com SRV 0 1 65536 x.example.com", "`65536` is not a port"),
             ("example.com NAPTR 1 1 s SIP+D2U", "expected an order"),
             ("example.com NAPTR 1 1 \"s", "quotation mark"),
-            ("a..b A 192.0.2.1", "no name of the DNS"),
+            ("a..b A 192.0.2.1", "not a valid name of the DNS"),
             ("$TTL x", "a time in seconds"),
         ] {
             let error = Zone::parse(&format!("\n{text}")).unwrap_err();

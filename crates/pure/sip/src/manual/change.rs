@@ -1,5 +1,4 @@
-//! Changes of a composed message, right or wrong: they are made in its text, of which no rule is asked. And one that breaks a
-//! rule on purpose.
+//! Changes of the text of a composed message, which no rule is applied to, and deliberate faults.
 
 use std::str::FromStr;
 
@@ -8,29 +7,29 @@ use bytes::Bytes;
 use crate::Method;
 use crate::fault::{Fault, FaultError};
 
-/// A change of each message, or of those of one method.
+/// A change of all requests, or of those of one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct MessageChange {
     method: Option<Method>,
-    /// Beside those of its own name, in place of nothing.
+    /// Whether the field is appended and replaces nothing.
     is_added: bool,
     name: String,
     value: String,
 }
 
-/// What is no change.
+/// A text that is not a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no change: expected `Name: value`, with a method before it if it is of that alone, as `BYE CSeq: 9 BYE`"
+    "`{0}` is not a change: expected `Name: value`, or with a method for its requests only, such as `BYE CSeq: 9 BYE`"
 )]
 pub struct ChangeError(String);
 
-impl FromStr for Change {
+impl FromStr for MessageChange {
     type Err = ChangeError;
 
-    /// `Name: value` in place of what is there, nothing in its place if there is no value; `+Name: value` beside it; with a
-    /// method before it of the messages of that alone. `Request-URI` and `Request-Line` are of the first line, and `Body` is
-    /// what stands behind the header fields, with `\n` for the end of a line.
+    /// `Name: value` replaces the fields of that name, and without a value removes them. `+Name: value` appends a
+    /// field. A method before it limits it to the requests of that method. `Request-URI` and `Request-Line` mean the
+    /// first line, and `Body` the body, with `\n` for a line end.
     fn from_str(text: &str) -> Result<Self, ChangeError> {
         let wrong = || ChangeError(text.to_owned());
         let (head, value) = text.trim().split_once(':').ok_or_else(wrong)?;
@@ -50,19 +49,19 @@ impl FromStr for Change {
     }
 }
 
-impl Change {
-    /// The same, beside what is there of its name.
+impl MessageChange {
+    /// The same change, which appends its field.
     #[must_use]
     pub fn added(self) -> Self {
         Self { is_added: true, ..self }
     }
 
-    /// Whether it is of messages of this method.
+    /// Whether it applies to requests of this method.
     pub fn is_of(&self, method: &Method) -> bool {
         self.method.as_ref().is_none_or(|own| own == method)
     }
 
-    /// The message with this change.
+    /// Applies the change to a message.
     pub fn apply(&self, message: &Bytes) -> Bytes {
         let text = String::from_utf8_lossy(message);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
@@ -88,18 +87,18 @@ impl Change {
     }
 }
 
-/// A [`Fault`] of each request, or of those of one method.
+/// A deliberate [`Fault`] of all requests, or of those of one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
     method: Option<Method>,
-    /// Which.
+    /// The fault.
     pub fault: Fault,
 }
 
 impl FromStr for Flaw {
     type Err = FaultError;
 
-    /// `garbled-via`, with a method before it if it is of that alone: `INVITE garbled-via`.
+    /// Parses `garbled-via`, or with a method `INVITE garbled-via`.
     fn from_str(text: &str) -> Result<Self, FaultError> {
         let text = text.trim();
         let of_method = text.split_once(' ').and_then(|(method, name)| Some((method.parse().ok()?, name)));
@@ -109,13 +108,14 @@ impl FromStr for Flaw {
 }
 
 impl Flaw {
-    /// Whether it is of messages of this method.
+    /// Whether it applies to requests of this method.
     pub fn is_of(&self, method: &Method) -> bool {
         self.method.as_ref().is_none_or(|own| own == method)
     }
 }
 
-/// One line of that name with the value, where the first of them is or at the end; none, if there is no value.
+/// Replaces all lines of that name by one at the position of the first, or at the end. An empty value only removes
+/// them.
 fn set(lines: &mut Vec<String>, name: &str, value: &str) {
     let is_own =
         |line: &String| line.split_once(':').is_some_and(|(own, _)| own.trim().eq_ignore_ascii_case(name));
@@ -138,7 +138,7 @@ mod tests {
         "BYE sip:b@x SIP/2.0\r\nVia: 1\r\nRoute: <sip:p>\r\nRoute: <sip:q>\r\nContent-Length: 0\r\n\r\n";
 
     fn changed(change: &str) -> String {
-        let change: Change = change.parse().unwrap();
+        let change: MessageChange = change.parse().unwrap();
         assert!(change.is_of(&Method::Bye));
         String::from_utf8(change.apply(&Bytes::from(BYE)).to_vec()).unwrap()
     }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_none_is_refused() {
         for text in ["Via", ": x", "a b c: x", ""] {
-            assert!(text.parse::<Change>().is_err(), "{text}");
+            assert!(text.parse::<MessageChange>().is_err(), "{text}");
         }
         for text in ["", "no-fault", "HELLO", "INVITE", "INVITE no-fault"] {
             assert!(text.parse::<Flaw>().is_err(), "{text}");
@@ -166,7 +166,7 @@ mod tests {
         let flaw: Flaw = "INVITE garbled-via".parse().unwrap();
         assert_eq!((flaw.fault, flaw.is_of(&Method::Bye)), (Fault::GarbledVia, false));
         assert!("garbled-via".parse::<Flaw>().unwrap().is_of(&Method::Bye));
-        let of_invites: Change = "INVITE To: x".parse().unwrap();
+        let of_invites: MessageChange = "INVITE To: x".parse().unwrap();
         assert!(!of_invites.is_of(&Method::Bye));
     }
 }

@@ -1,77 +1,27 @@
-//! Requests as they are composed from who calls whom.
-
-use std::net::SocketAddr;
+//! Composition of requests.
 
 use bytes::Bytes;
 
-use super::Step;
-use super::desk::Desk;
-use crate::dialog::{Dialog, MAX_FORWARDS, State};
-use crate::fault::Fault;
+use super::client::ManualClient;
+use super::draft::{Draft, ManualClientConfig, RequestIdentity};
+use super::step::Step;
+use crate::dialog::{DialogState, MAX_FORWARDS};
 use crate::header::{CSeq, NameAddr, Transport, Via};
-use crate::sdp::{DISCARD, Description, SDP_TYPE};
-use crate::transaction::{ClientKey, Timing};
-use crate::{Host, Method, Name, Request, SipUri, Uri, Violation};
+use crate::sdp::{DISCARD, SDP_TYPE, SessionDescription};
+use crate::transaction::ClientKey;
+use crate::{Host, Name, Request, SipUri, Uri, Violation};
 
-/// Who calls whom, and how.
-#[derive(Clone, Debug)]
-pub struct Party {
-    /// Where the caller is reached.
-    pub local: SocketAddr,
-    /// Over what.
-    pub transport: Transport,
-    /// Who calls.
-    pub from: Uri,
-    /// Who is called.
-    pub to: Uri,
-    /// The Request-URI of what is asked of the one who is called, outside of a call.
-    pub target: Uri,
-    /// The Request-URI of registrations.
-    pub registrar: Uri,
-    /// Who answers challenges: a name and a password.
-    pub credentials: Option<(String, String)>,
-    /// The size of session descriptions, bytes; 0 for none.
-    pub description: usize,
-    /// The text of a MESSAGE.
-    pub text: String,
-    /// For how long is registered, s.
-    pub expires: u32,
-    /// T1, T2 and T4.
-    pub timing: Timing,
-}
-
-/// A request that was composed and not sent.
-#[derive(Clone, Debug)]
-pub struct Draft {
-    /// What it is.
-    pub step: Step,
-    /// As the rules want it.
-    pub request: Request,
-    /// What the dialog will be when it is sent.
-    pub(super) dialog: Option<Dialog>,
-}
-
-/// What tells a request outside of a call from others.
-#[derive(Clone, Debug)]
-pub(super) struct Identity {
-    pub call_id: String,
-    pub tag: String,
-    pub sequence: u32,
-    /// The next of the same step goes on with it: a registration, and what was challenged.
-    pub goes_on: bool,
-}
-
-impl Desk {
-    /// Composes a request. That draws what has to be drawn and counts the use of nonces, and changes nothing else.
+impl ManualClient {
+    /// Composes a request. It draws random texts and counts the use of nonces, and changes no other state.
     ///
     /// # Errors
-    /// There is nothing to acknowledge, to take back or to hang up, or it may not be.
+    /// If there is nothing to acknowledge, to cancel or to hang up, or if a rule forbids it.
     pub fn compose(&mut self, step: Step) -> Result<Draft, Violation> {
         let (mut request, dialog) = match step {
             Step::Ack => (self.acknowledgement()?, None),
             Step::Cancel => return Ok(Draft { step, request: self.cancellation()?, dialog: None }),
             Step::Bye | Step::ReInvite => {
-                let dialog = self.dialog().filter(|dialog| dialog.state() != State::Terminated);
+                let dialog = self.dialog().filter(|dialog| dialog.state() != DialogState::Terminated);
                 let none = || Violation::new("RFC 3261 section 12.2", "there is no call");
                 let mut dialog = dialog.cloned().ok_or_else(none)?;
                 (dialog.request(step.method())?, Some(dialog))
@@ -79,7 +29,7 @@ impl Desk {
             Step::Register | Step::Invite | Step::Options | Step::Message => (self.outside(step), None),
         };
         let branch = format!("{}{}", crate::header::MAGIC_COOKIE, self.drawn());
-        let Party { local, transport, .. } = self.party;
+        let ManualClientConfig { local, transport, .. } = self.party;
         let mut via = Via::new(transport, Host::Address(local.ip()), Some(local.port()), &branch);
         via.parameters.push("rport", None);
         request.headers.push_front(Name::Via, via);
@@ -97,11 +47,11 @@ impl Desk {
         Ok(Draft { step, request, dialog })
     }
 
-    /// Outside of a call.
+    /// Composes a request outside a dialog.
     fn outside(&mut self, step: Step) -> Request {
         let identity = match self.identities.get(&step) {
-            Some(last) if last.goes_on => Identity { sequence: last.sequence + 1, ..last.clone() },
-            _ => Identity {
+            Some(last) if last.goes_on => RequestIdentity { sequence: last.sequence + 1, ..last.clone() },
+            _ => RequestIdentity {
                 call_id: format!("{}@{}", self.drawn(), self.party.local.ip()),
                 tag: self.drawn(),
                 sequence: 1,
@@ -131,7 +81,7 @@ impl Desk {
     }
 
     fn contact(&self) -> Uri {
-        let Party { local, transport, from, .. } = &self.party;
+        let ManualClientConfig { local, transport, from, .. } = &self.party;
         let mut uri = SipUri::new(Host::Address(local.ip()));
         uri.port = Some(local.port());
         if let Some(user) = from.as_sip().and_then(|from| from.user.as_deref()) {
@@ -149,12 +99,12 @@ impl Desk {
         }
         let id = self.random.below(1 << 31);
         let description =
-            Description::audio(self.party.local.ip(), DISCARD, id).padded(self.party.description);
+            SessionDescription::audio(self.party.local.ip(), DISCARD, id).padded(self.party.description);
         request.headers.push(Name::ContentType, SDP_TYPE);
         request.body = Bytes::from(description.to_string());
     }
 
-    /// Answers the challenges that were met.
+    /// Adds the credentials for the challenges so far.
     fn prove(&mut self, request: &mut Request) {
         let cnonce = self.drawn();
         let (method, uri, body) = (request.method.clone(), request.uri.to_string(), request.body.clone());
@@ -167,25 +117,8 @@ impl Desk {
         self.proving = is_proved.then(|| ClientKey::of_answers_to(request).ok().flatten()).flatten();
     }
 
-    /// Letters and digits that nobody else has drawn.
+    /// A random text of 16 hexadecimal digits.
     fn drawn(&mut self) -> String {
         format!("{:016x}", self.random.bits())
-    }
-}
-
-impl Draft {
-    /// As it would be sent.
-    pub fn to_bytes(&self) -> Bytes {
-        crate::Message::from(self.request.clone()).to_bytes()
-    }
-
-    /// The same, wrong on purpose.
-    pub fn spoiled(&self, fault: Fault) -> Bytes {
-        fault.spoil(&crate::Message::from(self.request.clone()))
-    }
-
-    /// Its method.
-    pub const fn method(&self) -> &Method {
-        &self.request.method
     }
 }

@@ -1,100 +1,20 @@
-//! One user agent client in the hands of a person: each request is composed, shown, changed if wanted, and sent when the
-//! person says so; what comes is told with the rules that it breaks.
+//! A user agent client that a person controls. It composes each request, which the person may change and sends. It
+//! reports each received message with the rules that it breaks.
 //!
-//! Start from [`Desk`]: [`Desk::compose`] makes a request, [`Desk::send`] begins its transaction with the bytes that are to be
-//! sent, right or wrong, [`Desk::handle`] takes what came, and [`Desk::poll`] gives what is to be sent and told. Transactions
-//! repeat what is not answered (RFC 3261 section 17) and acknowledge what is no 2xx; the ACK of a 2xx is the person's to send.
+//! Start from [`ManualClient`]. [`ManualClient::compose`] makes a request, and [`ManualClient::send`] starts its
+//! transaction with the given bytes, valid or not. [`ManualClient::handle`] takes a received message, and
+//! [`ManualClient::poll`] returns events, including messages to be sent. Transactions retransmit requests (RFC 3261
+//! section 17) and acknowledge final responses other than 2xx. The person sends the ACK of a 2xx.
 
 mod change;
+mod client;
 mod compose;
-mod desk;
+mod draft;
+mod step;
 #[cfg(test)]
 mod tests;
 
-pub use change::{Change, ChangeError, Flaw};
-pub use compose::{Draft, Party};
-pub use desk::{Came, Desk, Told, Why};
-
-use std::fmt;
-use std::str::FromStr;
-
-use crate::Method;
-
-/// A request that a person may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
-    /// Registers the caller.
-    Register,
-    /// Calls.
-    Invite,
-    /// Acknowledges the 2xx of the last INVITE.
-    Ack,
-    /// Takes an INVITE back that is not answered.
-    Cancel,
-    /// An INVITE within the call.
-    ReInvite,
-    /// Hangs up.
-    Bye,
-    /// Asks what the other can.
-    Options,
-    /// Sends a text.
-    Message,
-}
-
-impl Step {
-    /// All that there are.
-    pub const ALL: [Self; 8] = [
-        Self::Register,
-        Self::Invite,
-        Self::Ack,
-        Self::Cancel,
-        Self::ReInvite,
-        Self::Bye,
-        Self::Options,
-        Self::Message,
-    ];
-
-    /// As scripts say it: `re-invite`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Register => "register",
-            Self::Invite => "invite",
-            Self::Ack => "ack",
-            Self::Cancel => "cancel",
-            Self::ReInvite => "re-invite",
-            Self::Bye => "bye",
-            Self::Options => "options",
-            Self::Message => "message",
-        }
-    }
-
-    /// Its method.
-    pub const fn method(self) -> Method {
-        match self {
-            Self::Register => Method::Register,
-            Self::Invite | Self::ReInvite => Method::Invite,
-            Self::Ack => Method::Ack,
-            Self::Cancel => Method::Cancel,
-            Self::Bye => Method::Bye,
-            Self::Options => Method::Options,
-            Self::Message => Method::Message,
-        }
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Step {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|step| step.name().eq_ignore_ascii_case(text));
-        found.ok_or_else(|| {
-            format!("`{text}` is no request: expected {}", Self::ALL.map(Self::name).join(", "))
-        })
-    }
-}
+pub use change::{ChangeError, Flaw, MessageChange};
+pub use client::{ManualClient, ManualClientEvent, ReceivedMessage, SendReason};
+pub use draft::{Draft, ManualClientConfig};
+pub use step::Step;

@@ -5,9 +5,9 @@ use crate::header::Transport;
 use crate::transaction::Timing;
 use crate::{Message, Name, Response, Status};
 
-fn desk() -> Desk {
+fn desk() -> ManualClient {
     let uri = |text: &str| text.parse().unwrap();
-    let party = Party {
+    let party = ManualClientConfig {
         local: "192.0.2.1:5070".parse().unwrap(),
         transport: Transport::Udp,
         from: uri("sip:alice@192.0.2.9"),
@@ -20,14 +20,14 @@ fn desk() -> Desk {
         expires: 60,
         timing: Timing::default(),
     };
-    Desk::new(party, Seeds::new(1).stream("manual"))
+    ManualClient::new(party, Seeds::new(1).stream("manual"))
 }
 
 fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-fn send(desk: &mut Desk, ms: u64, step: Step) -> crate::Request {
+fn send(desk: &mut ManualClient, ms: u64, step: Step) -> crate::Request {
     let draft = desk.compose(step).unwrap();
     let request = draft.request.clone();
     assert_eq!(Message::from(request.clone()).violations(), [], "{step}");
@@ -49,29 +49,29 @@ fn answer(request: &crate::Request, status: u16, more: &[(Name, &str)]) -> Respo
     response
 }
 
-fn give(desk: &mut Desk, ms: u64, response: Response) {
+fn give(desk: &mut ManualClient, ms: u64, response: Response) {
     desk.handle(at(ms), &Message::from(response).to_bytes());
 }
 
-/// What it says, in words: `invite`, `invite again`, `< 180 at 20 of invite`.
-fn said(desk: &mut Desk) -> Vec<String> {
+/// The events of the client, in words: `invite`, `invite again`, `< 180 at 20 of invite`.
+fn said(desk: &mut ManualClient) -> Vec<String> {
     let words = |told| match told {
-        Told::Send { step, why, bytes } => {
+        ManualClientEvent::Send { step, why, bytes } => {
             let line = String::from_utf8_lossy(&bytes).split(' ').next().unwrap_or_default().to_owned();
             match (step, why) {
-                (Some(step), Why::Person) => step.to_string(),
+                (Some(step), SendReason::Person) => step.to_string(),
                 (Some(step), _) => format!("{step} again"),
                 (None, _) => format!("itself {line}"),
             }
         }
-        Told::Came(came) => {
+        ManualClientEvent::Received(came) => {
             assert_eq!(came.violations, []);
             let (step, delay) = came.answers.unwrap();
             let again = if came.is_again { " again" } else { "" };
             let status = came.message.unwrap().as_response().unwrap().status;
             format!("< {status} at {} of {step}{again}", delay.as_nanos() / 1_000_000)
         }
-        Told::TimedOut { step, timer } => format!("{step} timed out by {timer:?}"),
+        ManualClientEvent::TimedOut { step, timer } => format!("{step} timed out by {timer:?}"),
     };
     std::iter::from_fn(|| desk.poll()).map(words).collect()
 }
@@ -116,7 +116,7 @@ fn a_challenge_is_answered_by_the_next_of_its_kind() {
     assert_eq!(first.headers.call_id(), second.headers.call_id());
     assert_eq!(second.headers.cseq().unwrap().unwrap().number, 2);
     assert!(second.headers.get(&Name::Authorization).is_some());
-    // One who is asked in the middle of a call goes on with it.
+    // A challenge within a call is answered within its dialog.
     let invite = send(&mut desk, 10, Step::Invite);
     give(&mut desk, 20, answer(&invite, 200, &[]));
     send(&mut desk, 30, Step::Ack);
@@ -127,8 +127,8 @@ fn a_challenge_is_answered_by_the_next_of_its_kind() {
     assert_eq!(number(&again), number(&bye) + 1);
 }
 
-/// A proxy asks, then the server behind it, then both for the BYE: all that have asked are answered (RFC 3261 section 22.3), each
-/// nonce with its own count, and the ACK has the credentials of its INVITE (section 13.2.2.4).
+/// A proxy challenges, then the server behind it, then both for the BYE. All challenges are answered (RFC 3261
+/// section 22.3), each nonce with its own count, and the ACK has the credentials of its INVITE (section 13.2.2.4).
 #[test]
 fn every_realm_that_asks_a_person_is_answered() {
     let mut desk = desk();
@@ -139,7 +139,7 @@ fn every_realm_that_asks_a_person_is_answered() {
         let names = [Name::Authorization, Name::ProxyAuthorization];
         let all = names.iter().flat_map(|name| request.headers.credentials(name).unwrap());
         let read = |credentials| {
-            let answer = crate::digest::Answer::read(&credentials).unwrap();
+            let answer = crate::digest::DigestCredentials::read(&credentials).unwrap();
             (answer.realm, answer.nonce, answer.protection.unwrap().count)
         };
         all.map(read).collect()
@@ -152,7 +152,7 @@ fn every_realm_that_asks_a_person_is_answered() {
     give(&mut desk, 1, answer(&first, 407, &[(Name::ProxyAuthenticate, &proxy)]));
     let second = send(&mut desk, 2, Step::Invite);
     assert_eq!(used(&second), list(&[("p", "n1", 1)]));
-    // One that cannot be read hides no other.
+    // An unreadable challenge does not hide the others.
     give(
         &mut desk,
         3,
@@ -175,7 +175,7 @@ fn every_realm_that_asks_a_person_is_answered() {
     assert_eq!(desk.refusal().unwrap().to_string(), "the credentials for the realm `v` were refused");
 }
 
-/// `rspauth` is of the request with the last credentials (RFC 7616 section 3.5), and of no other.
+/// `rspauth` is checked for the request with the last credentials (RFC 7616 section 3.5), and for no other.
 #[test]
 fn a_proof_of_the_server_is_held_to_the_request_that_it_answers() {
     let mut desk = desk();
@@ -185,9 +185,9 @@ fn a_proof_of_the_server_is_held_to_the_request_that_it_answers() {
     let earlier = send(&mut desk, 2, Step::Options);
     let later = send(&mut desk, 3, Step::Message);
     let wrong = [(Name::AuthenticationInfo, "rspauth=\"00000000000000000000000000000000\", qop=auth")];
-    let rules = |desk: &mut Desk| {
+    let rules = |desk: &mut ManualClient| {
         let came = std::iter::from_fn(|| desk.poll()).filter_map(|told| match told {
-            Told::Came(came) => Some(came.violations),
+            ManualClientEvent::Received(came) => Some(came.violations),
             _ => None,
         });
         came.flatten().map(|broken| broken.rule).collect::<Vec<_>>()
@@ -228,8 +228,10 @@ fn the_other_side_hangs_up() {
         invite.headers.call_id().unwrap().unwrap()
     );
     desk.handle(at(20), &bye.into());
-    assert!(matches!(desk.poll(), Some(Told::Came(_))));
-    let Some(Told::Send { bytes, why: Why::Itself, .. }) = desk.poll() else { panic!("it is answered") };
+    assert!(matches!(desk.poll(), Some(ManualClientEvent::Received(_))));
+    let Some(ManualClientEvent::Send { bytes, why: SendReason::Itself, .. }) = desk.poll() else {
+        panic!("it is answered")
+    };
     assert!(bytes.starts_with(b"SIP/2.0 200 "));
     assert!(!desk.choices().contains(&Step::Bye));
 }
@@ -238,14 +240,14 @@ fn the_other_side_hangs_up() {
 fn what_is_wrong_is_sent_as_it_is_and_what_comes_is_judged() {
     let mut desk = desk();
     let draft = desk.compose(Step::Options).unwrap();
-    let wrong = "Max-Forwards: many".parse::<Change>().unwrap().apply(&draft.to_bytes());
+    let wrong = "Max-Forwards: many".parse::<MessageChange>().unwrap().apply(&draft.to_bytes());
     desk.send(at(0), draft.clone(), wrong.clone());
-    assert!(matches!(desk.poll(), Some(Told::Send { bytes, .. }) if bytes == wrong));
+    assert!(matches!(desk.poll(), Some(ManualClientEvent::Send { bytes, .. }) if bytes == wrong));
     let mut response = answer(&draft.request, 200, &[]);
     response.headers.remove(&Name::CallId);
     give(&mut desk, 5, response);
-    let Some(Told::Came(came)) = desk.poll() else { panic!("it is told") };
+    let Some(ManualClientEvent::Received(came)) = desk.poll() else { panic!("it is told") };
     assert!(came.violations.iter().any(|broken| broken.to_string().contains("Call-ID")), "{came:?}");
     desk.handle(at(6), &"no SIP".into());
-    assert!(matches!(desk.poll(), Some(Told::Came(came)) if came.message.is_err()));
+    assert!(matches!(desk.poll(), Some(ManualClientEvent::Received(came)) if came.message.is_err()));
 }

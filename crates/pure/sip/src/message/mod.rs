@@ -1,4 +1,4 @@
-//! Requests and responses as they stand on the wire.
+//! Requests and responses.
 
 mod parse;
 mod rules;
@@ -14,33 +14,33 @@ use crate::{Headers, Method, Name, Status, Uri};
 /// A request or a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// It asks.
+    /// A request.
     Request(Request),
-    /// It answers.
+    /// A response.
     Response(Response),
 }
 
-/// What is asked of whom.
+/// A request (RFC 3261 section 7.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What.
+    /// The method.
     pub method: Method,
-    /// Of whom: the Request-URI.
+    /// The Request-URI.
     pub uri: Uri,
-    /// In their order.
+    /// The header fields in their order.
     pub headers: Headers,
     /// May be empty.
     pub body: Bytes,
 }
 
-/// How a request went.
+/// A response (RFC 3261 section 7.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// In a number.
+    /// The status code.
     pub status: Status,
-    /// In words, for people.
+    /// The reason phrase.
     pub reason: String,
-    /// In their order.
+    /// The header fields in their order.
     pub headers: Headers,
     /// May be empty.
     pub body: Bytes,
@@ -55,7 +55,7 @@ impl Message {
         }
     }
 
-    /// The header fields, to be changed.
+    /// The header fields, for changes.
     pub const fn headers_mut(&mut self) -> &mut Headers {
         match self {
             Self::Request(request) => &mut request.headers,
@@ -71,7 +71,7 @@ impl Message {
         }
     }
 
-    /// The request that it is, if it is one.
+    /// The request; `None` for a response.
     pub const fn as_request(&self) -> Option<&Request> {
         match self {
             Self::Request(request) => Some(request),
@@ -79,7 +79,7 @@ impl Message {
         }
     }
 
-    /// The response that it is, if it is one.
+    /// The response; `None` for a request.
     pub const fn as_response(&self) -> Option<&Response> {
         match self {
             Self::Request(_) => None,
@@ -89,13 +89,13 @@ impl Message {
 }
 
 impl Request {
-    /// Without header fields and body.
+    /// A request without header fields and body.
     pub fn new(method: Method, uri: Uri) -> Self {
         Self { method, uri, headers: Headers::default(), body: Bytes::new() }
     }
 
-    /// The response to it as far as RFC 3261 section 8.2.6.2 says: its `Via`s, `From`, `To`, `Call-ID` and `CSeq`. A tag in
-    /// `To` is the caller's affair.
+    /// A response with the header fields that RFC 3261 section 8.2.6.2 requires: `Via`s, `From`, `To`, `Call-ID` and `CSeq`.
+    /// The caller adds the tag of `To`.
     pub fn response(&self, status: Status) -> Response {
         let copied = [Name::Via, Name::From, Name::To, Name::CallId, Name::CSeq];
         let mut headers = Headers::default();

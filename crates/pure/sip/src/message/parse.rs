@@ -1,4 +1,4 @@
-//! Bytes as messages, strictly by the grammar of RFC 3261 section 25.
+//! Parsing of messages, strictly by the grammar of RFC 3261 section 25.
 
 use bytes::Bytes;
 use memchr::memchr2;
@@ -8,21 +8,21 @@ use crate::error::ParseError;
 use crate::grammar::is_a_token;
 use crate::{Headers, Name, Status, Uri};
 
-/// The most header fields of a message that is read: far more than any has, and few enough not to be a burden.
+/// Most header fields of a message. Real messages have far fewer.
 pub const MOST_HEADERS: usize = 512;
 
 const START_LINE: &str = "RFC 3261 section 7.1";
 const HEADERS: &str = "RFC 3261 section 7.3.1";
 
 impl Message {
-    /// Reads a message that came alone, as in a datagram. What stands behind its body, if it has a `Content-Length`, is left
-    /// out (RFC 3261 section 18.3); empty lines before it are skipped (section 7.5).
+    /// Parses a datagram with one message. If the message has a `Content-Length`, bytes after the body are ignored (RFC 3261
+    /// section 18.3). Empty lines before the message are skipped (section 7.5).
     ///
-    /// Values of header fields are kept as they are, and their grammar is held against them when they are read, or by
+    /// Values of header fields are kept unchanged. Their grammar is checked when a value is read, or by
     /// [`Message::violations`].
     ///
     /// # Errors
-    /// Where the start line or the header fields do not follow the grammar, or the body is shorter than it says.
+    /// If the start line or the header fields break the grammar, or if the body is shorter than its `Content-Length`.
     pub fn parse(datagram: &Bytes) -> Result<Self, ParseError> {
         let skipped = datagram.chunks(2).take_while(|line| *line == b"\r\n").count() * 2;
         let message = datagram.slice(skipped..);
@@ -51,7 +51,7 @@ impl Message {
     }
 }
 
-/// Bytes up to and with the empty line after the header fields.
+/// Length of the head, bytes: up to and including the empty line after the header fields.
 pub(crate) fn head_length(message: &[u8]) -> Option<usize> {
     memchr::memmem::find(message, b"\r\n\r\n").map(|place| place + 4)
 }
@@ -61,7 +61,7 @@ enum StartLine {
     Status(Status, String),
 }
 
-/// The line at `at` without its end, and where the next begins.
+/// The line at `at` without its end, and the start of the next line.
 pub(crate) fn line(text: &str, at: usize) -> Result<(&str, usize), ParseError> {
     let rest = &text[at..];
     // "The start-line, each message-header line, and the empty line MUST be terminated by a carriage-return line-feed
@@ -79,7 +79,7 @@ pub(crate) fn line(text: &str, at: usize) -> Result<(&str, usize), ParseError> {
 
 fn start_line(line: &str) -> Result<StartLine, ParseError> {
     let error = |at: usize, expected: &'static str| ParseError { at, expected, rule: START_LINE };
-    // A response's version is the only thing that begins so: no method has a slash.
+    // Only a status line begins with `SIP/`: no method has a slash.
     if let Some(prefix) = line.get(..4).filter(|prefix| prefix.eq_ignore_ascii_case("SIP/")) {
         let (version, rest) =
             line.split_once(' ').ok_or_else(|| error(line.len(), "a space after the version"))?;
@@ -126,7 +126,7 @@ fn headers(head: &str, mut at: usize) -> Result<Headers, ParseError> {
         }
         let mut value = first[colon + 1..].trim_matches([' ', '\t']).to_owned();
         // "Header fields can be extended over multiple lines by preceding each extra line with at least one SP or
-        // horizontal tab" (RFC 3261 section 7.3.1): they are as one space.
+        // horizontal tab" (RFC 3261 section 7.3.1): a fold means one space.
         while head[next.min(head.len())..].starts_with([' ', '\t']) {
             let (more, after) = line(head, next)?;
             let more = more.trim_matches([' ', '\t']);
@@ -146,7 +146,7 @@ fn body(headers: &Headers, rest: Bytes, at: usize) -> Result<Bytes, ParseError> 
         None => Ok(rest),
         Some(length) => match usize::try_from(length) {
             Ok(length) if length <= rest.len() => Ok(rest.slice(..length)),
-            // RFC 3261 section 18.3: a message that ends before its body "MUST" be discarded.
+            // RFC 3261 section 18.3: a message that ends before its body does is discarded.
             _ => Err(ParseError {
                 at: at + rest.len(),
                 expected: "as many bytes as Content-Length says",

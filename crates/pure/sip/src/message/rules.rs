@@ -1,4 +1,4 @@
-//! Rules that the grammar cannot say.
+//! Rules of messages that the grammar does not express.
 
 use std::fmt::Display;
 
@@ -7,8 +7,8 @@ use crate::header::{MAGIC_COOKIE, Parameters};
 use crate::{Headers, Method, Name, ParseError, Request, Violation};
 
 impl Message {
-    /// Every rule that the message breaks: of RFC 3261's sections 8.1.1, 8.2.6.2, 12, 18 and 20, and the grammar of each
-    /// header field that SIP itself reads. Empty for a message that a strict peer takes.
+    /// All violations of RFC 3261 sections 8.1.1, 8.2.6.2, 12, 18 and 20, and of the grammar of each header field that SIP
+    /// itself reads. Empty for a message that a strict peer accepts.
     pub fn violations(&self) -> Vec<Violation> {
         let mut found = Vec::new();
         let headers = self.headers();
@@ -21,7 +21,8 @@ impl Message {
             Self::Response(_) => {}
         }
         if !self.body().is_empty() && headers.get(&Name::ContentType).is_none() {
-            found.push(Violation::new("RFC 3261 section 7.4.1", "there is a body and no Content-Type"));
+            found
+                .push(Violation::new("RFC 3261 section 7.4.1", "the message has a body and no Content-Type"));
         }
         found
     }
@@ -37,24 +38,23 @@ fn missing(headers: &Headers, found: &mut Vec<Violation>) {
     }
 }
 
-/// RFC 3261 section 7.3.1: only lists may stand several times.
+/// RFC 3261 section 7.3.1: only a header field whose value is a list may be repeated.
 fn repeated(headers: &Headers, found: &mut Vec<Violation>) {
     let names: Vec<&Name> = headers.iter().map(|(name, _)| name).collect();
     for (place, name) in names.iter().enumerate() {
         let again = names[..place].iter().filter(|earlier| *earlier == name).count() == 1;
         if again && name.is_single() {
-            found.push(Violation::new("RFC 3261 section 7.3.1", format!("{name} stands more than once")));
+            found.push(Violation::new("RFC 3261 section 7.3.1", format!("{name} is repeated")));
         }
     }
 }
 
-/// "any given parameter-name MUST NOT appear more than once": RFC 3261 section 7.3.1 of a header field's value, section 19.1.1
-/// of a URI.
+/// "any given parameter-name MUST NOT appear more than once": RFC 3261 section 7.3.1 for a header field's value, section 19.1.1
+/// for a URI.
 fn repeated_parameters(headers: &Headers, found: &mut Vec<Violation>) {
     let mut twice = |place: &dyn Display, parameters: &Parameters, rule: &'static str| {
         if let Some(name) = parameters.first_repeated() {
-            found
-                .push(Violation::new(rule, format!("{place}: the parameter `{name}` stands more than once")));
+            found.push(Violation::new(rule, format!("{place}: the parameter `{name}` is repeated")));
         }
     };
     for via in headers.vias().unwrap_or_default() {
@@ -76,7 +76,7 @@ fn repeated_parameters(headers: &Headers, found: &mut Vec<Violation>) {
     }
 }
 
-/// The grammar of what SIP reads, and what is said of single fields.
+/// The grammar of the header fields that SIP reads, and rules of single fields.
 fn fields(headers: &Headers, found: &mut Vec<Violation>) {
     let mut broken = |name: &Name, error: Option<ParseError>| {
         if let Some(ParseError { at, expected, rule }) = error {
@@ -106,7 +106,7 @@ fn fields(headers: &Headers, found: &mut Vec<Violation>) {
         broken(&name, headers.credentials(&name).err());
     }
     if let Some(date) = headers.get(&Name::Date).filter(|date| !is_date(date)) {
-        let what = format!("Date: `{date}` is not like `Sat, 13 Nov 2010 23:29:00 GMT`");
+        let what = format!("Date: `{date}` does not have the form `Sat, 13 Nov 2010 23:29:00 GMT`");
         found.push(Violation::new("RFC 3261 section 20.17", what));
     }
     if headers.number(&Name::MaxForwards).is_ok_and(|hops| hops.is_some_and(|hops| hops > 255)) {
@@ -154,7 +154,7 @@ fn of_request(request: &Request, found: &mut Vec<Violation>) {
                 let what = format!("the branch `{branch}` does not begin with `{MAGIC_COOKIE}`");
                 found.push(Violation::new("RFC 3261 section 8.1.1.7", what));
             }
-            // It "MUST be unique across space and time": nothing after the cookie is not.
+            // The branch "MUST be unique across space and time": the cookie alone is not.
             Some(MAGIC_COOKIE) => {
                 let what = format!("nothing follows `{MAGIC_COOKIE}` in the branch");
                 found.push(Violation::new("RFC 3261 section 8.1.1.7", what));
@@ -163,7 +163,7 @@ fn of_request(request: &Request, found: &mut Vec<Violation>) {
         }
     }
     if request.uri.as_sip().is_some_and(|uri| !uri.headers.is_empty() || uri.parameters.has("method")) {
-        let what = "the Request-URI has header fields or a method, which stand in no request";
+        let what = "the Request-URI has header fields or a method, which are not allowed there";
         found.push(Violation::new("RFC 3261 section 19.1.1", what));
     }
     let contacts = headers.addresses(&Name::Contact);
@@ -211,7 +211,7 @@ mod tests {
             (
                 "Max-Forwards: 70",
                 "Max-Forwards: 70\r\nDate: Fri, 01 Jan 2010 16:00:00 EST",
-                "Date: `Fri, 01 Jan 2010 16:00:00 EST` is not like `Sat, 13 Nov 2010 23:29:00 GMT` (RFC 3261 section 20.17)",
+                "Date: `Fri, 01 Jan 2010 16:00:00 EST` does not have the form `Sat, 13 Nov 2010 23:29:00 GMT` (RFC 3261 section 20.17)",
             ),
             (
                 "z9hG4bK776asdhds",
@@ -224,7 +224,7 @@ mod tests {
                 "",
                 "there is no Call-ID (RFC 3261 section 8.1.1)",
             ),
-            ("To:", "To: <sip:a@b>\r\nTo:", "To stands more than once (RFC 3261 section 7.3.1)"),
+            ("To:", "To: <sip:a@b>\r\nTo:", "To is repeated (RFC 3261 section 7.3.1)"),
             (";tag=1928301774", "", "From has no tag (RFC 3261 section 8.1.1.3)"),
             (
                 "314159 INVITE",
@@ -250,17 +250,17 @@ mod tests {
             (
                 ";tag=1928301774",
                 ";tag=1928301774;Tag=2",
-                "From: the parameter `Tag` stands more than once (RFC 3261 section 7.3.1)",
+                "From: the parameter `Tag` is repeated (RFC 3261 section 7.3.1)",
             ),
             (
                 "<sip:alice@pc33.atlanta.com>",
                 "<sip:alice@pc33.atlanta.com;lr;lr>",
-                "Contact: the parameter `lr` stands more than once (RFC 3261 section 19.1.1)",
+                "Contact: the parameter `lr` is repeated (RFC 3261 section 19.1.1)",
             ),
             (
                 "bob@biloxi.com SIP",
                 "bob@biloxi.com?Subject=x SIP",
-                "the Request-URI has header fields or a method, which stand in no request (RFC 3261 section 19.1.1)",
+                "the Request-URI has header fields or a method, which are not allowed there (RFC 3261 section 19.1.1)",
             ),
         ] {
             let found = violations(from, to);

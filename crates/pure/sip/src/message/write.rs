@@ -1,4 +1,4 @@
-//! Messages as bytes.
+//! Messages written as bytes.
 
 use std::fmt::{self, Write as _};
 
@@ -9,23 +9,23 @@ use crate::digits::Decimal;
 use crate::{Name, Status};
 
 impl Message {
-    /// As it goes on the wire. `Content-Length` is set to what the body has, wherever it stands or at the end (RFC 3261
-    /// section 20.14: a stream needs it); all else is written as it is.
+    /// The message on the wire. `Content-Length` is set to the length of the body where the field first stands, or at the end
+    /// (RFC 3261 section 20.14: a stream needs it). All other fields are written unchanged.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = Vec::with_capacity(1024 + self.body().len());
         out.extend_from_slice(self.start_line().as_bytes());
         let length = Decimal::new(self.body().len() as u64);
-        let mut is_told = false;
+        let mut has_length = false;
         for (name, value) in self.headers().iter() {
             let is_length = *name == Name::ContentLength;
-            // Once, where the first stood.
-            if is_length && std::mem::replace(&mut is_told, true) {
+            // The field is written once, where the first one stood.
+            if is_length && std::mem::replace(&mut has_length, true) {
                 continue;
             }
             let value = if is_length { length.as_bytes() } else { value.as_bytes() };
             push_line(name, value, &mut out);
         }
-        if !is_told {
+        if !has_length {
             push_line(&Name::ContentLength, length.as_bytes(), &mut out);
         }
         out.extend_from_slice(b"\r\n");
@@ -39,14 +39,14 @@ impl Message {
             Self::Response(Response { status, reason, .. }) => {
                 let mut line = Vec::with_capacity(32 + reason.len());
                 push_status_line(*status, reason, &mut line);
-                // It was made of texts.
+                // All parts are UTF-8.
                 String::from_utf8(line).unwrap_or_default()
             }
         }
     }
 }
 
-/// Appends the first line of a response.
+/// Appends the status line of a response.
 pub(crate) fn push_status_line(status: Status, reason: &str, out: &mut Vec<u8>) {
     let code = Decimal::new(status.code().into());
     for part in [b"SIP/2.0 ", code.as_bytes(), b" ", reason.as_bytes(), b"\r\n"] {
@@ -61,7 +61,7 @@ fn push_line(name: &Name, value: &[u8], out: &mut Vec<u8>) {
 }
 
 impl Request {
-    /// How long it is on the wire, bytes: of [`Message::to_bytes`].
+    /// Length of the request on the wire, bytes, as [`Message::to_bytes`] writes it.
     pub fn wire_len(&self) -> usize {
         let mut len = Length(0);
         let written = write!(len, "{} {} SIP/2.0\r\n{}\r\n", self.method, self.uri, self.headers);
@@ -74,7 +74,7 @@ impl Request {
     }
 }
 
-/// Of a text that nobody keeps, bytes.
+/// A writer that only counts bytes.
 struct Length(usize);
 
 impl fmt::Write for Length {
@@ -84,7 +84,7 @@ impl fmt::Write for Length {
     }
 }
 
-/// As it stands on the wire, for people: a body that is no text is left out.
+/// The message on the wire. A body that is not UTF-8 is left out.
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}\r\n", self.start_line(), self.headers())?;

@@ -1,46 +1,47 @@
-//! What became of each call, registration and request: the records that a load makes, and that [`index`](crate::index) counts.
+//! Records of calls, registrations and requests, which a load makes and [`index`](crate::index) counts.
 //!
-//! A [`Record`] is one attempt as one side saw it, with [`Stamps`] of what happened when. Its [`Token`] says which one: both
-//! sides of a call have the same.
+//! A [`Record`] is one attempt as one side saw it, with [`Stamps`] of its events. Its [`Token`] identifies the
+//! attempt: both sides of a call have the same one.
 
 mod token;
 
 use netrig_core::{Duration, Instant};
 
-pub use self::token::{Owner, Token, Wish};
+pub use self::token::{CalleeAction, Owner, Token};
 pub(crate) use self::token::{acknowledgement, number_of, server_of, transaction};
 use crate::digest::ChallengeError;
 use crate::framer::LONGEST_HEAD;
 pub use crate::slab::Key;
 use crate::transaction::Timer;
 
-/// One call, registration or request from its beginning to its end.
+/// The record of one call, registration or request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its Call-ID, if that is of this test; else the tag of who was called. Both sides of a call have the same.
+    /// The token in its Call-ID, if that is of this load, else in the tag of the callee. Both sides of a call have
+    /// the same one.
     pub token: Token,
-    /// Who saw it.
+    /// The side that made the record.
     pub side: Side,
-    /// What was done.
+    /// The kind of attempt.
     pub what: What,
-    /// Which user, of whom sees it; for one who is called `u32::MAX`.
+    /// Number of the user of this side. `u32::MAX` for a callee.
     pub user: u32,
-    /// Why it failed, if it did.
+    /// Why it failed. `None` for a success.
     pub failure: Option<Failure>,
-    /// The last final response to the first request; 0 for none.
+    /// Status of the last final response to the first request. 0 for none.
     pub status: u16,
-    /// What happened when.
+    /// Times of events.
     pub stamps: Stamps,
-    /// What was not as it should be.
-    pub counts: Counts,
-    /// How long its server was looked for before the first request, if it was.
+    /// Counts of abnormal events.
+    pub counts: AttemptCounts,
+    /// Duration of the lookup of its server before the first request.
     pub lookup: Option<Duration>,
 }
 
-/// What happened when, as one side saw it. What did not happen is [`Instant::NEVER`].
+/// Times of events as one side saw them. [`Instant::NEVER`] for an event that did not occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamps {
-    /// When it was to begin.
+    /// The scheduled time.
     pub intended: Instant,
     /// The first request sent, or received.
     pub request: Instant,
@@ -54,20 +55,21 @@ pub struct Stamps {
     pub acknowledged: Instant,
     /// The first CANCEL.
     pub cancelling: Instant,
-    /// The first BYE, or the SUBSCRIBE that takes a subscription back.
+    /// The first BYE, or the SUBSCRIBE that terminates a subscription.
     pub ending: Instant,
-    /// Its final response.
+    /// The final response to the BYE or SUBSCRIBE.
     pub ended: Instant,
-    /// When the BYE had failed: its final response refused it, or there was none and timer F ran out.
+    /// Failure of the BYE: a final response refused it, or timer F expired.
     pub unended: Instant,
-    /// The first request of the scenario's own within the dialog: PRACK, or the INVITE that puts the call on hold.
+    /// The first request of the scenario within the dialog: PRACK, or the INVITE that puts the call on hold.
     pub changing: Instant,
-    /// Its 2xx; of a subscription the first NOTIFY.
+    /// The 2xx to that request, or the first NOTIFY of a subscription.
     pub changed: Instant,
 }
 
 impl Stamps {
-    /// What was to begin then, and whose first request was sent or received then: nothing else has happened.
+    /// Stamps of an attempt that was scheduled for `intended` and whose first request was sent or received at
+    /// `request`.
     pub const fn new(intended: Instant, request: Instant) -> Self {
         let never = Instant::NEVER;
         Self {
@@ -86,7 +88,7 @@ impl Stamps {
         }
     }
 
-    /// What was handed out then is sent only now.
+    /// Replaces the stamp of a message that left later than it was written.
     pub(crate) fn depart(&mut self, departure: Departure, at: Instant) {
         let place = match departure {
             Departure::Request => &mut self.request,
@@ -98,14 +100,14 @@ impl Stamps {
     }
 }
 
-/// Keeps the first time.
+/// Sets a stamp unless it is set.
 pub(crate) fn stamp(place: &mut Instant, now: Instant) {
     if *place == Instant::NEVER {
         *place = now;
     }
 }
 
-/// Which of an attempt's stamps says when a message was sent.
+/// The stamp of an attempt that the departure of a message sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
     /// [`Stamps::request`].
@@ -118,91 +120,91 @@ pub enum Departure {
     Ending,
 }
 
-/// How often it was not as it should be.
+/// Abnormal events of an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Requests sent again because nobody answered in time.
+pub struct AttemptCounts {
+    /// Retransmitted requests.
     pub requests_again: u16,
-    /// Final responses sent again because nobody acknowledged in time.
+    /// Retransmitted final responses.
     pub responses_again: u16,
-    /// ACKs sent again because the final response came again.
+    /// ACKs of retransmitted final responses.
     pub acknowledgements_again: u16,
-    /// Messages of the other side that came again.
+    /// Retransmitted messages of the other side.
     pub repeated: u16,
-    /// Provisional responses that came behind those sent after them: tolerated.
+    /// Provisional responses received after later ones, which is tolerated.
     pub reordered: u16,
-    /// Challenges that were answered.
+    /// Answered challenges.
     pub challenges: u16,
-    /// Dialogs beside the first that a forked call came to, acknowledged and hung up.
+    /// Further dialogs of a forked call, which were acknowledged and hung up.
     pub surplus: u16,
-    /// Servers that were given up for the next.
+    /// Changes to the next server.
     pub failed_over: u8,
-    /// Contacts of 3xx that were asked.
+    /// Contacts of 3xx that were tried.
     pub redirected: u8,
-    /// Requests that were sent again after the time of a `Retry-After`.
+    /// Requests that were repeated after a `Retry-After`.
     pub retried: u8,
-    /// INVITEs within a dialog that crossed one of the other side (491) and were sent again later.
+    /// INVITEs within a dialog that crossed one of the other side (491) and were repeated later.
     pub pending: u8,
-    /// Requests of this side that refreshed the session, or were to (RFC 4028). One that is sent again by a timer counts once.
+    /// Session refreshes of this side (RFC 4028), also without success. Retransmissions do not count.
     pub refreshes_sent: u16,
-    /// Requests of the other side that refreshed the session, and that this side answered with 2xx.
+    /// Session refreshes of the other side that this side answered with 2xx.
     pub refreshes_answered: u16,
 }
 
-/// Who saw it.
+/// The side that made a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// Who calls, or asks.
+    /// The caller, or the sender of another request.
     Caller,
-    /// Who is called.
+    /// The callee.
     Callee,
-    /// Who registers.
+    /// The registrant.
     Registrant,
 }
 
-/// What was done.
+/// A kind of attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
-    /// A user was registered, for the first time or again.
+    /// A registration by the load, also of a registered user.
     Register,
-    /// A registration was kept alive, before its time was over.
+    /// An automatic renewal before the registration expires.
     Renew,
-    /// A registration was taken back.
+    /// The removal of a registration.
     Unregister,
     /// A call that is answered and hung up.
     Call,
-    /// The same, with a session description while it rings.
+    /// A call with a session description in a 183.
     EarlyMedia,
-    /// The same, in which the one who is called makes the offer.
+    /// A call whose offer comes from the callee.
     DelayedOffer,
-    /// The same, put on hold and taken up again.
+    /// A call that is put on hold and resumed.
     Reinvite,
-    /// The same, whose ringing is acknowledged (RFC 3262).
+    /// A call with reliable provisional responses (RFC 3262).
     Prack,
-    /// The same, answered at several places.
+    /// A call that several contacts answer.
     Fork,
-    /// A call that is taken back.
+    /// A call that is cancelled.
     Cancel,
-    /// A call to one who refuses.
+    /// A call that the callee refuses.
     Busy,
-    /// A call that nobody answers.
+    /// A call that is not answered.
     NoAnswer,
-    /// A call that is sent elsewhere.
+    /// A call that is redirected.
     Redirect,
     /// OPTIONS.
     Options,
     /// MESSAGE.
     Message,
-    /// A subscription, from its beginning to its end (RFC 6665).
+    /// A whole subscription (RFC 6665).
     Subscribe,
-    /// A subscription as the one sees it who notifies.
+    /// A subscription at its notifier.
     Notify,
-    /// A call as the one sees it who is called.
+    /// A call at its callee.
     Answer,
 }
 
 impl What {
-    /// All that there are.
+    /// All kinds.
     pub const ALL: [Self; 18] = [
         Self::Register,
         Self::Renew,
@@ -224,17 +226,17 @@ impl What {
         Self::Answer,
     ];
 
-    /// Whether it was begun with its record: what the machines do by themselves, and what others ask of them.
+    /// Whether its start is counted with its record, because the machines or other user agents begin it.
     pub const fn is_unasked(self) -> bool {
         matches!(self, Self::Renew | Self::Notify | Self::Answer)
     }
 
-    /// Whether it begins with an INVITE, at the side that sends it.
+    /// Whether it is a caller's attempt that begins with an INVITE.
     pub const fn is_invite(self) -> bool {
         self.is_call() || matches!(self, Self::Cancel | Self::Busy | Self::NoAnswer | Self::Redirect)
     }
 
-    /// Whether it is to be answered, held and hung up.
+    /// Whether it is a caller's attempt that should be answered, held and hung up.
     pub const fn is_call(self) -> bool {
         matches!(
             self,
@@ -243,25 +245,25 @@ impl What {
     }
 }
 
-/// Why it is no success.
+/// Why an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Failure {
-    /// Nobody has answered, or acknowledged, in time.
+    /// No response or acknowledgement before a timer expired.
     #[error("no answer in time (timer {0:?})")]
     TimedOut(Timer),
-    /// A final response that is not what the scenario wants.
+    /// A final response that the scenario does not want.
     #[error("answered with {0}")]
     Status(u16),
-    /// No final response as long as a call may ring.
+    /// No final response within the longest time of ringing.
     #[error("rang longer than a call may")]
     RangTooLong,
-    /// A 100 and nothing behind it as long as a call may ring.
+    /// A 100 and no later response within the longest time of ringing.
     #[error("100 Trying and nothing after it, for as long as a call may ring")]
     OnlyTrying,
-    /// The final response that is to follow the answer to a CANCEL (RFC 3261 section 9.2) has not come for 64·T1.
+    /// No final response to the INVITE for 64·T1 after its CANCEL was answered (RFC 3261 section 9.2).
     #[error("no final response to the INVITE, whose CANCEL was answered")]
     NoFinal,
-    /// Nobody has hung up as long as a call may last.
+    /// No BYE within the longest duration of a call, or no renewal of a subscription.
     #[error("nobody hung up")]
     LeftAlone,
     /// The session has expired without a refresh.
@@ -270,55 +272,55 @@ pub enum Failure {
     /// The credentials are refused.
     #[error("the credentials were refused")]
     Authentication,
-    /// The request was challenged in a way that cannot be answered.
+    /// A challenge that cannot be answered.
     #[error("{}", ChallengeError::Unanswerable)]
     Unanswerable,
-    /// The request was challenged more often than is answered.
+    /// More challenges than are answered.
     #[error("{}", ChallengeError::TooMany)]
     TooManyChallenges,
     /// The other side has ended the call.
     #[error("the other side hung up")]
     EndedByPeer,
-    /// A rule that the other side has broken, by its section.
+    /// The other side has broken a rule. Its section.
     #[error("broke {0}")]
     Rule(&'static str),
-    /// What the scenario is about has not come: by its name.
+    /// An expected event of the scenario did not occur. Its name.
     #[error("came without {0}")]
     Without(&'static str),
-    /// It found no server to ask: nothing was sent to one, and nothing is held against one.
+    /// The lookup found no server. Nothing was sent, and no server is at fault.
     #[error("{0}")]
     Unlocated(#[from] Unlocated),
-    /// The connection on which an answer was to come is gone, or nobody is reached: "the condition MUST be treated as a 503"
-    /// (RFC 3261 section 8.1.3.1).
+    /// The connection for the response was lost, or the server is unreachable: "the condition MUST be treated as a
+    /// 503" (RFC 3261 section 8.1.3.1).
     #[error("{0}")]
     Connection(Broken),
 }
 
-/// Why an attempt has found no server to ask. None of it is any SIP server's doing.
+/// Why the lookup of an attempt found no server. No SIP server is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Unlocated {
-    /// The name does not exist, or nothing of what SIP asks for is there.
+    /// The name does not exist, or has no records that SIP uses.
     #[error("the DNS knows no such name")]
     NoSuchName,
-    /// The name is there, and leads only where this load does not go: by other transports or versions of IP.
+    /// The name leads only to transports or IP versions that this load does not use.
     #[error("the name leads only where the load does not go")]
     Elsewhere,
-    /// Its SRV records have the target ".", by which a domain says so (RFC 2782).
+    /// The domain has no such service: the target of its SRV records is "." (RFC 2782).
     #[error("the domain says that it has no such service (SRV target \".\", RFC 2782)")]
     NoService,
-    /// It leads only to public addresses, which nobody said may be tested.
+    /// The name leads only to public addresses that the user has not permitted to test.
     #[error("the name leads to public addresses that nobody said may be tested")]
     Forbidden,
-    /// The DNS server said that it failed, or does not answer such questions.
+    /// The DNS server failed, or does not answer such questions.
     #[error("the DNS server refused or failed")]
     Refused,
-    /// The answer is none, or has aliases without an end.
+    /// The answer cannot be read, or its aliases do not end.
     #[error("the answer of the DNS server was malformed")]
     Malformed,
-    /// Asked as often as may be, nobody has answered.
+    /// No answer to any try of the question.
     #[error("no answer of the DNS server in time")]
     NoAnswer,
-    /// The tester had no room for it: its own limit.
+    /// The tester had no room for the lookup, a limit of the tester.
     #[error("the tester had no room for the lookup")]
     NoRoom,
 }
@@ -326,73 +328,73 @@ pub enum Unlocated {
 /// The longest message that a load reads from a connection, bytes.
 pub const LONGEST_MESSAGE: usize = 1 << 20;
 
-/// How a connection has come to its end, or what is said of the way of datagrams.
+/// Why a connection was lost, or a datagram not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Broken {
-    /// Nobody listens there.
+    /// The port is closed.
     #[error("nobody listened for its connection")]
     Refused,
-    /// The other side has cut it off.
+    /// The other side has reset it.
     #[error("its connection was cut off")]
     Reset,
     /// The other side has closed it.
     #[error("its connection was closed")]
     Closed,
-    /// Nobody answers there, or there is no way.
+    /// No response, or no route.
     #[error("nobody answered to its connection")]
     Unreachable,
-    /// TLS was not agreed upon.
+    /// The TLS handshake failed.
     #[error("TLS was not agreed upon: {0}")]
     Tls(TlsFault),
-    /// A message is longer than the tester reads: the tester's own limit.
+    /// A message is longer than the tester reads, a limit of the tester.
     #[error(
         "a message was longer than the tester reads from a connection ({} KiB, of which {} KiB are header fields)",
         LONGEST_MESSAGE >> 10,
         LONGEST_HEAD >> 10
     )]
     TooLong,
-    /// What came is no SIP.
+    /// The received data is not SIP.
     #[error("what came on its connection is no SIP")]
     Garbled,
-    /// The other side did not take what was sent.
+    /// The other side does not read.
     #[error("the server did not take what was sent on its connection")]
     Stuck,
-    /// The network has said of a datagram that it reaches nobody: by ICMP.
+    /// An ICMP error: a datagram was not delivered.
     #[error("nobody was reached, as the network said (ICMP)")]
     Undelivered,
-    /// This machine had no port, descriptor or memory for it: the tester's own limit.
+    /// This host had no port, descriptor or memory for it, a limit of the tester.
     #[error("the tester had no port or descriptor for its connection")]
     Unopened,
 }
 
-/// Why TLS was not agreed upon.
+/// Why the TLS handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum TlsFault {
     /// The server's certificate is for other names.
     #[error("the server's certificate is not for the name of the target")]
     Name,
-    /// No authority that is trusted has signed the certificate.
+    /// No trusted authority has signed the certificate.
     #[error("the server's certificate is signed by no authority that was given")]
     Authority,
-    /// The certificate's time is over, or has not begun.
+    /// The certificate has expired, or is not yet valid.
     #[error("the server's certificate is not valid at this time")]
     Time,
     /// The certificate cannot be read, is revoked, or is for another purpose.
     #[error("the server's certificate is bad")]
     Certificate,
-    /// There is no version or cipher suite that both sides speak.
+    /// The sides have no version or cipher suite in common.
     #[error("the server speaks no version or cipher suite of TLS that netrig does (1.2 and 1.3)")]
     Version,
-    /// The server has ended it: the name of its alert (RFC 8446 section 6).
+    /// The server has sent an alert. Its name (RFC 8446 section 6).
     #[error("the server sent the alert {0}")]
     Alert(&'static str),
-    /// What came is no TLS.
+    /// The received data is not TLS.
     #[error("what the server sent is no TLS")]
     Garbled,
     /// The server broke a rule of TLS.
     #[error("the server broke a rule of TLS")]
     Misbehaved,
-    /// None of the other reasons.
+    /// Another reason.
     #[error("the handshake failed for another reason; `netrig sip call` shows it")]
     Other,
 }

@@ -1,4 +1,4 @@
-//! Call-IDs, tags and branches that say where their call is: an answer finds it without a table.
+//! Call-IDs, tags and branches that contain the position of their call, so that a response finds it without a table.
 
 use crate::digits::{hex, put_hex};
 use crate::header::MAGIC_COOKIE;
@@ -6,23 +6,23 @@ use crate::slab::Key;
 
 /// Hexadecimal digits of a token.
 const TOKEN: usize = 28;
-/// Bytes of a branch: the cookie, a token, and which transaction of it.
+/// Bytes of a branch: the cookie, a token, and the number of the transaction.
 const BRANCH: usize = MAGIC_COOKIE.len() + TOKEN + 4;
 
-/// What a token names.
+/// The owner of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
-    /// A user's registration; its index is the user's.
+    /// A registration. The index is that of the user.
     Registration,
-    /// What a caller does, and what the one who is called is to do about it, if both are of one test.
-    Caller(Wish),
-    /// A call that somebody else has begun: the tag of the one who is called.
+    /// An attempt of a caller, with the behavior of a callee of the same load.
+    Caller(CalleeAction),
+    /// A call at its callee: the tag of the callee.
     Callee,
 }
 
-/// What the one who is called is to do.
+/// How a callee must behave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wish {
+pub enum CalleeAction {
     /// Ring, then answer.
     #[default]
     Answer,
@@ -30,43 +30,44 @@ pub enum Wish {
     Refuse,
     /// Ring, and never answer.
     Ring,
-    /// Send a session description while it rings (183), then answer.
+    /// Send a 183 with a session description, then answer.
     Progress,
-    /// Ring reliably (RFC 3262), then answer.
+    /// Send reliable provisional responses (RFC 3262), then answer.
     Reliable,
-    /// Answer at two places at once.
+    /// Answer at two contacts at once.
     Both,
 }
 
 impl Owner {
     const ALL: [Self; 8] = [
         Self::Registration,
-        Self::Caller(Wish::Answer),
-        Self::Caller(Wish::Refuse),
-        Self::Caller(Wish::Ring),
-        Self::Caller(Wish::Progress),
-        Self::Caller(Wish::Reliable),
-        Self::Caller(Wish::Both),
+        Self::Caller(CalleeAction::Answer),
+        Self::Caller(CalleeAction::Refuse),
+        Self::Caller(CalleeAction::Ring),
+        Self::Caller(CalleeAction::Progress),
+        Self::Caller(CalleeAction::Reliable),
+        Self::Caller(CalleeAction::Both),
         Self::Callee,
     ];
 }
 
-/// A place in one part of one run. As text it is 28 hexadecimal digits: eight of the run, three of the shard, one of
-/// the owner, eight of the generation, eight of the index.
+/// Position of an attempt in one shard of one run. As text it has 28 hexadecimal digits: eight of the run, three of
+/// the shard, one of the owner, eight of the generation, eight of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Token {
-    /// To be drawn at random: what is left in a server from an earlier run is not taken for this one's.
+    /// Number of the run. It must be random, so that a server's state from an earlier run is not mistaken for this
+    /// run's.
     pub run: u32,
-    /// Which of the parts that share nothing, below 4096.
+    /// Number of the shard, below 4096.
     pub shard: u16,
-    /// Of what.
+    /// The owner.
     pub owner: Owner,
-    /// Where.
+    /// Position within the machine of the owner.
     pub key: Key,
 }
 
 impl Token {
-    /// As text.
+    /// The token as text.
     pub fn digits(&self) -> [u8; TOKEN] {
         let mut out = [0; TOKEN];
         let owner = Owner::ALL.iter().position(|owner| *owner == self.owner).unwrap_or_default();
@@ -77,7 +78,7 @@ impl Token {
         out
     }
 
-    /// Reads a text that is nothing else, or a Call-ID whose `@` follows.
+    /// Parses a text that has only a token, or a Call-ID with an `@` after it.
     pub fn read(text: &[u8]) -> Option<Self> {
         let (digits, rest) = text.split_at_checked(TOKEN)?;
         if !matches!(rest.first(), None | Some(b'@')) {
@@ -99,7 +100,7 @@ impl Token {
         out
     }
 
-    /// Reads what [`Token::branch`] has written.
+    /// Parses a branch that [`Token::branch`] has made.
     pub fn read_branch(branch: &[u8]) -> Option<(Self, u16)> {
         let rest = branch.strip_prefix(MAGIC_COOKIE.as_bytes())?;
         let (token, transaction) = rest.split_at_checked(TOKEN)?;
@@ -108,30 +109,30 @@ impl Token {
     }
 }
 
-/// Bits of a transaction's number that are of its `CSeq`; behind them is which server was asked.
+/// Number of bits of the `CSeq` in the number of a transaction. The bits above them have the index of the server.
 const NUMBER: u32 = 12;
 
-/// The bit above those of the server: an ACK's own transaction has the `CSeq` of its INVITE.
+/// The bit above those of the server. It distinguishes the transaction of an ACK, which has the `CSeq` of its INVITE.
 const ACK: u16 = 0x8000;
 
-/// What tells a request of a call from others: its `CSeq`, and which server is asked. To the next one goes "a new request,
-/// which is identical to the previous, but has a different value of the Via branch ID than the previous" (RFC 3263 section
+/// The number of a transaction: its `CSeq`, and the index of the server. The next server gets "a new request, which
+/// is identical to the previous, but has a different value of the Via branch ID than the previous" (RFC 3263 section
 /// 4.3).
 pub(crate) const fn transaction(cseq: u32, server: u8) -> u16 {
     number_of(cseq) | ((server & 7) as u16) << NUMBER
 }
 
-/// The same of the ACK for a 2xx of the INVITE with this `CSeq`.
+/// The number of the transaction of the ACK for a 2xx to the INVITE with this `CSeq`.
 pub(crate) const fn acknowledgement(cseq: u32, server: u8) -> u16 {
     transaction(cseq, server) | ACK
 }
 
-/// What of a `CSeq`, or of a transaction, is its number.
+/// The bits of a `CSeq` in the number of a transaction.
 pub(crate) const fn number_of(cseq: u32) -> u16 {
     cseq as u16 & ((1 << NUMBER) - 1)
 }
 
-/// Which server a transaction has asked.
+/// The index of the server in the number of a transaction.
 pub(crate) const fn server_of(transaction: u16) -> u8 {
     (transaction >> NUMBER) as u8 & 7
 }

@@ -1,29 +1,28 @@
-//! A user agent that answers calls by itself (RFC 3261 sections 8.2 and 13.3).
+//! An answering machine: a user agent server without a person (RFC 3261 sections 8.2 and 13.3).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::{Duration, Instant, Stream};
 
+use super::answering_policy::{Answer, AnsweringPolicy, ProgressResponse};
 use super::authentication::unknown_options;
 use super::element::Element;
-use super::manners::{Answer, Manners, Progress};
+use super::incoming_call::{IncomingCall, SessionState, granted, too_small};
 use super::offers::{answer_offer, body_types, describe, description, not_understood};
-use super::plain::{PlainCalls, PlainHeard, PlainResponses, answers_at_once};
-use super::refreshing::{SessionState, granted, too_small};
-use super::transactions::{Happened, Transactions, weight_of};
-use super::{
-    Destination, Domain, Source, allow, is_readable, reply, tell_capabilities, unsupported, with_allow,
-};
+use super::plain::{PlainCalls, PlainRequestInfo, PlainResponses};
+use super::reply::{add_capabilities, allow, is_readable, reply, unsupported, with_allow};
+use super::transactions::{ElementEvent, Transactions, weight_of};
+use super::{Destination, Domain, Source};
 use crate::dialog::{
-    Acceptance, Dialog, DialogId, IntervalTooSmall, Outcome, Provisionals, RELIABLE, Refusal, State, TIMER,
-    is_sips, needs_sips,
+    Acceptance, AcceptanceOutcome, Dialog, DialogId, DialogState, IntervalTooSmall, ProvisionalSender,
+    RELIABLE, RequestRefusal, TIMER, is_sips, needs_sips,
 };
 use crate::header::{NameAddr, Transport};
-use crate::sdp::{Description, SDP_TYPE};
+use crate::sdp::SDP_TYPE;
 use crate::transaction::{ClientKey, ServerKey, Timing};
 use crate::{Message, Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
 
-/// What it takes.
+/// The supported methods.
 pub(super) const ALLOWED: [Method; 8] = [
     Method::Invite,
     Method::Ack,
@@ -38,75 +37,42 @@ pub(super) const ALLOWED: [Method; 8] = [
 /// "To prevent cancellation, the UAS MUST send a non-100 provisional response at every minute" (RFC 3261 section 13.3.1.1).
 const EXTENSION: Duration = Duration::from_secs(60);
 
-/// A user agent server that behaves as it is told.
+/// A user agent server that answers calls by a policy.
 #[derive(Debug)]
 pub struct AnsweringMachine {
     pub(super) domain: Domain,
-    pub(super) manners: Manners,
+    pub(super) manners: AnsweringPolicy,
     pub(super) random: Stream,
     pub(super) most: usize,
     pub(super) transactions: Transactions,
     /// Boxed, so that insertion and removal in the tree move pointers.
-    pub(super) calls: BTreeMap<DialogId, Box<Call>>,
-    /// Weight of these calls: one with a long INVITE weighs as much as several.
+    pub(super) calls: BTreeMap<DialogId, Box<IncomingCall>>,
+    /// Weight of these calls. A call with a long INVITE has the weight of several.
     pub(super) strict_weight: usize,
-    /// The fast path may answer: see [`answers_at_once`].
+    /// The policy allows the fast path: see [`AnsweringPolicy::answers_at_once`].
     pub(super) is_plain: bool,
     /// Calls of the fast path.
     pub(super) plain: Option<PlainCalls>,
-    /// Tag of the call whose journal the strict model is being given.
+    /// Tag of the call whose journal the strict model replays.
     pub(super) replayed_tag: Option<u64>,
-    /// Which call an INVITE has begun.
+    /// The calls of INVITEs that have a transaction.
     invites: BTreeMap<ServerKey, DialogId>,
-    /// Requests that refresh sessions, while their transactions last.
+    /// Refreshes of sessions that have a transaction.
     pub(super) refreshes: BTreeMap<ClientKey, (DialogId, Request)>,
     due: BTreeSet<(Instant, DialogId)>,
 }
 
-/// A call that is not over.
-#[derive(Debug)]
-pub(super) struct Call {
-    key: ServerKey,
-    pub(super) invite: Request,
-    began: Instant,
-    /// How many of the provisional responses were sent.
-    said: usize,
-    /// Its final response was sent.
-    pub(super) answered: bool,
-    pub(super) dialog: Dialog,
-    pub(super) session: SessionState,
-    pub(super) provisionals: Option<Provisionals>,
-    pub(super) acceptance: Option<Acceptance>,
-    /// The answer to the caller's offer, or an offer of its own.
-    pub(super) description: Description,
-    /// A response has said it.
-    pub(super) described: bool,
-    /// When the caller is told again that it rings.
-    extended: Instant,
-    way_back: Option<Destination>,
-    pub(super) hang_up: Option<Instant>,
-    /// Until when the caller wants an answer.
-    expires: Option<Instant>,
-    /// When it has lasted as long as it may.
-    end: Instant,
-    due: Option<Instant>,
-    weight: usize,
-}
-
-impl Call {
-    /// Whether it was answered and acknowledged, so that it may be hung up: "the callee's UA MUST NOT send a BYE on a confirmed
-    /// dialog until it has received an ACK for its 2xx response or until the server transaction times out" (RFC 3261 section 15).
-    pub(super) fn is_talk(&self) -> bool {
-        let outcome = self.acceptance.as_ref().and_then(Acceptance::outcome);
-        self.answered && outcome.is_some()
-    }
-}
-
 impl AnsweringMachine {
-    /// That listens where `domain` says, with at most `most` calls at once.
-    pub fn new(domain: Domain, manners: Manners, most: usize, timing: Timing, random: Stream) -> Self {
+    /// A machine that listens at the addresses of `domain`, with at most `most` calls at once.
+    pub fn new(
+        domain: Domain,
+        manners: AnsweringPolicy,
+        most: usize,
+        timing: Timing,
+        random: Stream,
+    ) -> Self {
         Self {
-            is_plain: answers_at_once(&manners),
+            is_plain: manners.answers_at_once(),
             plain: None,
             replayed_tag: None,
             domain,
@@ -122,17 +88,17 @@ impl AnsweringMachine {
         }
     }
 
-    /// Calls that are not over.
+    /// Number of calls that have not ended.
     pub fn calls(&self) -> usize {
         self.calls.len() + self.plain.as_ref().map_or(0, |plain| plain.active)
     }
 
     fn request(&mut self, now: Instant, key: ServerKey, request: &Request) {
         if request.method == Method::Ack {
-            self.acknowledged(now, request);
+            self.handle_ack(now, request);
             return;
         }
-        match self.judged(now, &key, request) {
+        match self.response_outside_call(now, &key, request) {
             Ok(Some(response)) => self.transactions.respond(now, &key, response),
             Ok(None) => self.begin(now, key, request),
             Err(refusal) => {
@@ -145,13 +111,13 @@ impl AnsweringMachine {
         }
     }
 
-    /// The answer to what is no new call; `None` is one.
-    fn judged(
+    /// The response to a request; `None` for an INVITE that begins a call.
+    fn response_outside_call(
         &mut self,
         now: Instant,
         key: &ServerKey,
         request: &Request,
-    ) -> Result<Option<Response>, Refusal> {
+    ) -> Result<Option<Response>, RequestRefusal> {
         if !is_readable(request) {
             return Ok(Some(reply(request, Status::BAD_REQUEST)));
         }
@@ -160,9 +126,9 @@ impl AnsweringMachine {
             return Ok(Some(with_allow(reply(request, Status::METHOD_NOT_ALLOWED), &ALLOWED)));
         }
         if request.method == Method::Cancel {
-            return Ok(Some(self.cancelled(now, key, request)));
+            return Ok(Some(self.handle_cancel(now, key, request)));
         }
-        // A SIPS URI of one who is not reached over TLS is as one of a scheme that is not known.
+        // A SIPS URI is of an unknown scheme for a user agent without TLS.
         if request.uri.as_sip().is_none() || is_sips(&request.uri) && !self.domain.is_secure() {
             return Ok(Some(reply(request, Status::UNSUPPORTED_URI_SCHEME)));
         }
@@ -181,14 +147,14 @@ impl AnsweringMachine {
         }
     }
 
-    /// A request within a dialog.
+    /// The response to a request within a dialog.
     fn within(
         &mut self,
         now: Instant,
         key: &ServerKey,
         id: &DialogId,
         request: &Request,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response, RequestRefusal> {
         let Some(call) = self.calls.get_mut(id) else {
             return Ok(reply(request, Status::CALL_DOES_NOT_EXIST));
         };
@@ -208,7 +174,7 @@ impl AnsweringMachine {
                     return Ok(reply(request, Status::CALL_DOES_NOT_EXIST));
                 };
                 provisionals.handle_request(now, request)?;
-                // The PRACK for an offer of this side brings its answer; any other may bring an offer (RFC 3262 section 5).
+                // The PRACK for an offer of this side has its answer. Any other PRACK may have an offer (RFC 3262 section 5).
                 if !request.body.is_empty() && !call.invite.body.is_empty() {
                     answer_offer(&self.manners, call, request, &mut response);
                 }
@@ -252,7 +218,7 @@ impl AnsweringMachine {
         Ok(response)
     }
 
-    fn acknowledged(&mut self, now: Instant, request: &Request) {
+    fn handle_ack(&mut self, now: Instant, request: &Request) {
         let Some(id) = DialogId::of_request(request) else { return };
         let Some(call) = self.calls.get_mut(&id) else { return };
         let Some(acceptance) = &mut call.acceptance else { return };
@@ -263,7 +229,7 @@ impl AnsweringMachine {
     }
 
     /// "If the original request was an INVITE, the UAS SHOULD immediately respond to the INVITE with a 487 (Request Terminated)."
-    fn cancelled(&mut self, now: Instant, key: &ServerKey, request: &Request) -> Response {
+    fn handle_cancel(&mut self, now: Instant, key: &ServerKey, request: &Request) -> Response {
         let invite = key.cancelled();
         if !self.transactions.has(&invite) {
             let Some(tag) = self.tag_of_plain(now, request) else {
@@ -307,7 +273,7 @@ impl AnsweringMachine {
         let tag = format!("{:016x}", self.replayed_tag.unwrap_or_else(|| self.random.bits()));
         let mut ringing = request.response(Status::RINGING);
         ringing.headers.add_to_tag(&tag);
-        // What is sent again past the transaction goes the way of all else.
+        // A 2xx that is sent again without its transaction has the same destination.
         let way_back = self.transactions.way_back(&key);
         ringing.headers.push(Name::Contact, contact(&self.domain, request, way_back.as_ref()));
         let Ok(dialog) = Dialog::callee(request, &ringing) else {
@@ -317,12 +283,13 @@ impl AnsweringMachine {
         let (id, timing) = (dialog.id().clone(), self.transactions.timing());
         let expires = request.headers.number(&Name::Expires).ok().flatten();
         let wants = self.manners.reliable || request.headers.has_token(&Name::Require, RELIABLE);
-        let provisionals = if wants { Provisionals::new(request, timing, &mut self.random) } else { None };
-        let call = Call {
+        let provisionals =
+            if wants { ProvisionalSender::new(request, timing, &mut self.random) } else { None };
+        let call = IncomingCall {
             key: key.clone(),
             invite: request.clone(),
             began: now,
-            said: 0,
+            progress_sent: 0,
             answered: false,
             dialog,
             session,
@@ -346,14 +313,14 @@ impl AnsweringMachine {
         self.attend(now, &id);
     }
 
-    /// Does what is due for a call, and notes when something will be next.
+    /// Handles the expired deadlines of a call, and sets the next one.
     pub(super) fn attend(&mut self, now: Instant, id: &DialogId) {
         let Some(mut call) = self.calls.remove(id) else { return };
-        let goes_on = self.work(now, id, &mut call);
+        let continues = self.work(now, id, &mut call);
         if let Some(before) = call.due.take() {
             self.due.remove(&(before, id.clone()));
         }
-        if !goes_on {
+        if !continues {
             self.strict_weight -= call.weight;
             return;
         }
@@ -370,27 +337,28 @@ impl AnsweringMachine {
         }
     }
 
-    fn next(&self, call: &Call) -> Option<Instant> {
-        let progress = self.manners.progress.get(call.said).map(|progress| call.began + progress.after);
+    fn next(&self, call: &IncomingCall) -> Option<Instant> {
+        let progress =
+            self.manners.progress.get(call.progress_sent).map(|progress| call.began + progress.after);
         let answer = match self.manners.answer {
             Answer::Accept(after) | Answer::Refuse(after, _) => Some(call.began + after),
             Answer::Never => None,
         };
-        let is_held = call.provisionals.as_ref().is_some_and(Provisionals::holds_2xx_back);
+        let is_held = call.provisionals.as_ref().is_some_and(ProvisionalSender::holds_2xx_back);
         let open = [progress, answer.filter(|_| !is_held), call.expires, Some(call.end), Some(call.extended)];
         let open = open.into_iter().flatten().filter(|_| !call.answered);
         let own = [
             call.hang_up,
             call.is_talk().then_some(call.end),
-            call.provisionals.as_ref().and_then(Provisionals::poll_timeout),
+            call.provisionals.as_ref().and_then(ProvisionalSender::poll_timeout),
             call.acceptance.as_ref().and_then(Acceptance::poll_timeout),
             call.session.poll_timeout(),
         ];
         open.chain(own.into_iter().flatten()).min()
     }
 
-    /// Whether the call goes on.
-    fn work(&mut self, now: Instant, id: &DialogId, call: &mut Call) -> bool {
+    /// Handles the expired deadlines of a call. Returns whether the call continues.
+    fn work(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) -> bool {
         if !call.answered {
             if now < call.end {
                 self.progress(now, id, call);
@@ -432,21 +400,32 @@ impl AnsweringMachine {
         self.repeat_2xx(now, call)
     }
 
-    fn progress(&mut self, now: Instant, id: &DialogId, call: &mut Call) {
+    fn progress(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) {
         while let Some(progress) =
-            self.manners.progress.get(call.said).filter(|own| call.began + own.after <= now).copied()
+            self.manners.progress.get(call.progress_sent).filter(|own| call.began + own.after <= now).copied()
         {
-            call.said += 1;
-            self.say(now, id, call, progress);
+            call.progress_sent += 1;
+            self.send_progress(now, id, call, progress);
         }
         if call.extended <= now {
-            let last = call.said.checked_sub(1).and_then(|place| self.manners.progress.get(place));
+            let last = call.progress_sent.checked_sub(1).and_then(|place| self.manners.progress.get(place));
             let status = last.map_or(Status::RINGING, |last| last.status);
-            self.say(now, id, call, Progress { after: Duration::ZERO, status, media: false });
+            self.send_progress(
+                now,
+                id,
+                call,
+                ProgressResponse { after: Duration::ZERO, status, media: false },
+            );
         }
     }
 
-    fn say(&mut self, now: Instant, id: &DialogId, call: &mut Call, progress: Progress) {
+    fn send_progress(
+        &mut self,
+        now: Instant,
+        id: &DialogId,
+        call: &mut IncomingCall,
+        progress: ProgressResponse,
+    ) {
         call.extended = now + EXTENSION;
         let mut response = self.establishing(call, progress.status, id);
         if progress.media {
@@ -459,21 +438,21 @@ impl AnsweringMachine {
         }
     }
 
-    /// Whether the call goes on.
-    fn answer(&mut self, now: Instant, id: &DialogId, call: &mut Call) -> bool {
+    /// Sends the final response if it is due. Returns whether the call continues.
+    fn answer(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) -> bool {
         match self.manners.answer {
             Answer::Refuse(after, status) if call.began + after <= now => {
                 self.transactions.respond(now, &call.key, of_call(&call.invite, status, id));
                 false
             }
             Answer::Accept(after) if call.began + after <= now => {
-                if call.provisionals.as_ref().is_some_and(Provisionals::holds_2xx_back) {
+                if call.provisionals.as_ref().is_some_and(ProvisionalSender::holds_2xx_back) {
                     return true;
                 }
                 let mut response = with_allow(self.establishing(call, Status::OK, id), &ALLOWED);
                 call.session.accept(now, &mut response);
                 // "If the INVITE request contained an offer, and the UAS had not yet sent an answer, the 2xx MUST contain an
-                // answer." An answer in a response that was not sent reliably is to be said again.
+                // answer." An answer in an unreliable response must be repeated.
                 if !call.described || call.provisionals.is_none() {
                     describe(&mut response, &call.description);
                 }
@@ -490,7 +469,7 @@ impl AnsweringMachine {
         }
     }
 
-    fn repeat_2xx(&mut self, now: Instant, call: &mut Call) -> bool {
+    fn repeat_2xx(&mut self, now: Instant, call: &mut IncomingCall) -> bool {
         if let Some(acceptance) = &mut call.acceptance {
             acceptance.handle_timeout(now);
             if let Some(response) = acceptance.poll_transmit()
@@ -498,8 +477,8 @@ impl AnsweringMachine {
             {
                 self.transactions.send_directly(response, to);
             }
-            // Nobody has acknowledged: "the session SHOULD be terminated. This is accomplished with a BYE".
-            if acceptance.outcome() == Some(Outcome::Unacknowledged) {
+            // There was no ACK: "the session SHOULD be terminated. This is accomplished with a BYE".
+            if acceptance.outcome() == Some(AcceptanceOutcome::Unacknowledged) {
                 call.hang_up = Some(now);
             }
         }
@@ -510,8 +489,8 @@ impl AnsweringMachine {
         true
     }
 
-    fn hang_up(&mut self, now: Instant, call: &mut Call) {
-        if call.dialog.state() != State::Confirmed {
+    fn hang_up(&mut self, now: Instant, call: &mut IncomingCall) {
+        if call.dialog.state() != DialogState::Confirmed {
             return;
         }
         let Ok(bye) = call.dialog.request(Method::Bye) else { return };
@@ -520,8 +499,8 @@ impl AnsweringMachine {
         }
     }
 
-    /// A response that makes a dialog (RFC 3261 section 12.1.1).
-    fn establishing(&self, call: &Call, status: Status, id: &DialogId) -> Response {
+    /// A response that establishes a dialog (RFC 3261 section 12.1.1).
+    fn establishing(&self, call: &IncomingCall, status: Status, id: &DialogId) -> Response {
         let mut response = of_call(&call.invite, status, id);
         // "the UAS MUST copy all Record-Route header field values from the request into the response".
         for route in call.invite.headers.all(&Name::RecordRoute) {
@@ -532,14 +511,14 @@ impl AnsweringMachine {
     }
 }
 
-/// The response to OPTIONS.
+/// Adds the capabilities to a response to OPTIONS.
 fn capable(mut response: Response) -> Response {
     allow(&mut response.headers, &ALLOWED);
-    tell_capabilities(&mut response.headers, &body_types(), &format!("{RELIABLE}, {TIMER}"));
+    add_capabilities(&mut response.headers, &body_types(), &format!("{RELIABLE}, {TIMER}"));
     response
 }
 
-/// Whether the sender takes a session description in the response: without Accept it does (RFC 3261 section 20.1).
+/// Whether the sender accepts a session description in the response, the default without Accept (RFC 3261 section 20.1).
 fn accepts_descriptions(request: &Request) -> bool {
     let mut types = request
         .headers
@@ -550,14 +529,14 @@ fn accepts_descriptions(request: &Request) -> bool {
         || types.any(|kind| ["*/*", "application/*", SDP_TYPE].contains(&&*kind))
 }
 
-/// A 2xx that goes through its transaction the first time, and past it when it is sent again.
+/// A 2xx that the transaction sends the first time, and that is retransmitted without it.
 fn accepted(now: Instant, invite: &Request, response: &Response, timing: Timing) -> Acceptance {
     let mut acceptance = Acceptance::new(now, invite, response.clone(), timing);
     let _ = acceptance.poll_transmit();
     acceptance
 }
 
-/// A response with the tag of its call.
+/// A response with the tag of the call.
 fn of_call(request: &Request, status: Status, id: &DialogId) -> Response {
     with_tag(request, status, &id.local_tag)
 }
@@ -568,7 +547,7 @@ fn with_tag(request: &Request, status: Status, tag: &str) -> Response {
     response
 }
 
-/// Where this side of the dialog that `request` begins, or changes, is reached by who is answered there.
+/// The `Contact` of this side for the dialog of `request`. `way_back` is the destination of its responses.
 pub(super) fn contact(domain: &Domain, request: &Request, way_back: Option<&Destination>) -> NameAddr {
     let is_secure = needs_sips(request);
     let own = way_back.map_or(Transport::Udp, Destination::transport);
@@ -593,21 +572,21 @@ impl Element for AnsweringMachine {
         &mut self.transactions
     }
 
-    fn happened(&mut self, now: Instant, event: Happened) {
+    fn handle_event(&mut self, now: Instant, event: ElementEvent) {
         match event {
-            Happened::Request(key, request) => self.request(now, key, &request),
-            // Whatever a BYE comes to, its call is over.
-            Happened::Response(key, response) => self.refreshed(now, &key, &response),
-            Happened::Failed(key, status) => {
+            ElementEvent::Request(key, request) => self.request(now, key, &request),
+            // The response to a BYE is ignored: its call has ended.
+            ElementEvent::Response(key, response) => self.refreshed(now, &key, &response),
+            ElementEvent::Failed(key, status) => {
                 if let Some((_, request)) = self.refreshes.get(&key) {
                     let response = request.response(status);
                     self.refreshed(now, &key, &response);
                 }
             }
-            Happened::ClientEnded(key) => {
+            ElementEvent::ClientEnded(key) => {
                 self.refreshes.remove(&key);
             }
-            Happened::ServerEnded(key) => {
+            ElementEvent::ServerEnded(key) => {
                 self.invites.remove(&key);
             }
         }
@@ -619,7 +598,7 @@ impl Element for AnsweringMachine {
         datagram: &'a [u8],
         from: Source,
         responses: &mut PlainResponses,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<PlainRequestInfo<'a>> {
         self.answer_plain(now, datagram, from, responses)
     }
 

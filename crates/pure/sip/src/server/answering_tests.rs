@@ -1,19 +1,21 @@
-//! What an answering machine says, and when.
+//! Messages of an answering machine, with their times.
 
 use netrig_core::Seeds;
 
-use super::tests::{ALICE, at, domain, message, request, said, source};
+use super::tests::{ALICE, at, domain, message, request, source, transmitted};
 use super::*;
-use crate::sdp::Description;
+use crate::dialog::{ProvisionalKind, ProvisionalReceiver};
+use crate::header::Transport;
+use crate::sdp::SessionDescription;
 use crate::transaction::Timing;
-use crate::{Method, dialog::Acknowledged, dialog::Provisional};
+use crate::{Message, Method, Name, Request, Status};
 use netrig_core::Duration;
 
-fn manners() -> Manners {
-    Manners::new("192.0.2.9:4000".parse().unwrap())
+fn manners() -> AnsweringPolicy {
+    AnsweringPolicy::new("192.0.2.9:4000".parse().unwrap())
 }
 
-fn machine(manners: Manners) -> AnsweringMachine {
+fn machine(manners: AnsweringPolicy) -> AnsweringMachine {
     AnsweringMachine::new(domain(), manners, 10, Timing::default(), Seeds::new(1).stream("machine"))
 }
 
@@ -21,13 +23,14 @@ fn invite(number: u32, more: &str) -> Message {
     request("INVITE", "sip:bob@biloxi.com", ALICE, number, more)
 }
 
-/// Until nothing is due any more before `end` seconds: milliseconds and what was said.
+/// Runs a machine up to its last deadline before `end` seconds: its messages with their times, ms.
 fn run(machine: &mut AnsweringMachine, end: f64) -> Vec<(u64, Message)> {
-    let mut all: Vec<(u64, Message)> = said(machine).into_iter().map(|(_, message)| (0, message)).collect();
+    let mut all: Vec<(u64, Message)> =
+        transmitted(machine).into_iter().map(|(_, message)| (0, message)).collect();
     while let Some(next) = machine.poll_timeout().filter(|next| *next < at(end)) {
         machine.handle_timeout(next);
         let now = next.as_nanos() / 1_000_000;
-        all.extend(said(machine).into_iter().map(|(_, message)| (now, message)));
+        all.extend(transmitted(machine).into_iter().map(|(_, message)| (now, message)));
     }
     all
 }
@@ -59,8 +62,8 @@ fn within(invite: &Message, response: &Message, method: Method, number: u32) -> 
 #[test]
 fn it_rings_answers_holds_and_hangs_up() {
     let second = Duration::from_secs(1);
-    let progress = |after, status, media| Progress { after, status, media };
-    let mut machine = machine(Manners {
+    let progress = |after, status, media| ProgressResponse { after, status, media };
+    let mut machine = machine(AnsweringPolicy {
         progress: vec![
             progress(second, Status::RINGING, false),
             progress(second + second, Status::SESSION_PROGRESS, true),
@@ -78,7 +81,7 @@ fn it_rings_answers_holds_and_hangs_up() {
     for message in [early, accepted] {
         assert_eq!(message.violations(), []);
         assert_eq!(message.headers().get(&Name::RecordRoute), Some("<sip:192.0.2.77;lr>"));
-        assert!(Description::parse(std::str::from_utf8(message.body()).unwrap()).is_ok());
+        assert!(SessionDescription::parse(std::str::from_utf8(message.body()).unwrap()).is_ok());
     }
     machine.handle(at(3.1), within(&call, accepted, Method::Ack, 1).into(), source(ALICE));
     let all = run(&mut machine, 200.0);
@@ -98,23 +101,23 @@ fn a_2xx_that_nobody_acknowledges_is_repeated_and_ended() {
     assert!(all.contains(&(32000, "BYE".into())));
 }
 
-/// Whose caller is gone without a word: it has an end nevertheless.
+/// The caller disappears without a message: the call ends nevertheless.
 #[test]
 fn no_call_lasts_longer_than_it_may() {
     let longest = Duration::from_secs(60);
-    let mut talking = machine(Manners { longest, ..manners() });
+    let mut talking = machine(AnsweringPolicy { longest, ..manners() });
     let call = invite(1, "");
     talking.handle(at(0.0), call.clone(), source(ALICE));
     let accepted = run(&mut talking, 0.1).remove(1).1;
     talking.handle(at(0.1), within(&call, &accepted, Method::Ack, 1).into(), source(ALICE));
     let all = words(&run(&mut talking, 200.0));
     assert_eq!((all[0].clone(), talking.calls()), ((60_000, "BYE".into()), 0));
-    let mut ringing = machine(Manners { answer: Answer::Never, longest, ..manners() });
+    let mut ringing = machine(AnsweringPolicy { answer: Answer::Never, longest, ..manners() });
     ringing.handle(at(0.0), invite(1, ""), source(ALICE));
     assert_eq!(words(&run(&mut ringing, 60.1)), [(0, "180".into()), (60_000, "480".into())]);
     assert_eq!(ringing.calls(), 0);
-    // "MUST NOT send a BYE on a confirmed dialog until it has received an ACK": what nobody acknowledges ends by itself.
-    let mut unheard = machine(Manners { longest: Duration::from_secs(10), ..manners() });
+    // "MUST NOT send a BYE on a confirmed dialog until it has received an ACK": a call without an ACK ends by itself.
+    let mut unheard = machine(AnsweringPolicy { longest: Duration::from_secs(10), ..manners() });
     unheard.handle(at(0.0), invite(1, ""), source(ALICE));
     let all = words(&run(&mut unheard, 33.0));
     let byes: Vec<u64> = all.iter().filter(|(_, word)| word == "BYE").map(|(now, _)| *now).collect();
@@ -124,14 +127,17 @@ fn no_call_lasts_longer_than_it_may() {
 #[test]
 fn it_refuses_or_never_answers() {
     let after = Duration::from_secs(2);
-    let mut busy =
-        machine(Manners { progress: vec![], answer: Answer::Refuse(after, Status::BUSY_HERE), ..manners() });
+    let mut busy = machine(AnsweringPolicy {
+        progress: vec![],
+        answer: Answer::Refuse(after, Status::BUSY_HERE),
+        ..manners()
+    });
     busy.handle(at(0.0), invite(1, ""), source(ALICE));
     assert_eq!(words(&run(&mut busy, 2.1)), [(200, "100".into()), (2000, "486".into())]);
     assert_eq!(busy.calls(), 0);
-    let mut never = machine(Manners { answer: Answer::Never, ..manners() });
+    let mut never = machine(AnsweringPolicy { answer: Answer::Never, ..manners() });
     never.handle(at(0.0), invite(1, ""), source(ALICE));
-    // RFC 3261 section 13.3.1.1: once a minute, lest a proxy cancels it.
+    // RFC 3261 section 13.3.1.1: once a minute, so that no proxy cancels it.
     let minutes: Vec<(u64, String)> = (0..9).map(|minute| (minute * 60_000, "180".into())).collect();
     assert_eq!(words(&run(&mut never, 500.0)), minutes);
     never.handle(at(500.0), request("CANCEL", "sip:bob@biloxi.com", ALICE, 1, ""), source(ALICE));
@@ -169,8 +175,9 @@ fn a_call_is_ended_and_changed_by_its_caller() {
 /// RFC 3311 section 5.2 and RFC 3264 section 8.
 #[test]
 fn an_update_with_an_offer_is_answered() {
-    let offer = Description::audio([192, 0, 2, 1].into(), 6000, 1).to_string();
-    let mut machine = machine(Manners { answer: Answer::Accept(Duration::from_secs(5)), ..manners() });
+    let offer = SessionDescription::audio([192, 0, 2, 1].into(), 6000, 1).to_string();
+    let mut machine =
+        machine(AnsweringPolicy { answer: Answer::Accept(Duration::from_secs(5)), ..manners() });
     let described = |request: Request, offer: &str| {
         let mut request = request;
         request.headers.push(Name::ContentType, "application/sdp");
@@ -191,12 +198,13 @@ fn an_update_with_an_offer_is_answered() {
         machine.handle(at(6.0), described(update(&accepted, number), offer), source(ALICE));
         run(&mut machine, 6.0).remove(0).1
     };
-    let read = |message: &Message| Description::parse(std::str::from_utf8(message.body()).unwrap()).unwrap();
+    let read =
+        |message: &Message| SessionDescription::parse(std::str::from_utf8(message.body()).unwrap()).unwrap();
     let same = ask(3, &offer);
     assert_eq!(read(&same), read(&accepted));
     assert_eq!(same.headers().get(&Name::Contact), accepted.headers().get(&Name::Contact));
     let held = read(&ask(4, &(offer.clone() + "a=sendonly\r\n")));
-    assert_eq!(held.media[0].direction(), Some(crate::sdp::Direction::RecvOnly));
+    assert_eq!(held.media[0].direction(), Some(crate::sdp::MediaDirection::RecvOnly));
     assert_eq!(held.origin.version, read(&accepted).origin.version + 1);
     let refused = ask(5, &offer.replace("0 8 101", "96"));
     assert_eq!(refused.as_response().unwrap().status, Status::NOT_ACCEPTABLE_HERE);
@@ -210,7 +218,7 @@ fn an_encoding_that_is_not_understood_is_said() {
     let Message::Request(request) = &mut call else { panic!("it is a request") };
     request.body = vec![0x1f, 0x8b].into();
     machine.handle(at(0.0), call, source(ALICE));
-    let refused = said(&mut machine).remove(0).1;
+    let refused = transmitted(&mut machine).remove(0).1;
     assert_eq!(refused.as_response().unwrap().status, Status::UNSUPPORTED_MEDIA_TYPE);
     assert_eq!(
         refused.headers().get(&Name::Accept),
@@ -225,7 +233,7 @@ fn a_sips_call_has_a_sips_contact() {
     let call = || request("INVITE", "sips:bob@biloxi.com", ALICE, 1, "");
     let mut plain = machine(manners());
     plain.handle(at(0.0), call(), source(ALICE));
-    assert_eq!(words(&run(&mut plain, 0.1)), [(0, "416".into())], "nobody reaches it over TLS");
+    assert_eq!(words(&run(&mut plain, 0.1)), [(0, "416".into())], "the machine does not listen over TLS");
     let mut domain = domain();
     domain.listens.push((Transport::Tls, "192.0.2.9:5061".parse().unwrap()));
     let random = Seeds::new(1).stream("machine");
@@ -236,7 +244,7 @@ fn a_sips_call_has_a_sips_contact() {
     assert!(all.iter().all(|(_, own)| own.headers().get(&Name::Contact) == Some("<sips:192.0.2.9:5061>")));
 }
 
-/// RFC 3261 section 8.2.2.2: what forks send on two ways is one request.
+/// RFC 3261 section 8.2.2.2: a forked request on two paths is one request.
 #[test]
 fn a_request_on_two_ways_is_taken_once() {
     let mut machine = machine(manners());
@@ -250,7 +258,7 @@ fn a_request_on_two_ways_is_taken_once() {
     machine.handle(at(0.1), again("branch=z9hG4bKother\r", invite(1, "")), source(ALICE));
     assert_eq!(words(&run(&mut machine, 0.1)), [(0, "482".into())]);
     assert_eq!(machine.calls(), 1);
-    // Another of the same call is none of those, nor is one when the first is over.
+    // A new request of the same call is not merged, nor is one after the end of the first.
     machine.handle(at(0.1), request("OPTIONS", "sip:bob@biloxi.com", ALICE, 1, ""), source(ALICE));
     assert_eq!(words(&run(&mut machine, 0.1)), [(0, "200".into())]);
     run(&mut machine, 200.0);
@@ -258,12 +266,12 @@ fn a_request_on_two_ways_is_taken_once() {
     assert_eq!(words(&run(&mut machine, 200.0)), [(0, "180".into()), (0, "200".into())]);
 }
 
-/// RFC 3262: the second waits for the PRACK of the first, the 2xx for that of what has a description.
+/// RFC 3262: the second response waits for the PRACK of the first, and the 2xx for the PRACK of one with a description.
 #[test]
 fn provisional_responses_arrive() {
-    let mut machine = machine(Manners {
+    let mut machine = machine(AnsweringPolicy {
         progress: [Status::SESSION_PROGRESS, Status::RINGING]
-            .map(|status| Progress {
+            .map(|status| ProgressResponse {
                 after: Duration::ZERO,
                 status,
                 media: status == Status::SESSION_PROGRESS,
@@ -276,19 +284,21 @@ fn provisional_responses_arrive() {
     machine.handle(at(0.0), call.clone(), source(ALICE));
     let first = run(&mut machine, 0.6);
     assert_eq!(words(&first), [(0, "183".into()), (500, "183".into())]);
-    let mut receiver = Acknowledged::default();
+    let mut receiver = ProvisionalReceiver::default();
     let mut prack = |machine: &mut AnsweringMachine, response: &Message, number: u32| {
-        let Provisional::Reliable(rack) = receiver.handle_response(response.as_response().unwrap()) else {
+        let ProvisionalKind::Reliable(rack) = receiver.handle_response(response.as_response().unwrap())
+        else {
             panic!("it is reliable")
         };
-        let request = Acknowledged::acknowledgement(within(&call, response, Method::Prack, number), &rack);
+        let request =
+            ProvisionalReceiver::acknowledgement(within(&call, response, Method::Prack, number), &rack);
         machine.handle(at(0.6), request.into(), source(ALICE));
         run(machine, 0.6)
     };
     let all = prack(&mut machine, &first[0].1, 2);
     let found: Vec<String> = words(&all).into_iter().map(|(_, word)| word).collect();
     assert_eq!(found, ["180", "200", "200"], "the next, the INVITE's and the PRACK's");
-    assert_eq!(all[1].1.body().len(), 0, "the answer was said already");
+    assert_eq!(all[1].1.body().len(), 0, "the answer was sent already");
 }
 
 /// RFC 3261 section 11.2.
@@ -297,10 +307,10 @@ fn options_tell_what_it_can() {
     let mut machine = machine(manners());
     machine.handle(at(0.0), request("OPTIONS", "sip:bob@biloxi.com", ALICE, 1, ""), source(ALICE));
     let all = run(&mut machine, 0.1);
-    let told = all[0].1.headers();
-    assert!(told.has_token(&Name::Allow, "UPDATE"));
-    assert_eq!(told.get(&Name::Accept), Some("application/sdp, multipart/mixed, multipart/alternative"));
-    assert!(told.has_token(&Name::Supported, "100rel") && told.has_token(&Name::Supported, "timer"));
+    let listed = all[0].1.headers();
+    assert!(listed.has_token(&Name::Allow, "UPDATE"));
+    assert_eq!(listed.get(&Name::Accept), Some("application/sdp, multipart/mixed, multipart/alternative"));
+    assert!(listed.has_token(&Name::Supported, "100rel") && listed.has_token(&Name::Supported, "timer"));
 }
 
 #[test]
@@ -308,7 +318,7 @@ fn what_it_cannot_do_is_said() {
     let mut machine = machine(manners());
     let mut ask = |message: Message| {
         machine.handle(at(0.0), message, source(ALICE));
-        said(&mut machine)
+        transmitted(&mut machine)
             .into_iter()
             .map(|(_, message)| message.as_response().unwrap().status.code())
             .collect::<Vec<_>>()
@@ -322,7 +332,7 @@ fn what_it_cannot_do_is_said() {
     assert_eq!(ask(body("application/unknown", "x")), [415]);
     assert_eq!(ask(body("application/unknown\r\nContent-Disposition: x;handling=optional", "x")), [180, 200]);
     assert_eq!(ask(body("application/sdp", "x")), [400]);
-    let offer = Description::audio([192, 0, 2, 1].into(), 6000, 1).to_string();
+    let offer = SessionDescription::audio([192, 0, 2, 1].into(), 6000, 1).to_string();
     assert_eq!(ask(body("application/sdp", &offer.replace("0 8 101", "96"))), [488]);
     assert_eq!(ask(body("application/sdp; charset=x", &offer)), [180, 200]);
     let parts = |second: &str| {

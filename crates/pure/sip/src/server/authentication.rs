@@ -1,4 +1,4 @@
-//! Who a request is from: a server's challenges, and the answers to them (RFC 3261 section 22, RFC 7616).
+//! Authentication of requests by challenges (RFC 3261 section 22, RFC 7616).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,77 +8,77 @@ use netrig_core::{Duration, Instant, Stream};
 use sha2::Sha256;
 
 use super::Partition;
-use crate::digest::{Algorithm, Answer, Challenge, Hash, Quality, Secret, is_same_proof};
+use crate::digest::{Algorithm, DigestChallenge, DigestCredentials, Hash, Quality, Secret, is_same_proof};
 use crate::digits::push_hex;
 use crate::{Method, Name, Request};
 
-/// How long a nonce is taken.
+/// Lifetime of a nonce.
 pub const NONCE_LIFE: Duration = Duration::from_secs(300);
 
-/// How many nonces' counts are kept. One that is forgotten is stale.
+/// Most nonces whose counts are kept. A forgotten nonce is stale.
 const MOST_NONCES: usize = 100_000;
 
-/// Counts below the highest that may still come, as requests overtake each other.
+/// Window of counts below the highest that are accepted, because requests may overtake each other.
 const WINDOW: u32 = 64;
 
-/// Makes nonces, and checks what comes back. A nonce is the time at which it was made under a key of the server's own, so
-/// that one that nobody uses costs nothing; of those in use the counts are kept, that none is used twice.
+/// Makes challenges and checks credentials. A nonce is its creation time, signed with the server's key, so an unused nonce takes
+/// no memory. The counts of used nonces are kept, so that no count is accepted twice.
 #[derive(Debug)]
 pub struct Authenticator {
     realm: String,
     algorithm: Algorithm,
     key: [u8; 32],
-    /// Its nonces differ from those of other partitions.
+    /// Makes the nonces of partitions different.
     partition: Partition,
-    /// Makes each nonce another.
+    /// Number of nonces, which makes each unique.
     made: u64,
     used: UsedNonces,
 }
 
-/// The counts of nonces in use. All partitions of a server share them: a count that one has taken is taken. Only a request with a right
-/// password waits for another.
+/// The counts of nonces in use. All partitions of a server share them, so that a count is accepted by one of them only. Only
+/// requests with a right password wait for the lock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UsedNonces(Arc<Mutex<NonceTable>>);
 
 #[derive(Debug, Default)]
 struct NonceTable {
-    used: BTreeMap<Nonce, Counts>,
-    /// Nonces up to this one are stale, whatever their time.
+    used: BTreeMap<Nonce, NonceWindow>,
+    /// All nonces up to this one are stale.
     floor: Option<Nonce>,
 }
 
-/// When it was made, and its number: two of the same time differ.
+/// Creation time and serial number of a nonce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Nonce {
     nanos: u64,
     serial: u64,
 }
 
-/// Which counts were used: the highest, and a bit for each of those just below.
+/// The used counts of a nonce: the highest, and a bit for each of the next lower ones.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct NonceWindow {
     highest: u32,
     below: u64,
 }
 
-/// What an answer is worth.
+/// The result of the check of a request's credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// This user knows the password.
+pub enum CredentialsVerdict {
+    /// The request is from this user.
     Proven(String),
-    /// To be challenged: there is no answer, it is wrong, or (`stale`) its nonce is too old.
+    /// The request must be challenged: the credentials are missing, wrong or stale.
     Challenge {
-        /// The password was right all the same.
+        /// The password is right, but the nonce or its count cannot be accepted.
         stale: bool,
     },
 }
 
-impl Counts {
-    /// Whether `count` comes for the first time.
+impl NonceWindow {
+    /// Marks a count as used. Returns whether it was unused.
     fn take(&mut self, count: u32) -> bool {
         if count > self.highest {
             let by = count - self.highest;
-            // The highest before is one of those below now.
+            // The previous highest count moves into the window.
             self.below = if by < WINDOW { self.below << by } else { 0 };
             if self.highest > 0 && by <= WINDOW {
                 self.below |= 1 << (by - 1);
@@ -96,7 +96,7 @@ impl Counts {
 }
 
 impl Authenticator {
-    /// For `realm`, with a key drawn from `random`.
+    /// An authenticator for `realm`, with a key drawn from `random`.
     pub fn new(realm: &str, algorithm: Algorithm, random: &mut Stream) -> Self {
         let mut key = [0; 32];
         for eight in key.chunks_exact_mut(8) {
@@ -112,18 +112,18 @@ impl Authenticator {
         }
     }
 
-    /// Of a partition, which shares the nonces in use with the others.
+    /// The authenticator of a partition, which shares the used nonces with the others.
     #[must_use]
     pub(super) fn of_partition(self, partition: Partition, used: UsedNonces) -> Self {
         Self { partition, used, ..self }
     }
 
-    /// For whom the passwords are.
+    /// The realm of the passwords.
     pub fn realm(&self) -> &str {
         &self.realm
     }
 
-    /// How passwords are hashed.
+    /// The hash function of passwords.
     pub const fn hash(&self) -> Hash {
         self.algorithm.hash
     }
@@ -132,7 +132,7 @@ impl Authenticator {
         let mut text = String::with_capacity(64);
         push_hex(&nonce.nanos.to_be_bytes(), &mut text);
         push_hex(&nonce.serial.to_be_bytes(), &mut text);
-        // A key of any length is one.
+        // HMAC accepts a key of any length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return text };
         mac.update(text.as_bytes());
         push_hex(&mac.finalize().into_bytes()[..16], &mut text);
@@ -146,9 +146,9 @@ impl Authenticator {
     }
 
     /// A new challenge.
-    pub fn challenge(&mut self, now: Instant, stale: bool) -> Challenge {
+    pub fn challenge(&mut self, now: Instant, stale: bool) -> DigestChallenge {
         self.made += 1;
-        Challenge {
+        DigestChallenge {
             realm: self.realm.clone(),
             nonce: self.signed(Nonce { nanos: now.as_nanos(), serial: self.partition.serial(self.made) }),
             opaque: None,
@@ -159,18 +159,18 @@ impl Authenticator {
         }
     }
 
-    /// Holds the request's answer in `name`, `Authorization` or `Proxy-Authorization`, against what `secret` knows of its
-    /// user.
+    /// Checks the credentials of a request in the field `name`, `Authorization` or `Proxy-Authorization`. `secret` returns the
+    /// secret of a user.
     pub fn check(
         &mut self,
         now: Instant,
         request: &Request,
         name: &Name,
         secret: impl Fn(&str) -> Option<Secret>,
-    ) -> Verdict {
-        let again = Verdict::Challenge { stale: false };
+    ) -> CredentialsVerdict {
+        let again = CredentialsVerdict::Challenge { stale: false };
         let answers = request.headers.credentials(name).unwrap_or_default();
-        let mut answers = answers.iter().filter_map(|credentials| Answer::read(credentials).ok());
+        let mut answers = answers.iter().filter_map(|credentials| DigestCredentials::read(credentials).ok());
         let Some(answer) = answers.find(|answer| answer.realm == self.realm) else { return again };
         let Some(secret) = secret(&answer.username) else { return again };
         let Some(nonce) = self.read(&answer.nonce) else { return again };
@@ -178,17 +178,17 @@ impl Authenticator {
             return again;
         }
         if self.used.is_fresh(now, nonce, answer.protection.map(|protection| protection.count)) {
-            Verdict::Proven(answer.username)
+            CredentialsVerdict::Proven(answer.username)
         } else {
             // "stale: A case-insensitive flag indicating that the previous request from the client was rejected because the
             // nonce value was stale" (RFC 7616 section 3.3): the client need not ask its user again.
-            Verdict::Challenge { stale: true }
+            CredentialsVerdict::Challenge { stale: true }
         }
     }
 }
 
 impl UsedNonces {
-    /// Takes a count of a nonce. Returns whether it is good.
+    /// Marks a count of a nonce as used. Returns whether nonce and count are fresh.
     fn is_fresh(&self, now: Instant, nonce: Nonce, count: Option<u32>) -> bool {
         let made = Instant::from_nanos(nonce.nanos);
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -197,7 +197,7 @@ impl UsedNonces {
             return false;
         }
         // "The nc parameter value is the hexadecimal count of the number of requests (including the current request) that the
-        // client has sent with the nonce value in this request": without one, a nonce is good for once.
+        // client has sent with the nonce value in this request". Without a count, a nonce is valid once.
         let fresh = used.entry(nonce).or_default().take(count.unwrap_or(1));
         let oldest = now.as_nanos().saturating_sub(NONCE_LIFE.as_nanos());
         while let Some((&first, _)) = used.first_key_value() {
@@ -211,9 +211,9 @@ impl UsedNonces {
     }
 }
 
-/// Whether the answer is for this request. Proxies change the Request-URI on the way, so another of the same host will do:
-/// what the answer protects is then still that the client meant this domain.
-fn is_of(answer: &Answer, request: &Request) -> bool {
+/// Whether the credentials are for this request. Proxies change the Request-URI, so a URI of the same host is accepted: it still
+/// proves that the client meant this domain.
+fn is_of(answer: &DigestCredentials, request: &Request) -> bool {
     let Ok(uri) = answer.uri.parse::<crate::Uri>() else { return false };
     match (uri.as_sip(), request.uri.as_sip()) {
         (Some(a), Some(b)) => a.host.is_equivalent(&b.host) || request.method != Method::Register,
@@ -221,7 +221,7 @@ fn is_of(answer: &Answer, request: &Request) -> bool {
     }
 }
 
-/// Options that a request needs and nobody here has.
+/// Required option tags of a request that are unknown here.
 pub(super) fn unknown_options(request: &Request, name: &Name, known: &[&str]) -> Vec<String> {
     let needed: BTreeSet<String> = request.headers.tokens(name).unwrap_or_default().into_iter().collect();
     needed.into_iter().filter(|tag| !known.iter().any(|own| own.eq_ignore_ascii_case(tag))).collect()
@@ -232,17 +232,17 @@ mod tests {
     use netrig_core::Seeds;
 
     use super::*;
-    use crate::digest::Session;
+    use crate::digest::DigestSession;
 
     fn at(seconds: u64) -> Instant {
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    struct Client(Session);
+    struct Client(DigestSession);
 
     impl Client {
         fn new(server: &mut Authenticator, now: Instant, password: &str) -> Self {
-            Self(Session::new(server.challenge(now, false), "bob", password))
+            Self(DigestSession::new(server.challenge(now, false), "bob", password))
         }
 
         fn register(&mut self) -> Request {
@@ -257,7 +257,7 @@ mod tests {
         Authenticator::new("biloxi.com", Algorithm::SHA_256, &mut Seeds::new(1).stream("nonces"))
     }
 
-    fn check(server: &mut Authenticator, now: Instant, request: &Request) -> Verdict {
+    fn check(server: &mut Authenticator, now: Instant, request: &Request) -> CredentialsVerdict {
         let secret =
             |user: &str| (user == "bob").then(|| Secret::new(Hash::Sha256, user, "biloxi.com", "zanzibar"));
         server.check(now, request, &Name::Authorization, secret)
@@ -268,9 +268,9 @@ mod tests {
         let mut server = server();
         let mut client = Client::new(&mut server, at(10), "zanzibar");
         let requests: Vec<Request> = (0..100).map(|_| client.register()).collect();
-        let proven = Verdict::Proven("bob".into());
-        let stale = Verdict::Challenge { stale: true };
-        // The second overtakes the first.
+        let proven = CredentialsVerdict::Proven("bob".into());
+        let stale = CredentialsVerdict::Challenge { stale: true };
+        // The second request overtakes the first.
         for place in [1, 0, 2, 90, 60] {
             assert_eq!(check(&mut server, at(11), &requests[place]), proven, "{place}");
             assert_eq!(check(&mut server, at(11), &requests[place]), stale, "{place} again");
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn who_does_not_know_is_challenged() {
         let mut server = server();
-        let again = Verdict::Challenge { stale: false };
+        let again = CredentialsVerdict::Challenge { stale: false };
         let wrong = Client::new(&mut server, at(0), "tanzania").register();
         assert_eq!(check(&mut server, at(0), &wrong), again);
         let mut stranger = self::server();
@@ -299,13 +299,16 @@ mod tests {
     fn counts_are_kept_of_so_many_nonces() {
         let mut server = server();
         let mut first = Client::new(&mut server, at(0), "zanzibar");
-        assert_eq!(check(&mut server, at(0), &first.register()), Verdict::Proven("bob".into()));
+        assert_eq!(check(&mut server, at(0), &first.register()), CredentialsVerdict::Proven("bob".into()));
         for _ in 0..MOST_NONCES {
             let nonce = Nonce { nanos: at(1).as_nanos(), serial: server.made };
             server.made += 1;
             assert!(server.used.is_fresh(at(1), nonce, Some(1)));
         }
         assert_eq!(server.used.0.lock().unwrap().used.len(), MOST_NONCES);
-        assert_eq!(check(&mut server, at(1), &first.register()), Verdict::Challenge { stale: true });
+        assert_eq!(
+            check(&mut server, at(1), &first.register()),
+            CredentialsVerdict::Challenge { stale: true }
+        );
     }
 }

@@ -1,101 +1,101 @@
-//! Where users are: the location service of RFC 3261 section 10.
+//! The bindings of users: the location service of RFC 3261 section 10.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::{Duration, Instant};
 
 use super::transport_of;
+use crate::grammar::unescaped;
 use crate::header::{NameAddr, Transport};
-use crate::uri::unescaped;
 use crate::{SipUri, Uri};
 
-/// The most bindings of one address-of-record.
+/// Most bindings of one address-of-record.
 pub const MOST_BINDINGS: usize = 16;
 
-/// The longest that is kept for one of them, bytes: its URI with all parameters, the proxies on the way, the Call-ID.
+/// Longest text of a binding, bytes: the address-of-record, the contact with all parameters, the path, the Call-ID.
 pub const LONGEST_BINDING: usize = 4096;
 
-/// Bytes that all bindings may take for each user that there may be. Ordinary ones take about 700.
+/// Memory of all bindings per user of the limit, bytes. An ordinary binding takes about 700.
 const BYTES_PER_USER: usize = 1024;
 
-/// Bytes that bindings may take beside that, so that a few users may have all of theirs.
+/// Additional memory of all bindings, bytes, so that a few users may have the most bindings.
 const BYTES_BESIDE: usize = 1 << 20;
 
-/// Bytes that a binding takes beside its texts: its structures, and its places in the tables. Texts count four times: they are
-/// kept in parts, with the room that each of them has to grow.
+/// Memory of a binding without its texts, bytes: structures and entries of tables. Texts count four times, because they are
+/// kept in parts with spare capacity.
 const OVERHEAD: usize = 320;
 const TEXT_FACTOR: usize = 4;
 
-/// One address of a user.
+/// A binding of an address-of-record to a contact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// Where; its header field's parameters are those that were registered, without `expires`.
+    /// The contact with its header field parameters, except `expires`.
     pub contact: NameAddr,
-    /// Until when.
+    /// End of the binding.
     pub until: Instant,
-    /// Of the registration that last touched it.
+    /// `Call-ID` of the last registration.
     pub call_id: String,
-    /// Of the registration that last touched it.
+    /// `CSeq` number of the last registration.
     pub sequence: u32,
-    /// Proxies on the way to it, the first one first (RFC 3327).
+    /// Proxies on the path to the contact, nearest first (RFC 3327).
     pub path: Vec<NameAddr>,
 }
 
-/// What a registration asks for one address.
+/// The change of one binding that a registration requests.
 #[derive(Clone, Debug)]
-pub(super) struct Change {
+pub(super) struct BindingChange {
     pub(super) contact: NameAddr,
     pub(super) span: Duration,
 }
 
-/// Whose registration it is.
+/// The identity of a registration.
 #[derive(Clone, Debug)]
-pub(super) struct Origin {
+pub(super) struct RegistrationOrigin {
     pub(super) call_id: String,
     pub(super) sequence: u32,
     pub(super) path: Vec<NameAddr>,
 }
 
-/// Why no change was made.
+/// A registration changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Conflict {
-    /// A later registration was here before.
+pub(super) enum BindingConflict {
+    /// A later registration was received before.
     OutOfOrder,
-    /// There is no more room.
+    /// A limit is reached.
     Full,
-    /// It is longer than is kept.
+    /// A binding exceeds [`LONGEST_BINDING`].
     TooLong,
 }
 
-/// The bindings of all users, at most so many users as it is told.
+/// The bindings of all users, with a limit for the number of users.
 #[derive(Debug)]
 pub struct Bindings {
     most: usize,
     users: BTreeMap<String, Vec<Binding>>,
-    /// Bytes that they take, and that they may take.
+    /// Memory of all bindings and its limit, bytes.
     kept: usize,
     most_kept: usize,
     due: BTreeSet<(Instant, String)>,
-    /// How many bindings lead to a host and port, as a contact or on the path to it.
-    places: BTreeMap<String, usize>,
-    /// In how many other partitions bindings lead to it.
-    other_places: BTreeMap<String, usize>,
-    /// What other partitions have not been told of `places`.
-    untold: Vec<PlaceChange>,
+    /// Number of bindings by target, as a contact or on its path.
+    targets: BTreeMap<String, usize>,
+    /// Number of other partitions with bindings to a target.
+    other_targets: BTreeMap<String, usize>,
+    /// Changes of `targets` for other partitions.
+    target_changes: Vec<TargetChange>,
     is_partition: bool,
 }
 
-/// A place, a host and port, to which the bindings of a partition have begun or ceased to lead.
+/// A target was added to, or removed from, the bindings of a partition. A target is a host and port to which a binding leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlaceChange {
+pub struct TargetChange {
     /// `host:port`.
-    pub place: String,
-    /// They have begun to.
+    pub target: String,
+    /// The target was added.
     pub is_added: bool,
 }
 
 impl Binding {
-    /// `q`, in thousandths; 1 where none stands, by choice: RFC 3261 has no default for that of `Contact`.
+    /// `q`, in thousandths. The default is 1, by choice: RFC 3261 has no default for `q` of `Contact`.
     pub fn preference(&self) -> u32 {
         let q = self.contact.parameters.value("q").unwrap_or("1");
         let (whole, part) = q.split_once('.').unwrap_or((q, ""));
@@ -103,14 +103,14 @@ impl Binding {
         (whole.parse::<u32>().unwrap_or(0).min(1) * 1000 + part).min(1000)
     }
 
-    /// Seconds that it has left, at most as many as can be written: 2³² less one (RFC 3261 section 20.19).
+    /// Remaining seconds, at most 2³² - 1, the largest value of the grammar (RFC 3261 section 20.19).
     pub fn left(&self, now: Instant) -> u64 {
         (self.until - now).as_nanos().div_ceil(1_000_000_000).min(u32::MAX.into())
     }
 }
 
 /// An address-of-record in its canonical form: "all URI parameters MUST be removed (including the user-param), and any
-/// escaped characters MUST be converted to their unescaped form" (RFC 3261 section 10.3). `None` if it is no SIP URI.
+/// escaped characters MUST be converted to their unescaped form" (RFC 3261 section 10.3). `None` if it is not a SIP URI.
 pub(super) fn record_of(uri: &Uri) -> Option<String> {
     let SipUri { user, host, .. } = uri.as_sip()?;
     let user = user.as_deref().map(unescaped).unwrap_or_default();
@@ -118,7 +118,7 @@ pub(super) fn record_of(uri: &Uri) -> Option<String> {
 }
 
 impl Bindings {
-    /// Of at most `most` users.
+    /// Empty, for at most `most` users.
     pub const fn new(most: usize) -> Self {
         let most_kept = most.saturating_mul(BYTES_PER_USER).saturating_add(BYTES_BESIDE);
         Self {
@@ -127,65 +127,64 @@ impl Bindings {
             kept: 0,
             most_kept,
             due: BTreeSet::new(),
-            places: BTreeMap::new(),
-            other_places: BTreeMap::new(),
-            untold: Vec::new(),
+            targets: BTreeMap::new(),
+            other_targets: BTreeMap::new(),
+            target_changes: Vec::new(),
             is_partition: false,
         }
     }
 
-    /// Those of one of several partitions, which tell each other of places.
+    /// The bindings of one of several partitions, which report changes of targets to each other.
     #[must_use]
     pub(super) fn of_partition(self) -> Self {
         Self { is_partition: true, ..self }
     }
 
-    /// Changes of which other partitions have not been told.
-    pub(super) fn take_place_changes(&mut self) -> Vec<PlaceChange> {
-        std::mem::take(&mut self.untold)
+    /// Changes since the last call, for other partitions.
+    pub(super) fn take_target_changes(&mut self) -> Vec<TargetChange> {
+        std::mem::take(&mut self.target_changes)
     }
 
-    /// Another partition has told of a change.
-    pub(super) fn handle_place_change(&mut self, change: &PlaceChange) {
-        count_place(&mut self.other_places, &change.place, change.is_added);
+    /// Handles a change of another partition.
+    pub(super) fn handle_target_change(&mut self, change: &TargetChange) {
+        count_target(&mut self.other_targets, &change.target, change.is_added);
     }
 
-    /// Gives the user of a URI an address that does not end, beside those that are registered. Whether there is room for it,
-    /// and the URI is one of SIP.
+    /// Adds a binding without an end for the user of a URI. Returns whether there is room for it, and the URI is a SIP URI.
     pub fn place(&mut self, uri: &Uri, contact: NameAddr) -> bool {
         let Some(record) = record_of(uri) else { return false };
-        let origin = Origin { call_id: String::new(), sequence: 0, path: Vec::new() };
-        let change = Change { contact, span: Instant::NEVER - Instant::ZERO };
+        let origin = RegistrationOrigin { call_id: String::new(), sequence: 0, path: Vec::new() };
+        let change = BindingChange { contact, span: Instant::NEVER - Instant::ZERO };
         self.change(Instant::ZERO, &record, &origin, &[change]).is_ok()
     }
 
-    /// How many users have one.
+    /// Number of users with a binding.
     pub fn len(&self) -> usize {
         self.users.len()
     }
 
-    /// Bytes that all bindings take, an estimate from above.
+    /// Upper estimate of the memory of all bindings, bytes.
     pub const fn kept(&self) -> usize {
         self.kept
     }
 
-    /// Bytes that all bindings may take: 1 KiB for each user that there may be, and 1 MiB.
+    /// Limit for the memory of all bindings: 1 KiB per user of the limit, and 1 MiB.
     pub const fn most_kept(&self) -> usize {
         self.most_kept
     }
 
-    /// Whether nobody is here.
+    /// Whether no user has a binding.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
 
-    /// Whether a user has a contact at the host and port of a URI, or a path over them.
+    /// Whether a binding leads to the target of a URI, as a contact or on its path.
     pub(super) fn lead_to(&self, uri: &SipUri) -> bool {
-        let place = place_of(uri);
-        self.places.contains_key(&place) || self.other_places.contains_key(&place)
+        let target = target_of(uri);
+        self.targets.contains_key(&target) || self.other_targets.contains_key(&target)
     }
 
-    /// The bindings of a URI's user at `now`, the preferred first.
+    /// The bindings of a URI's user at `now`, by preference.
     pub fn of(&self, now: Instant, uri: &Uri) -> Vec<Binding> {
         record_of(uri).map(|record| self.of_record(now, &record)).unwrap_or_default()
     }
@@ -197,34 +196,34 @@ impl Bindings {
         found
     }
 
-    /// Changes all or nothing: "a particular REGISTER request is either processed completely or not at all".
+    /// Makes all changes or none: "a particular REGISTER request is either processed completely or not at all".
     pub(super) fn change(
         &mut self,
         now: Instant,
         record: &str,
-        origin: &Origin,
-        changes: &[Change],
-    ) -> Result<(), Conflict> {
+        origin: &RegistrationOrigin,
+        changes: &[BindingChange],
+    ) -> Result<(), BindingConflict> {
         let mut all = self.of_record(now, record);
         let path: usize = origin.path.iter().map(|proxy| proxy.to_string().len()).sum();
         let longest = changes.iter().map(|change| change.contact.to_string().len()).max();
         if record.len() + origin.call_id.len() + path + longest.unwrap_or(0) > LONGEST_BINDING {
-            return Err(Conflict::TooLong);
+            return Err(BindingConflict::TooLong);
         }
         let place_of = |all: &[Binding], contact: &NameAddr| {
             all.iter().position(|own| own.contact.uri.is_equivalent(&contact.uri))
         };
-        // Against what was there before: a request that names one address twice is in order with itself.
+        // Compared with the bindings before the request, which may name a contact twice.
         for place in changes.iter().filter_map(|change| place_of(&all, &change.contact)) {
             in_order(&all[place], origin)?;
         }
-        for Change { contact, span } in changes {
+        for BindingChange { contact, span } in changes {
             let place = place_of(&all, contact);
             if span.is_zero() {
                 place.map(|place| all.remove(place));
                 continue;
             }
-            let Origin { call_id, sequence, path } = origin.clone();
+            let RegistrationOrigin { call_id, sequence, path } = origin.clone();
             let binding = Binding { contact: contact.clone(), until: now + *span, call_id, sequence, path };
             match place {
                 Some(place) => all[place] = binding,
@@ -234,17 +233,22 @@ impl Bindings {
         let is_new = !all.is_empty() && !self.users.contains_key(record);
         let before = self.users.get(record).map_or(0, |all| room(record, all));
         let kept = self.kept - before + room(record, &all);
-        // Who asks for less room than it had is never refused.
+        // A registration that reduces the memory is never refused.
         let is_too_much = kept > self.most_kept && kept > self.kept;
         if all.len() > MOST_BINDINGS || is_too_much || is_new && self.users.len() >= self.most {
-            return Err(Conflict::Full);
+            return Err(BindingConflict::Full);
         }
         self.put(record, all);
         Ok(())
     }
 
     /// `Contact: *`: all are removed, or none.
-    pub(super) fn remove_all(&mut self, now: Instant, record: &str, origin: &Origin) -> Result<(), Conflict> {
+    pub(super) fn remove_all(
+        &mut self,
+        now: Instant,
+        record: &str,
+        origin: &RegistrationOrigin,
+    ) -> Result<(), BindingConflict> {
         self.of_record(now, record).iter().try_for_each(|binding| in_order(binding, origin))?;
         self.put(record, Vec::new());
         Ok(())
@@ -254,8 +258,8 @@ impl Bindings {
         let first = |all: &[Binding]| all.iter().map(|binding| binding.until).min();
         let due = first(&all);
         self.kept += room(record, &all);
-        for place in places_of(&all) {
-            self.count(place, true);
+        for target in targets_of(&all) {
+            self.count(target, true);
         }
         let before = if all.is_empty() {
             self.users.remove(record)
@@ -263,8 +267,8 @@ impl Bindings {
             self.users.insert(record.to_owned(), all)
         };
         self.kept -= before.as_deref().map_or(0, |all| room(record, all));
-        for place in places_of(before.as_deref().unwrap_or_default()) {
-            self.count(place, false);
+        for target in targets_of(before.as_deref().unwrap_or_default()) {
+            self.count(target, false);
         }
         if let Some(at) = before.as_deref().and_then(first) {
             self.due.remove(&(at, record.to_owned()));
@@ -272,15 +276,15 @@ impl Bindings {
         self.due.extend(due.map(|at| (at, record.to_owned())));
     }
 
-    /// One more or one fewer binding leads to a place.
-    fn count(&mut self, place: String, is_added: bool) {
-        let is_change = count_place(&mut self.places, &place, is_added);
+    /// Counts one more or one fewer binding to a target.
+    fn count(&mut self, target: String, is_added: bool) {
+        let is_change = count_target(&mut self.targets, &target, is_added);
         if is_change && self.is_partition {
-            self.untold.push(PlaceChange { place, is_added });
+            self.target_changes.push(TargetChange { target, is_added });
         }
     }
 
-    /// Forgets what has ended.
+    /// Removes bindings that have ended.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((at, record)) = self.due.first().cloned() {
             if at > now {
@@ -291,38 +295,38 @@ impl Bindings {
         }
     }
 
-    /// When the next one ends.
+    /// The end of the next binding.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 }
 
 /// Counts one more or one fewer. Returns whether it is the first or the last.
-fn count_place(places: &mut BTreeMap<String, usize>, place: &str, is_added: bool) -> bool {
+fn count_target(targets: &mut BTreeMap<String, usize>, target: &str, is_added: bool) -> bool {
     if is_added {
-        let count = places.entry(place.to_owned()).or_default();
+        let count = targets.entry(target.to_owned()).or_default();
         *count += 1;
         return *count == 1;
     }
-    let left = places.get_mut(place).map(|count| {
+    let left = targets.get_mut(target).map(|count| {
         *count -= 1;
         *count
     });
-    left == Some(0) && places.remove(place).is_some()
+    left == Some(0) && targets.remove(target).is_some()
 }
 
 /// The host and port that a URI leads to.
-fn place_of(uri: &SipUri) -> String {
+fn target_of(uri: &SipUri) -> String {
     let default = transport_of(uri).unwrap_or(Transport::Udp).default_port();
     format!("{}:{}", uri.target(), uri.port.unwrap_or(default)).to_ascii_lowercase()
 }
 
-fn places_of(all: &[Binding]) -> impl Iterator<Item = String> {
+fn targets_of(all: &[Binding]) -> impl Iterator<Item = String> {
     let addresses = all.iter().flat_map(|binding| std::iter::once(&binding.contact).chain(&binding.path));
-    addresses.filter_map(|address| address.uri.as_sip()).map(place_of)
+    addresses.filter_map(|address| address.uri.as_sip()).map(target_of)
 }
 
-/// Bytes that the bindings of one user take, an estimate from above.
+/// Upper estimate of the memory of one user's bindings, bytes.
 fn room(record: &str, all: &[Binding]) -> usize {
     let of = |binding: &Binding| {
         let path: usize = binding.path.iter().map(|proxy| proxy.to_string().len() + OVERHEAD).sum();
@@ -335,7 +339,7 @@ fn room(record: &str, all: &[Binding]) -> usize {
 
 /// "If they are the same, the registrar compares the CSeq value. If the value is higher than that of the existing binding, it
 /// MUST update or remove the binding as above. If not, the update MUST be aborted and the request fails."
-fn in_order(binding: &Binding, origin: &Origin) -> Result<(), Conflict> {
+fn in_order(binding: &Binding, origin: &RegistrationOrigin) -> Result<(), BindingConflict> {
     let late = binding.call_id == origin.call_id && origin.sequence <= binding.sequence;
-    if late { Err(Conflict::OutOfOrder) } else { Ok(()) }
+    if late { Err(BindingConflict::OutOfOrder) } else { Ok(()) }
 }

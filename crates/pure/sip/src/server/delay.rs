@@ -1,4 +1,4 @@
-//! Responses that leave later than they could: a server that takes a known time.
+//! Delayed responses: a server with a configured response time.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use netrig_core::{Instant, SpanDistribution, Stream};
 use super::Destination;
 use crate::{Message, Name, Response};
 
-/// Responses that may wait at once. More are not sent.
+/// Most responses that wait at once. Further ones are refused.
 const MOST: usize = 1 << 18;
 
-/// Responses that wait. Those to one request keep their order: one that draws less than the one before it leaves with it.
+/// Responses with a random delay. Responses to one request keep their order: none leaves before an earlier one.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct DelayedResponses {
     law: SpanDistribution,
     random: Stream,
     number: u64,
     due: BTreeMap<(Instant, u64), (Destination, Message)>,
-    /// Of each request some of whose responses wait: when the last of them leaves, and how many there are.
+    /// For each request with waiting responses: the time of the last one, and their number.
     last: BTreeMap<String, (Instant, u32)>,
 }
 
-impl Waiting {
-    /// None, which will wait by this law.
+impl DelayedResponses {
+    /// A queue without responses, for delays of this distribution.
     pub fn new(law: SpanDistribution, random: Stream) -> Self {
         Self { law, random, number: 0, due: BTreeMap::new(), last: BTreeMap::new() }
     }
 
-    /// Keeps a response back.
+    /// Delays a response.
     ///
     /// # Errors
-    /// Gives it back if too many wait.
+    /// Returns the response if too many wait.
     pub fn put(&mut self, now: Instant, to: Destination, response: Response) -> Result<(), Response> {
         if self.due.len() >= MOST {
             return Err(response);
@@ -44,12 +44,12 @@ impl Waiting {
         Ok(())
     }
 
-    /// When the next one leaves.
+    /// The time of the next response.
     pub fn next(&self) -> Option<Instant> {
         self.due.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// One whose time has come.
+    /// Removes the next response that is due.
     pub fn poll(&mut self, now: Instant) -> Option<(Destination, Message)> {
         let first = self.due.first_entry().filter(|first| first.key().0 <= now)?;
         let (to, message) = first.remove();
@@ -66,7 +66,7 @@ impl Waiting {
     }
 }
 
-/// What the responses to one request have in common.
+/// Key of the request of a response: `Via` and `CSeq`.
 fn request_of(response: &Response) -> String {
     let get = |name: &Name| response.headers.get(name).unwrap_or_default();
     [get(&Name::Via), get(&Name::CSeq)].join("\n")
@@ -80,8 +80,8 @@ mod tests {
     use crate::{Method, Request, Status};
     use netrig_core::{Duration, Seeds};
 
-    fn waiting(law: &str) -> Waiting {
-        Waiting::new(law.parse().unwrap(), Seeds::new(1).stream("delay"))
+    fn waiting(law: &str) -> DelayedResponses {
+        DelayedResponses::new(law.parse().unwrap(), Seeds::new(1).stream("delay"))
     }
 
     fn response(branch: usize, status: Status) -> Response {
@@ -91,7 +91,7 @@ mod tests {
         request.response(status)
     }
 
-    fn put(waiting: &mut Waiting, now: Instant, response: Response) {
+    fn put(waiting: &mut DelayedResponses, now: Instant, response: Response) {
         let to = Source { transport: Transport::Udp, address: ([192, 0, 2, 1], 5060).into() };
         waiting.put(now, Destination::Address(to), response).unwrap();
     }

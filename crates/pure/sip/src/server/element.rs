@@ -1,13 +1,66 @@
-//! What all servers that keep transactions have in common.
+//! The interface of servers, and the common part of servers that keep transactions.
 
 use netrig_core::Instant;
 
-use super::plain::{PlainHeard, PlainResponses};
-use super::transactions::{Happened, Transactions};
-use super::{Bindings, Destination, PlaceChange, Server, Source};
+use super::plain::{PlainRequestInfo, PlainResponses};
+use super::transactions::{ElementEvent, Transactions};
+use super::{Bindings, Destination, Source, TargetChange};
 use crate::Message;
 
-/// A server made of its transactions and of what it does with what they tell.
+/// A SIP server without I/O. After each call that changes it, the caller calls [`Server::poll_transmit`] until `None`.
+pub trait Server: Send {
+    /// Handles a received message.
+    fn handle(&mut self, now: Instant, message: Message, from: Source);
+
+    /// Handles a complete message if it is a plain request, and describes it. If it returns `None`, the caller parses the message
+    /// and calls [`Server::handle`]. The caller sends `responses` at once; the server is not informed if that fails.
+    fn handle_plain<'a>(
+        &mut self,
+        _now: Instant,
+        _datagram: &'a [u8],
+        _from: Source,
+        _responses: &mut PlainResponses,
+    ) -> Option<PlainRequestInfo<'a>> {
+        None
+    }
+
+    /// Handles an outgoing message that could not be sent.
+    fn handle_failure(&mut self, now: Instant, message: &Message);
+
+    /// Handles expired deadlines. An early call does nothing.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// The time of the next call of [`Server::handle_timeout`].
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// The next message to send.
+    fn poll_transmit(&mut self) -> Option<(Destination, Message)>;
+
+    /// Whether a message had valid credentials since the last call. Its sender then receives messages at its address.
+    fn take_proof(&mut self) -> bool {
+        false
+    }
+
+    /// Whether the server challenges requests. If so, only [`Server::take_proof`] proves the address of a peer, not a message alone.
+    fn authenticates(&self) -> bool {
+        false
+    }
+
+    /// Whether the server forwards responses of other servers, with tags of those servers.
+    fn forwards(&self) -> bool {
+        false
+    }
+
+    /// Changes since the last call for [`Server::handle_target_change`] of the other partitions.
+    fn take_target_changes(&mut self) -> Vec<TargetChange> {
+        Vec::new()
+    }
+
+    /// Handles a change of another partition.
+    fn handle_target_change(&mut self, _change: &TargetChange) {}
+}
+
+/// A server that consists of transactions and of the handling of their events.
 pub(super) trait Element {
     fn transactions(&self) -> &Transactions;
 
@@ -20,19 +73,19 @@ pub(super) trait Element {
         _datagram: &'a [u8],
         _from: Source,
         _responses: &mut PlainResponses,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<PlainRequestInfo<'a>> {
         None
     }
 
-    /// Sees a message before its transaction does. Returns whether it has handled the message.
+    /// Called before the transaction of a message. Returns whether the message is handled.
     fn intercept(&mut self, _now: Instant, _message: &Message, _from: Source) -> bool {
         false
     }
 
-    /// Its transactions have told this.
-    fn happened(&mut self, now: Instant, event: Happened);
+    /// Handles an event of its transactions.
+    fn handle_event(&mut self, now: Instant, event: ElementEvent);
 
-    /// Whether a message had valid credentials since this was last asked.
+    /// As [`Server::take_proof`].
     fn take_proof(&mut self) -> bool {
         false
     }
@@ -52,17 +105,17 @@ pub(super) trait Element {
         None
     }
 
-    /// When it has something to do by itself.
+    /// The next deadline of the element itself.
     fn next_work(&self) -> Option<Instant>;
 
-    /// Does what is due of that.
+    /// Handles expired deadlines of the element itself.
     fn work(&mut self, now: Instant);
 }
 
-/// Has it deal with all that its transactions tell.
+/// Handles all pending events of the transactions.
 pub(super) fn drain(element: &mut impl Element, now: Instant) {
     while let Some(event) = element.transactions_mut().poll_event() {
-        element.happened(now, event);
+        element.handle_event(now, event);
     }
 }
 
@@ -80,7 +133,7 @@ impl<E: Element + Send> Server for E {
         datagram: &'a [u8],
         from: Source,
         responses: &mut PlainResponses,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<PlainRequestInfo<'a>> {
         Element::handle_plain(self, now, datagram, from, responses)
     }
 
@@ -116,11 +169,11 @@ impl<E: Element + Send> Server for E {
         Element::forwards(self)
     }
 
-    fn take_place_changes(&mut self) -> Vec<PlaceChange> {
-        self.forwarding_bindings().map(Bindings::take_place_changes).unwrap_or_default()
+    fn take_target_changes(&mut self) -> Vec<TargetChange> {
+        self.forwarding_bindings().map(Bindings::take_target_changes).unwrap_or_default()
     }
 
-    fn handle_place_change(&mut self, change: &PlaceChange) {
-        self.forwarding_bindings().into_iter().for_each(|bindings| bindings.handle_place_change(change));
+    fn handle_target_change(&mut self, change: &TargetChange) {
+        self.forwarding_bindings().into_iter().for_each(|bindings| bindings.handle_target_change(change));
     }
 }

@@ -1,28 +1,30 @@
-//! What each proxy does with a request, stateful or not (RFC 3261 sections 16.3 to 16.6).
+//! Forwarding of requests by stateful and stateless proxies (RFC 3261 sections 16.3 to 16.6).
 
 use netrig_core::Instant;
 
 use super::authentication::unknown_options;
 use super::registry::user_of;
-use super::{Destination, Domain, Registry, fingerprint, reply, unsupported};
+use super::reply::{fingerprint, reply, unsupported};
+use super::{Destination, Domain, Registry};
 use crate::dialog::{MAX_FORWARDS, allowed_in_request, is_sips};
 use crate::header::{NameAddr, Transport};
 use crate::{Method, Name, Request, Response, Scheme, SipUri, Status, Uri};
 
-/// Parameter of this proxy's `Record-Route` with the token of [`Proxy`](super::Proxy): where later requests of a dialog may go.
+/// Parameter of this proxy's `Record-Route` with the token of [`Proxy`](super::Proxy), which permits a next hop for later requests
+/// of a dialog.
 pub(super) const TOKEN: &str = "dialog";
 
-/// Where a request is to go.
+/// A target of a request.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
+pub(super) struct ForwardTarget {
     pub(super) uri: Uri,
-    /// Proxies before it (RFC 3327).
+    /// Proxies on the path to the target (RFC 3327).
     pub(super) path: Vec<NameAddr>,
 }
 
-/// RFC 3261 section 16.3: why a request that can be read is not forwarded, or not answered by the proxy itself.
+/// RFC 3261 section 16.3: the refusal of a readable request that the proxy neither forwards nor answers.
 pub(super) fn refusal(domain: &Domain, request: &Request, ends_here: bool) -> Option<Response> {
-    // 1. It must be well-formed: also in what only a proxy reads.
+    // 1. The request must be well-formed, including the fields that only a proxy reads.
     if request.headers.addresses(&Name::Route).is_err() {
         return Some(reply(request, Status::BAD_REQUEST));
     }
@@ -32,11 +34,11 @@ pub(super) fn refusal(domain: &Domain, request: &Request, ends_here: bool) -> Op
         return Some(reply(request, Status::UNSUPPORTED_URI_SCHEME));
     }
     // 3. "If the request contains a Max-Forwards header field with a field value of zero (0), the element MUST NOT forward the
-    // request." What it answers itself it does not forward.
+    // request." A request that ends here is not forwarded.
     if !ends_here && request.headers.number(&Name::MaxForwards) == Ok(Some(0)) {
         return Some(reply(request, Status::TOO_MANY_HOPS));
     }
-    // 4. A `Via` of one's own, of the same request on the same way, is a loop; on another way it is a spiral.
+    // 4. A `Via` of this proxy for the same request on the same way is a loop. On another way it is a spiral.
     if is_loop(domain, request) {
         return Some(reply(request, Status::LOOP_DETECTED));
     }
@@ -48,7 +50,7 @@ pub(super) fn refusal(domain: &Domain, request: &Request, ends_here: bool) -> Op
     demands.then(|| unsupported(request, &unknown))
 }
 
-/// What decides on the way of a request, as it came (RFC 5393 section 4.2.1): never the `Via`s, which a loop makes longer.
+/// Fingerprint of the fields that decide on the way of a received request (RFC 5393 section 4.2.1), without the `Via`s.
 pub(super) fn way(request: &Request) -> String {
     let headers = &request.headers;
     let tag =
@@ -83,7 +85,7 @@ fn is_own_via(domain: &Domain, via: &crate::header::Via) -> bool {
     domain.is_own(&uri)
 }
 
-/// RFC 3261 section 16.4: takes off what was written for this proxy.
+/// RFC 3261 section 16.4: removes the route information for this proxy.
 pub(super) fn preprocess(domain: &Domain, request: &mut Request) {
     let own = |uri: &Uri| uri.as_sip().is_some_and(|uri| domain.is_own(uri) && uri.user.is_none());
     let is_loose = |uri: &Uri| uri.as_sip().is_some_and(SipUri::is_loose);
@@ -115,8 +117,8 @@ pub(super) fn preprocess(domain: &Domain, request: &mut Request) {
     }
 }
 
-/// Whether a request, of which what was written for this proxy is off, leaves for a place that is neither of the domain nor of
-/// one of its users: by its Request-URI, or by a route.
+/// Whether a request after [`preprocess`] goes to a target outside of the domain and its users, by its Request-URI or by a
+/// route.
 pub(super) fn leads_away(registry: &Registry, request: &Request) -> bool {
     let is_near = |uri: &Uri| {
         let Some(own) = uri.as_sip() else { return false };
@@ -126,34 +128,38 @@ pub(super) fn leads_away(registry: &Registry, request: &Request) -> bool {
     !is_near(&request.uri) || routes.first().is_some_and(|route| !is_near(&route.uri))
 }
 
-/// RFC 3261 section 16.5.
+/// The targets of a request (RFC 3261 section 16.5).
 ///
 /// # Errors
-/// Nobody is there.
-pub(super) fn targets(registry: &Registry, now: Instant, request: &Request) -> Result<Vec<Target>, Status> {
+/// The user does not exist, or has no binding.
+pub(super) fn targets(
+    registry: &Registry,
+    now: Instant,
+    request: &Request,
+) -> Result<Vec<ForwardTarget>, Status> {
     // "If the domain of the Request-URI indicates a domain this element is not responsible for, the Request-URI MUST be placed
     // into the target set as the only target".
     let is_foreign = request.uri.as_sip().is_none_or(|uri| uri.parameters.has("maddr"));
     if is_foreign || !registry.is_own(&request.uri) {
-        return Ok(vec![Target { uri: request.uri.clone(), path: Vec::new() }]);
+        return Ok(vec![ForwardTarget { uri: request.uri.clone(), path: Vec::new() }]);
     }
     if !registry.users.has(&user_of(&request.uri)) {
         return Err(Status::NOT_FOUND);
     }
     let bindings = registry.bindings.of(now, &request.uri).into_iter();
-    let found: Vec<Target> =
-        bindings.map(|binding| Target { uri: binding.contact.uri, path: binding.path }).collect();
+    let found: Vec<ForwardTarget> =
+        bindings.map(|binding| ForwardTarget { uri: binding.contact.uri, path: binding.path }).collect();
     // "If the target set remains empty after applying all of the above, the proxy MUST return an error response, which SHOULD
     // be the 480 (Temporarily Unavailable) response."
     if found.is_empty() { Err(Status::TEMPORARILY_UNAVAILABLE) } else { Ok(found) }
 }
 
-/// RFC 3261 section 16.6: the copy for one target, without the `Via` of one's own, and where it goes. `None` if that is no SIP
-/// URI. `record_route` is the value of [`TOKEN`], empty for none, if this proxy stays in the way of the dialog.
+/// RFC 3261 section 16.6: the copy for one target, without this proxy's `Via`, and its destination. `None` if the next hop is not
+/// a SIP URI. If this proxy stays on the path of the dialog, `record_route` is the value of [`TOKEN`], empty for none.
 pub(super) fn copy(
     domain: &Domain,
     request: &Request,
-    target: Target,
+    target: ForwardTarget,
     record_route: Option<&str>,
 ) -> Option<(Request, Destination)> {
     let mut copy = request.clone();
@@ -175,7 +181,7 @@ pub(super) fn copy(
         copy.headers.push_front(Name::RecordRoute, recorded(domain, is_secure, &destination, token));
     }
     // 6. "If the copy contains a Route header field, the proxy MUST inspect the URI in its first value. If that URI does not
-    // contain an lr parameter, the proxy MUST modify the copy": a strict router finds itself in the Request-URI.
+    // contain an lr parameter, the proxy MUST modify the copy": a strict router expects its URI in the Request-URI.
     let is_strict = routes.first().and_then(|route| route.uri.as_sip()).is_some_and(|uri| !uri.is_loose());
     if is_strict {
         routes.push(NameAddr::new(copy.uri.clone()));
@@ -206,9 +212,9 @@ fn recorded(domain: &Domain, is_secure: bool, destination: &Destination, token: 
     NameAddr::new(Uri::Sip(own))
 }
 
-/// A response without the topmost `Via`, if that is this proxy's: if its "sent-by" "does not correspond to a value that the
+/// Removes the topmost `Via` of a response. If its "sent-by" "does not correspond to a value that the
 /// client transport is configured to insert into requests, the response MUST be silently discarded" (RFC 3261 section 18.1.2).
-/// So is one that was meant for this proxy alone.
+/// A response with no other `Via` is for this proxy only, and discarded too.
 pub(super) fn without_own_via(domain: &Domain, mut response: Response) -> Option<Response> {
     let mut vias = response.headers.vias().ok()?;
     if vias.len() < 2 || !is_own_via(domain, &vias.remove(0)) {

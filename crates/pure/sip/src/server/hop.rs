@@ -1,6 +1,6 @@
-//! How a request leaves for its next hop: with a `Via` of one's own, over the transport that its length asks for.
+//! Requests to the next hop: with this element's `Via`, over the transport that their length requires.
 
-use super::{Destination, Domain, Source, own_via};
+use super::{Destination, Domain, Source};
 use crate::header::{Transport, Via};
 use crate::{Name, Request};
 
@@ -9,58 +9,58 @@ use crate::{Name, Request};
 /// 18.1.1) Bytes; the path MTU is unknown here.
 pub const LONGEST_OVER_UDP: usize = 1300;
 
-/// A request that has its `Via`, and where it goes.
+/// A request with its `Via` and its destination.
 #[derive(Debug)]
-pub(super) struct Hop {
+pub(super) struct RequestHop {
     pub(super) request: Request,
     pub(super) to: Destination,
-    /// How it goes if nobody takes it there.
-    pub(super) otherwise: Option<Otherwise>,
+    /// The alternative if the transport fails.
+    pub(super) fallback: Option<UdpFallback>,
 }
 
 /// "If an element sends a request over TCP because of these message size constraints, and that request would have otherwise been
 /// sent over UDP, if the attempt to establish the connection generates either an ICMP Protocol Not Supported, or results in a TCP
 /// reset, the element SHOULD retry the request, using UDP" (RFC 3261 section 18.1.1).
 #[derive(Clone, Debug)]
-pub(super) struct Otherwise {
+pub(super) struct UdpFallback {
     to: Destination,
     via: Via,
 }
 
-impl Hop {
-    /// To `to`, or over TCP if it is too long for a datagram and this server listens for TCP too: where it does not, nobody could
-    /// answer along another connection.
+impl RequestHop {
+    /// A request to `to`. If it is too long for a datagram and this server listens on TCP, it goes over TCP. A server that does
+    /// not listen on TCP could not receive a response on another connection.
     pub(super) fn new(domain: &Domain, mut request: Request, to: Destination, branch: &str) -> Self {
         let via = own_via(domain, &to, branch);
         request.headers.push_front(Name::Via, &via);
         let is_too_long = to.transport() == Transport::Udp && request.wire_len() > LONGEST_OVER_UDP;
         if !is_too_long || domain.listens_towards(Transport::Tcp, to.ip()).is_none() {
-            return Self { request, to, otherwise: None };
+            return Self { request, to, fallback: None };
         }
         let over_tcp = to.over_tcp();
         // "If this causes a change in the transport protocol from the one indicated in the top Via, the value in the top Via MUST
         // be changed."
         set_top(&mut request, &own_via(domain, &over_tcp, branch));
-        Self { request, to: over_tcp, otherwise: Some(Otherwise { to, via }) }
+        Self { request, to: over_tcp, fallback: Some(UdpFallback { to, via }) }
     }
 
-    /// A request that has its `Via`, to there and nowhere else.
+    /// A request with its `Via`, without an alternative.
     pub(super) const fn bound(request: Request, to: Destination) -> Self {
-        Self { request, to, otherwise: None }
+        Self { request, to, fallback: None }
     }
 }
 
-impl Otherwise {
-    /// The same request as it goes now.
-    pub(super) fn hop(self, request: &Request) -> Hop {
+impl UdpFallback {
+    /// The request over UDP.
+    pub(super) fn hop(self, request: &Request) -> RequestHop {
         let mut request = request.clone();
         set_top(&mut request, &self.via);
-        Hop::bound(request, self.to)
+        RequestHop::bound(request, self.to)
     }
 }
 
 impl Destination {
-    /// The same, over TCP.
+    /// The destination over TCP.
     fn over_tcp(&self) -> Self {
         match self {
             Self::Address(Source { address, .. }) => {
@@ -75,7 +75,14 @@ impl Destination {
     }
 }
 
-/// Puts a `Via` in the place of the topmost one. Those below it stand as they came.
+/// This element's `Via` for a hop to `destination`.
+fn own_via(domain: &Domain, destination: &Destination, branch: &str) -> Via {
+    let transport = destination.transport();
+    let (host, port) = domain.listens_at(transport, destination.ip());
+    Via::new(transport, host, port, branch)
+}
+
+/// Replaces the topmost `Via`. Those below it are unchanged.
 fn set_top(request: &mut Request, via: &Via) {
     let below: Vec<String> = request.headers.all(&Name::Via).skip(1).map(str::to_owned).collect();
     request.headers.set_all(&Name::Via, std::iter::once(via.to_string()).chain(below));

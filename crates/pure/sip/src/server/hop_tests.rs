@@ -2,15 +2,17 @@
 
 use netrig_core::Seeds;
 
-use super::tests::{ALICE, at, domain, message, request, said, source};
+use super::tests::{ALICE, at, domain, message, request, source, transmitted};
 use super::*;
+use crate::header::{Transport, Via};
 use crate::transaction::Timing;
+use crate::{Message, Name, Status};
 
-/// Foreign: it goes where its URI says.
+/// A callee outside of the domain.
 const CALLEE: &str = "sip:bob@192.0.2.80:5070";
 const SERVER: &str = "192.0.2.9:5062";
 
-/// Over UDP, and over TCP too.
+/// A proxy that listens over UDP, and over TCP too if `both`.
 fn listening(both: bool) -> Proxy {
     let mut domain = domain();
     domain.listens.extend(both.then(|| (Transport::Tcp, SERVER.parse().unwrap())));
@@ -23,9 +25,9 @@ fn long(number: u32) -> Message {
     request("INVITE", CALLEE, ALICE, number, &format!("Subject: {}\r\n", "x".repeat(1000)))
 }
 
-/// The INVITE among what a proxy says, with its transport and its `Via`.
+/// The INVITE among the messages of a proxy, with its transport and its `Via`.
 fn forwarded(proxy: &mut Proxy) -> (Transport, Via, Message) {
-    let all = said(proxy).into_iter().filter(|(_, message)| message.as_request().is_some());
+    let all = transmitted(proxy).into_iter().filter(|(_, message)| message.as_request().is_some());
     let all: Vec<_> = all.collect();
     assert_eq!(all.len(), 1, "{all:?}");
     let (Destination::Address(to), message) = all[0].clone() else { panic!("{all:?}") };
@@ -63,9 +65,9 @@ fn a_request_above_1300_bytes_goes_over_tcp() {
     // "the value in the top Via MUST be changed."
     assert_eq!((transport, &via.transport), (Transport::Tcp, &Ok(Transport::Tcp)));
     assert_eq!(via.port, Some(5062), "where it listens over TCP");
-    // A stream loses nothing: it is sent once.
+    // Over a stream there is no retransmission.
     proxy.handle_timeout(at(10.0));
-    let again = said(&mut proxy);
+    let again = transmitted(&mut proxy);
     assert!(again.iter().all(|(to, _)| to.transport() == Transport::Udp), "{again:?}");
 }
 
@@ -76,7 +78,7 @@ fn without_tcp_it_goes_as_it_may() {
     assert_eq!(forwarded(&mut proxy).0, Transport::Udp);
 }
 
-/// "the element SHOULD retry the request, using UDP": within the same transaction, which its answer finds.
+/// "the element SHOULD retry the request, using UDP": within the same transaction, which matches the response.
 #[test]
 fn where_nobody_takes_it_over_tcp_it_goes_over_udp() {
     let mut proxy = listening(true);
@@ -90,19 +92,23 @@ fn where_nobody_takes_it_over_tcp_it_goes_over_udp() {
     );
     assert_eq!(via.branch(), before.branch());
     assert_eq!(again.headers().all(&Name::Via).count(), 2);
-    // Over datagrams it is sent again.
+    // Over UDP it is retransmitted.
     proxy.handle_timeout(at(0.6));
     assert_eq!(forwarded(&mut proxy).0, Transport::Udp);
     let ringing = again.as_request().unwrap().response(Status::RINGING);
     proxy.handle(at(0.7), ringing.into(), source("192.0.2.80:5070"));
-    let answers = said(&mut proxy);
+    let answers = transmitted(&mut proxy);
     assert_eq!(answers[0].1.as_response().unwrap().status, Status::RINGING);
-    // There is no third way.
+    // There is no third alternative.
     proxy.handle(at(1.0), long(2), source(ALICE));
     let (_, _, refused) = forwarded(&mut proxy);
     proxy.handle_failure(at(1.1), &refused);
     let (_, _, refused) = forwarded(&mut proxy);
     proxy.handle_failure(at(1.2), &refused);
-    let answer = said(&mut proxy).remove(0).1;
-    assert_eq!(answer.as_response().unwrap().status, Status::SERVER_INTERNAL_ERROR, "503 is told as 500");
+    let answer = transmitted(&mut proxy).remove(0).1;
+    assert_eq!(
+        answer.as_response().unwrap().status,
+        Status::SERVER_INTERNAL_ERROR,
+        "503 is forwarded as 500"
+    );
 }

@@ -1,59 +1,34 @@
-//! Offers and answers of a user agent that answers calls by itself (RFC 3264), wherever they stand: in an INVITE, a PRACK or
-//! an UPDATE.
+//! Offers and answers of an answering machine (RFC 3264), in INVITE, PRACK and UPDATE.
 
-use netrig_core::Stream;
-
-use super::answering::Call;
-use super::manners::Manners;
-use super::reply;
-use crate::dialog::{Acceptance, Outcome, Refusal};
+use super::answering_policy::AnsweringPolicy;
+use super::incoming_call::IncomingCall;
+use super::reply::reply;
 use crate::multipart::{ALTERNATIVE_TYPE, MIXED_TYPE, SessionBody, is_required, session_body};
-use crate::sdp::{Description, SDP_TYPE};
+use crate::sdp::{SDP_TYPE, SessionDescription};
 use crate::{Name, Request, Response, Status};
 
-impl Call {
-    /// Whether the offer of the INVITE, or that of this side where it has none, is answered.
-    fn is_settled(&self) -> bool {
-        let provisionals = self.provisionals.as_ref().filter(|_| self.described);
-        if !self.invite.body.is_empty() {
-            return self.answered || provisionals.is_some();
-        }
-        let outcome = self.acceptance.as_ref().and_then(Acceptance::outcome);
-        matches!(outcome, Some(Outcome::Acknowledged(_)))
-            || provisionals.is_some_and(|own| !own.holds_2xx_back())
-    }
-
-    /// RFC 3311 section 5.2: an offer while another waits for its answer.
-    pub(super) fn refuse_crossing_offer(&self, random: &mut Stream) -> Result<(), Refusal> {
-        const RULE: &str = "RFC 3311 section 5.2";
-        if self.is_settled() {
-            return Ok(());
-        }
-        if self.invite.body.is_empty() {
-            return Err(Refusal::new(Status::REQUEST_PENDING, RULE, "an offer of this side has no answer"));
-        }
-        let refusal = Refusal::new(Status::SERVER_INTERNAL_ERROR, RULE, "an offer before it has no answer");
-        Err(refusal.with_retry_after(random))
-    }
-}
-
-/// The types of bodies that are understood, as `Accept` lists them.
+/// The supported types of bodies, for `Accept`.
 pub(super) fn body_types() -> String {
     format!("{SDP_TYPE}, {MIXED_TYPE}, {ALTERNATIVE_TYPE}")
 }
 
-pub(super) fn describe(response: &mut Response, description: &Description) {
+pub(super) fn describe(response: &mut Response, description: &SessionDescription) {
     response.headers.push(Name::ContentType, SDP_TYPE);
     response.body = description.to_string().into();
 }
 
-/// Answers the offer of a request within the call, or makes one where it has none, in the 2xx to it. A refusal stands in its
-/// place if that cannot be: "the session parameters MUST remain unchanged".
-pub(super) fn answer_offer(manners: &Manners, call: &mut Call, request: &Request, response: &mut Response) {
+/// Adds a session description to the 2xx to a request within the call: the answer to its offer, or an offer if it has none. If
+/// that fails, `response` becomes a refusal: "the session parameters MUST remain unchanged".
+pub(super) fn answer_offer(
+    manners: &AnsweringPolicy,
+    call: &mut IncomingCall,
+    request: &Request,
+    response: &mut Response,
+) {
     match description(manners, request) {
         Ok(mut description) => {
-            // "the version in the origin field MUST increment by one from the previous SDP" if anything else is another than
-            // there (RFC 3264 section 8).
+            // "the version in the origin field MUST increment by one from the previous SDP" if the description changed (RFC 3264
+            // section 8).
             let version = call.description.origin.version;
             description.origin.version = version;
             description.origin.version += u64::from(description != call.description);
@@ -64,8 +39,8 @@ pub(super) fn answer_offer(manners: &Manners, call: &mut Call, request: &Request
     }
 }
 
-/// "The response MUST contain an Accept header field listing the types of all bodies it understands", and for encodings "an
-/// Accept-Encoding header field" (RFC 3261 section 8.2.3).
+/// A refusal of a body. "The response MUST contain an Accept header field listing the types of all bodies it understands", and
+/// for encodings "an Accept-Encoding header field" (RFC 3261 section 8.2.3).
 pub(super) fn not_understood(request: &Request, status: Status) -> Response {
     let mut response = reply(request, status);
     if status == Status::UNSUPPORTED_MEDIA_TYPE {
@@ -75,14 +50,17 @@ pub(super) fn not_understood(request: &Request, status: Status) -> Response {
     response
 }
 
-/// What answers the offer of a request; an offer, where it has none.
+/// The answer to the offer of a request, or an offer if it has none.
 ///
 /// # Errors
-/// It is not understood, or nothing of it can be taken: 415, 400 or 488.
-pub(super) fn description(manners: &Manners, request: &Request) -> Result<Description, Status> {
+/// The body is unsupported or malformed, or no medium can be accepted: 415, 400 or 488.
+pub(super) fn description(
+    manners: &AnsweringPolicy,
+    request: &Request,
+) -> Result<SessionDescription, Status> {
     let (address, port) = (manners.media.ip(), manners.media.port());
     if request.body.is_empty() {
-        return Ok(Description::audio(address, port, 1));
+        return Ok(SessionDescription::audio(address, port, 1));
     }
     let of = |name: Name| request.headers.get(&name);
     if of(Name::ContentEncoding).is_some_and(|own| !own.eq_ignore_ascii_case("identity")) {
@@ -90,17 +68,17 @@ pub(super) fn description(manners: &Manners, request: &Request) -> Result<Descri
     }
     let offer = match session_body(of(Name::ContentType).unwrap_or_default(), &request.body) {
         SessionBody::Description(offer) => offer,
-        // What need not be understood is passed over (RFC 3261 section 8.2.3), and leaves no offer.
+        // An optional body of unknown type is ignored (RFC 3261 section 8.2.3), so there is no offer.
         SessionBody::NotUnderstood if !is_required(&request.headers) => {
-            return Ok(Description::audio(address, port, 1));
+            return Ok(SessionDescription::audio(address, port, 1));
         }
         SessionBody::NotUnderstood => return Err(Status::UNSUPPORTED_MEDIA_TYPE),
         SessionBody::Malformed => return Err(Status::BAD_REQUEST),
     };
-    let offer = std::str::from_utf8(offer).ok().and_then(|text| Description::parse(text).ok());
+    let offer = std::str::from_utf8(offer).ok().and_then(|text| SessionDescription::parse(text).ok());
     let offer = offer.ok_or(Status::BAD_REQUEST)?;
     let answer = offer.answer(address, port, 1, &["0", "8", "101"]);
-    // Nothing is left to talk with (RFC 3261 section 21.4.26).
+    // No medium can be accepted (RFC 3261 section 21.4.26).
     if answer.media.iter().all(|media| media.port == 0) {
         return Err(Status::NOT_ACCEPTABLE_HERE);
     }

@@ -1,4 +1,4 @@
-//! Which server answers, as one orders it.
+//! Orders for servers: the role of a server and its parameters.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -7,99 +7,99 @@ use netrig_core::Seeds;
 
 use super::authentication::UsedNonces;
 use super::{
-    AnsweringMachine, Authenticator, Domain, Manners, Partition, Proxy, Redirect, Registrar, Registry,
-    Server, StatelessProxy, Users,
+    AnsweringMachine, AnsweringPolicy, Authenticator, Domain, DomainUsers, Partition, Proxy, Redirect,
+    Registrar, Registry, Server, StatelessProxy,
 };
 use crate::digest::Algorithm;
 use crate::header::{NameAddr, Transport};
 use crate::transaction::Timing;
 use crate::{Host, SipUri, Uri};
 
-/// What stands in a contact for the name of its user.
+/// Placeholder for the name of the user in a contact.
 const USER: &str = "{user}";
 
-/// A kind of server.
+/// The role of a server.
 #[derive(Clone, Debug)]
 pub enum Role {
-    /// It takes registrations.
+    /// Accepts registrations.
     Registrar,
-    /// It takes registrations, and forwards to the users; it remembers its transactions, and forks.
+    /// Accepts registrations and forwards requests to users. It keeps transactions, and forks.
     Proxy {
-        /// It stays in the way of the calls that begin here.
+        /// Stays on the path of dialogs by `Record-Route`.
         record_route: bool,
     },
-    /// It forwards to users whose addresses it is told, and remembers nothing.
+    /// Forwards requests to users with configured contacts, without state.
     StatelessProxy,
-    /// It takes registrations, and says where users are.
+    /// Accepts registrations, and redirects requests to the contacts of users.
     Redirect,
-    /// It answers calls.
-    UserAgent(Manners),
+    /// Answers calls.
+    UserAgent(AnsweringPolicy),
 }
 
 /// A user of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Of its address-of-record.
+    /// User part of the address-of-record.
     pub name: String,
-    /// By which it proves who it is.
+    /// Password for digest authentication.
     pub password: String,
-    /// Where it is without having registered.
+    /// A contact without registration.
     pub contact: Option<String>,
 }
 
-/// What a server is to be.
+/// The parameters of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOrder {
-    /// Which kind.
+    /// The role.
     pub role: Role,
-    /// The names that it answers for, beside the addresses at which it listens.
+    /// The domains of the server. The addresses at which it listens belong to it too.
     pub domains: Vec<Host>,
-    /// Who there is; whoever comes if it is not said.
+    /// The users; `None` accepts any user.
     pub users: Option<Vec<User>>,
-    /// Where each of them is without having registered, with `{user}` for its name, unless it has a contact of its own.
+    /// The contact of each user that has none of its own, with `{user}` for its name.
     pub contact: Option<String>,
-    /// Users prove who they are, by passwords that are hashed so.
+    /// Algorithm of digest authentication; `None` does not authenticate users.
     pub digest: Option<Algorithm>,
-    /// For whom the passwords are; the first domain or address if it is not said.
+    /// Realm of the passwords; by default the first domain or address.
     pub realm: Option<String>,
-    /// At once: each is kept for half a minute, over UDP, after its last message.
+    /// Most transactions at once. Over UDP a transaction is kept for half a minute after its last message.
     pub most_transactions: usize,
-    /// With a registration, at once.
+    /// Most users with a binding at once.
     pub most_users: usize,
     /// T1, T2 and T4.
     pub timing: Timing,
-    /// Of what is drawn.
+    /// Seeds of the random streams.
     pub seeds: Seeds,
 }
 
-/// What a partition has of a server.
+/// A partition's share of a server.
 pub(crate) struct PartitionShare<'a> {
     pub partition: Partition,
-    /// Whether it has the addresses of a user with this name.
+    /// Whether the partition has the bindings of a user of this name.
     pub owns: &'a dyn Fn(&str) -> bool,
-    /// Shared by all partitions.
+    /// Nonces in use, which all partitions share.
     pub nonces: UsedNonces,
 }
 
-/// Why there is no such server.
+/// An order cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
-    /// A contact is no URI.
-    #[error("`{0}` is no contact: expected a URI, as `sip:{{user}}@192.0.2.1:5060`")]
+    /// A contact is not a SIP URI.
+    #[error("`{0}` is not a contact: expected a SIP URI such as `sip:{{user}}@192.0.2.1:5060`")]
     Contact(String),
-    /// Users with contacts are more than may be.
-    #[error("there is room for {0} users with an address, and there are more")]
+    /// There are more users with contacts than allowed.
+    #[error("there are more users with a contact than the limit of {0}")]
     Room(usize),
-    /// Nobody has a password.
-    #[error("who proves who they are has a password: users are needed where there is digest authentication")]
+    /// Digest authentication without users.
+    #[error("digest authentication needs users with passwords")]
     NoUsers,
 }
 
 impl ServerOrder {
-    /// The server, which listens there.
+    /// The server, which listens at these addresses.
     ///
     /// # Errors
-    /// The order is none that can be carried out.
+    /// The order cannot be carried out.
     pub fn server(&self, listens: &[(Transport, SocketAddr)]) -> Result<Box<dyn Server>, RoleError> {
         let share = PartitionShare {
             partition: Partition::default(),
@@ -109,7 +109,7 @@ impl ServerOrder {
         self.server_of(listens, &share)
     }
 
-    /// The server of a partition. It takes its share of the bounds.
+    /// The server of a partition, with its share of the limits.
     ///
     /// # Errors
     /// As [`ServerOrder::server`].
@@ -126,7 +126,7 @@ impl ServerOrder {
         Ok(match &self.role {
             Role::UserAgent(manners) => {
                 let random = partition.stream(&self.seeds, "sip/serve/uas");
-                // It counts calls, and takes four transactions for each.
+                // The machine counts calls, with four transactions each.
                 let calls = partition.share(self.most_transactions / 4);
                 Box::new(AnsweringMachine::new(domain, manners.clone(), calls, timing, random))
             }
@@ -167,9 +167,9 @@ impl ServerOrder {
             return Err(RoleError::Room(self.most_users));
         }
         placed.retain(|(name, _)| (share.owns)(name));
-        // The users whose addresses are known may be unevenly spread over the partitions.
+        // Users with configured contacts may be unevenly distributed over the partitions.
         let most = partition.share(self.most_users).max(placed.len());
-        // A user may be called by any of the domain's names.
+        // A user can be addressed by each name of the domain.
         let mut registry = Registry::new(domain, most.saturating_mul(hosts.len().max(1)));
         let forwards = matches!(self.role, Role::Proxy { .. } | Role::StatelessProxy);
         if forwards && partition.count > 1 {
@@ -185,7 +185,7 @@ impl ServerOrder {
         }
         if self.users.is_some() {
             let known = users.iter().map(|user| (user.name.clone(), user.password.clone()));
-            registry.users = Users::Known(known.collect());
+            registry.users = DomainUsers::Known(known.collect());
         }
         if let Some(algorithm) = self.digest {
             if users.is_empty() {
@@ -201,7 +201,7 @@ impl ServerOrder {
 }
 
 impl User {
-    /// Its contact, or else the one that all users have in `common`, with its name for `{user}`.
+    /// The user's contact, or `common` with the user's name for `{user}`.
     ///
     /// # Errors
     /// [`RoleError::Contact`].

@@ -1,15 +1,15 @@
-//! Partitions of a server's state.
+//! A partition of a server's state.
 
 use netrig_core::{Seeds, Stream};
 
 use crate::digits::hex;
 use crate::header::MAGIC_COOKIE;
 
-/// One of several servers that together are one: each handles the messages that concern its partition of the state
+/// One of several servers that share the work of one. Each handles the messages of its partition of the state
 /// ([`Partitioning`](crate::partitioning::Partitioning)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Partition {
-    /// Below `count`.
+    /// Index of the partition, below `count`.
     pub index: u32,
     /// Number of partitions, at least 1.
     pub count: u32,
@@ -23,7 +23,7 @@ impl Default for Partition {
 }
 
 impl Partition {
-    /// The random stream of this partition with the name that the whole server's has.
+    /// This partition's random stream of a name. The first partition has the stream of an unpartitioned server.
     pub fn stream(self, seeds: &Seeds, name: &str) -> Stream {
         match self.index {
             0 => seeds.stream(name),
@@ -31,24 +31,25 @@ impl Partition {
         }
     }
 
-    /// This partition's share of a bound of the whole server, rounded up.
+    /// This partition's share of a limit, rounded up.
     pub const fn share(self, most: usize) -> usize {
         most.div_ceil(self.count as usize)
     }
 
-    /// The branch of a request that a proxy of this partition sends: it names the partition. `drawn` makes it unique, `way` follows it.
+    /// The branch of a request that a proxy of this partition sends, which names the partition. `drawn` is a unique random
+    /// number, `way` a suffix.
     pub fn branch(self, drawn: u64, way: &str) -> String {
         let count = u64::from(self.count);
-        // All that `u64` has, so that the whole server's branches are what was drawn.
+        // Without partitions, the branch is the drawn number unchanged.
         let tagged =
             if count == 1 { drawn } else { drawn % (u64::MAX / count) * count + u64::from(self.index) };
         format!("{MAGIC_COOKIE}{tagged:016x}.{way}")
     }
 
-    /// The index, below `count`, of the partition that has made a branch; `None` if no partition has.
+    /// The index, below `count`, of the partition that made a branch; `None` for a branch of another element.
     pub fn from_branch(branch: &[u8], count: u32) -> Option<u32> {
         let number = hex(branch.strip_prefix(MAGIC_COOKIE.as_bytes())?.get(..16)?)?;
-        // Below `count`.
+        // The result is below `count`.
         Some((number % u64::from(count)) as u32)
     }
 

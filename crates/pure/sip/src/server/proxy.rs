@@ -1,4 +1,4 @@
-//! A proxy that keeps the state of its transactions, and forks (RFC 3261 section 16).
+//! A stateful proxy, which forks (RFC 3261 section 16).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,12 +6,11 @@ use netrig_core::{Duration, Instant, Stream};
 
 use super::element::Element;
 use super::forward::{TOKEN, copy, leads_away, preprocess, refusal, targets, way, without_own_via};
-use super::hop::Hop;
+use super::hop::RequestHop;
 use super::registry::{EXTENSIONS, user_of};
-use super::transactions::{Happened, Transactions};
-use super::{
-    Bindings, Partition, Registry, is_readable, keyed_fingerprint, reply, tell_capabilities, transport_of,
-};
+use super::reply::{add_capabilities, is_readable, keyed_fingerprint, reply};
+use super::transactions::{ElementEvent, Transactions};
+use super::{Bindings, Partition, Registry, transport_of};
 use crate::digest::is_same_proof;
 use crate::header::{NameAddr, Transport};
 use crate::status::Class;
@@ -22,54 +21,54 @@ use crate::{Headers, Method, Name, Request, Response, SipUri, Status, Uri};
 /// minutes."
 pub const TIMER_C: Duration = Duration::from_secs(181);
 
-/// The stateful proxy of a domain: it takes its users' registrations, and forwards to all of a user's addresses at once.
+/// The stateful proxy of a domain. It accepts registrations, and forwards a request to all contacts of a user at once.
 #[derive(Debug)]
 pub struct Proxy {
     pub(super) registry: Registry,
     record_route: bool,
-    /// Makes the tokens of dialogs.
+    /// Secret of the tokens of dialogs.
     key: [u64; 2],
     random: Stream,
     partition: Partition,
     transactions: Transactions,
-    contexts: BTreeMap<ServerKey, Box<Context>>,
+    contexts: BTreeMap<ServerKey, Box<ResponseContext>>,
     pub(super) owners: BTreeMap<ClientKey, ServerKey>,
     pub(super) due: BTreeSet<(Instant, ClientKey)>,
 }
 
-/// What a request has come to (RFC 3261 section 16.2: the response context).
+/// The response context of a request (RFC 3261 section 16.2).
 #[derive(Debug)]
-struct Context {
+struct ResponseContext {
     request: Request,
-    branches: BTreeMap<ClientKey, Branch>,
-    /// Final ones that were not forwarded.
+    branches: BTreeMap<ClientKey, ProxyBranch>,
+    /// Final responses that were not forwarded.
     responses: Vec<Response>,
-    /// A final one was forwarded.
+    /// A final response was forwarded.
     answered: bool,
 }
 
-/// Whether a branch is to be cancelled.
+/// State of the CANCEL of a branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Cancel {
+enum CancelState {
     #[default]
     No,
-    /// As soon as a provisional response has come.
+    /// To be sent after the first provisional response.
     Wanted,
     Sent,
 }
 
 #[derive(Debug, Default)]
-struct Branch {
+struct ProxyBranch {
     is_final: bool,
-    /// Its transaction is over.
+    /// The transaction has ended.
     is_over: bool,
-    cancel: Cancel,
+    cancel: CancelState,
     /// Timer C.
     due: Option<Instant>,
 }
 
 impl Proxy {
-    /// With at most `most` transactions at once. With `record_route` it stays in the way of the dialogs that begin here.
+    /// A proxy with at most `most` transactions at once. With `record_route` it stays on the path of dialogs.
     pub fn new(
         registry: Registry,
         record_route: bool,
@@ -90,26 +89,26 @@ impl Proxy {
         }
     }
 
-    /// That of a partition, which draws branches from `random`. Its tokens are those of all partitions.
+    /// The proxy of a partition, which draws branches from `random`. All partitions make the same tokens.
     #[must_use]
     pub(super) fn of_partition(self, partition: Partition, random: Stream) -> Self {
         Self { partition, random, ..self }
     }
 
-    /// Where its users are.
+    /// The users and their contacts.
     pub const fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Requests that are under way.
+    /// Number of requests with a response context.
     pub fn pending(&self) -> usize {
         self.contexts.len()
     }
 
     fn request(&mut self, now: Instant, key: ServerKey, request: &Request) {
-        let decided = self.processed(now, &key, request);
-        match decided {
-            // An ACK for a 2xx has no transaction; what is wrong with it nobody can be told.
+        let result = self.process(now, &key, request);
+        match result {
+            // An ACK for a 2xx has no transaction, and gets no response.
             Ok(hops) if request.method == Method::Ack => {
                 hops.into_iter().take(1).for_each(|hop| self.transactions.send_directly(hop.request, hop.to));
             }
@@ -119,21 +118,21 @@ impl Proxy {
         }
     }
 
-    /// The order of RFC 3261 section 16, for each method: what is wrong with a request (16.3), the routes of this proxy (16.4),
-    /// whether it ends here, and where else it goes (16.5 and 16.6).
-    fn processed(
+    /// The steps of RFC 3261 section 16 for each method: validation (16.3), the routes of this proxy (16.4), the response if the
+    /// request ends here, else the targets (16.5 and 16.6).
+    fn process(
         &mut self,
         now: Instant,
         key: &ServerKey,
         request: &Request,
-    ) -> Result<Vec<Hop>, Box<Response>> {
+    ) -> Result<Vec<RequestHop>, Box<Response>> {
         let answer = |status| Err(Box::new(reply(request, status)));
         if !is_readable(request) {
             return answer(Status::BAD_REQUEST);
         }
         if request.method == Method::Cancel {
             // "If a matching response context is found, the element MUST immediately return a 200 (OK) response to the CANCEL
-            // request." What is not found was not forwarded from here, statelessly either.
+            // request." Without one the request was never forwarded, because this proxy is never stateless.
             let known = self.contexts.contains_key(&key.cancelled());
             self.cancel_all(now, &key.cancelled());
             return answer(if known { Status::OK } else { Status::CALL_DOES_NOT_EXIST });
@@ -148,15 +147,14 @@ impl Proxy {
             Method::Register if ends_here => Err(Box::new(self.registry.register(now, request))),
             _ if ends_here => {
                 let mut response = reply(request, Status::OK);
-                tell_capabilities(&mut response.headers, "*/*", EXTENSIONS);
+                add_capabilities(&mut response.headers, "*/*", EXTENSIONS);
                 Err(Box::new(response))
             }
             _ => self.hops(now, request, own),
         }
     }
 
-    /// Whether a request, of which what was written for this proxy is off, is one that it answers: a registration of the domain,
-    /// or a question what the proxy itself can.
+    /// Whether the proxy answers a request after [`preprocess`]: a registration of the domain, or OPTIONS for the proxy itself.
     fn is_for_itself(&self, own: &Request) -> bool {
         let is_meant = match own.method {
             Method::Register => true,
@@ -166,7 +164,7 @@ impl Proxy {
         is_meant && self.registry.is_own(&own.uri) && own.headers.get(&Name::Route).is_none()
     }
 
-    /// Whether the request has the credentials of `user`. An ACK is not challenged (RFC 3261 section 22.1).
+    /// Whether a request has the credentials of `user`. An ACK is not challenged (RFC 3261 section 22.1).
     ///
     /// # Errors
     /// The challenge, or 403 for another user's credentials.
@@ -183,8 +181,8 @@ impl Proxy {
         }
     }
 
-    /// Token for the requests of one side of a dialog. It permits requests with this Call-ID and `To` tag to the next hop `hop`, in any
-    /// domain, and no other requests. Only this proxy can compute it.
+    /// Token for the requests of one side of a dialog. It permits only requests with this Call-ID and `To` tag to the next hop
+    /// `hop`, in any domain. Only this proxy can compute it.
     fn token(&self, call_id: &str, tag: &str, hop: &SipUri) -> String {
         let transport = transport_of(hop).map_or("", Transport::name);
         let target = hop.target().to_string().to_ascii_lowercase();
@@ -192,8 +190,8 @@ impl Proxy {
         keyed_fingerprint(self.key, &format!("{call_id}\n{tag}\n{target}\n{port}\n{transport}"))
     }
 
-    /// Token for the callee of a request; empty if there is none. The callee's requests within the dialog go to the proxy before this
-    /// one, or to the contact of the caller.
+    /// Token for the callee of a request; empty without a tag or next hop. The callee's requests within the dialog go to the proxy
+    /// before this one, or to the contact of the caller.
     fn token_for_callee(&self, request: &Request) -> String {
         let headers = &request.headers;
         let tag = headers.from().ok().flatten().and_then(|from| from.tag().map(str::to_owned));
@@ -210,9 +208,9 @@ impl Proxy {
         token().unwrap_or_default()
     }
 
-    /// Replaces the callee's token in the `Record-Route` of a response by one for the caller, whose requests within the dialog go to
-    /// the proxy behind this one, or to the contact of the callee. A response that makes no dialog gets no token. A proxy may rewrite
-    /// its own value (RFC 3261 section 16.7, step 8).
+    /// Replaces the callee's token in the `Record-Route` of a response by one for the caller. The caller's requests within the
+    /// dialog go to the proxy after this one, or to the contact of the callee. A response that makes no dialog gets no token. A
+    /// proxy may rewrite its own value (RFC 3261 section 16.7, step 8).
     fn hand_out_token(&self, response: &mut Response) {
         let Ok(mut routes) = response.headers.addresses(&Name::RecordRoute) else { return };
         let makes_dialog = (101..300).contains(&response.status.code());
@@ -235,8 +233,8 @@ impl Proxy {
         response.headers.set_all(&Name::RecordRoute, routes);
     }
 
-    /// Whether `request`, as it was received, has the token for its next hop. `own` is the request after [`preprocess`], whose first
-    /// route, or Request-URI, is the next hop.
+    /// Whether the received `request` has the token for its next hop. `own` is the request after [`preprocess`]; its first route,
+    /// or else its Request-URI, is the next hop.
     fn has_token(&self, request: &Request, own: &Request) -> bool {
         let routes = |request: &Request| request.headers.addresses(&Name::Route).unwrap_or_default();
         let hop = routes(own).into_iter().next().map_or_else(|| own.uri.clone(), |route| route.uri);
@@ -249,21 +247,26 @@ impl Proxy {
         has(&request.uri) || routes(request).iter().any(|route| has(&route.uri))
     }
 
-    /// The user of this domain that a request is from.
+    /// The user in `From`, if it belongs to this domain.
     fn own_user(&self, request: &Request) -> Option<String> {
         let from = request.headers.from().ok()??;
         self.registry.is_own(&from.uri).then(|| user_of(&from.uri))
     }
 
     /// A copy for each target, with its `Via`.
-    fn hops(&mut self, now: Instant, request: &Request, own: Request) -> Result<Vec<Hop>, Box<Response>> {
-        // Users prove who they are once for each dialog, and wherever a request is to leave the domain without the dialog's token.
+    fn hops(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        own: Request,
+    ) -> Result<Vec<RequestHop>, Box<Response>> {
+        // Users authenticate once per dialog, and for a request that leaves the domain without the dialog's token.
         let user = self.own_user(request);
         let begins = request.headers.to().ok().flatten().is_some_and(|to| to.tag().is_none());
         let is_proven = self.challenge(now, request, user.as_deref().filter(|_| begins))?;
         let token = self.token_for_callee(request);
         let way = way(request);
-        // A stranger is led to the users of this domain, and on to nobody else.
+        // Other senders reach only the users of this domain.
         let may_leave = self.registry.relays || is_proven || self.has_token(request, &own);
         if !may_leave && leads_away(&self.registry, &own) && !self.challenge(now, request, user.as_deref())? {
             return Err(Box::new(reply(request, Status::FORBIDDEN)));
@@ -278,13 +281,13 @@ impl Proxy {
                 continue;
             };
             let branch = self.partition.branch(self.random.bits(), &way);
-            hops.push(Hop::new(domain, copy, to, &branch));
+            hops.push(RequestHop::new(domain, copy, to, &branch));
         }
         if hops.is_empty() { Err(Box::new(reply(request, Status::UNSUPPORTED_URI_SCHEME))) } else { Ok(hops) }
     }
 
-    fn fork(&mut self, now: Instant, key: ServerKey, request: &Request, hops: Vec<Hop>) {
-        let mut context = Context {
+    fn fork(&mut self, now: Instant, key: ServerKey, request: &Request, hops: Vec<RequestHop>) {
+        let mut context = ResponseContext {
             request: request.clone(),
             branches: BTreeMap::new(),
             responses: Vec::new(),
@@ -296,7 +299,7 @@ impl Proxy {
                     let due = (request.method == Method::Invite).then(|| now + TIMER_C);
                     self.due.extend(due.map(|at| (at, branch.clone())));
                     self.owners.insert(branch.clone(), key.clone());
-                    context.branches.insert(branch, Branch { due, ..Branch::default() });
+                    context.branches.insert(branch, ProxyBranch { due, ..ProxyBranch::default() });
                 }
                 None => context.responses.push(reply(request, Status::SERVICE_UNAVAILABLE)),
             }
@@ -305,7 +308,7 @@ impl Proxy {
         self.finish_if_all_have(now, &key);
     }
 
-    /// RFC 3261 section 16.7; the `Via` is off already.
+    /// Handles a response, whose own `Via` is removed already (RFC 3261 section 16.7).
     fn response(&mut self, now: Instant, branch_key: &ClientKey, mut response: Response) {
         self.hand_out_token(&mut response);
         let Some(key) = self.owners.get(branch_key).cloned() else { return };
@@ -313,16 +316,17 @@ impl Proxy {
         let Some(branch) = context.branches.get_mut(branch_key) else { return };
         let status = response.status;
         if !status.is_final() {
-            if branch.cancel == Cancel::Wanted {
+            if branch.cancel == CancelState::Wanted {
                 self.cancel(now, branch_key);
-            } else if branch.cancel == Cancel::No && status != Status::TRYING && branch.due.is_some() {
+            } else if branch.cancel == CancelState::No && status != Status::TRYING && branch.due.is_some() {
                 // "if the response is a provisional response with status codes 101 to 199 inclusive (i.e., anything but 100),
                 // the proxy MUST reset timer C for that client transaction."
                 self.set_timer_c(branch_key, Some(now + TIMER_C));
             }
             // "Any provisional response other than 100 (Trying)" is forwarded at once. "A SIP element MUST NOT send any
             // provisional response with a Status-Code other than 100 to a non-INVITE request" (RFC 4320 section 4.1).
-            let is_open = |context: &Context| !context.answered && context.request.method == Method::Invite;
+            let is_open =
+                |context: &ResponseContext| !context.answered && context.request.method == Method::Invite;
             if status != Status::TRYING && self.contexts.get(&key).is_some_and(|context| is_open(context)) {
                 self.transactions.respond(now, &key, response);
             }
@@ -332,7 +336,7 @@ impl Proxy {
         self.set_timer_c(branch_key, None);
         let Some(context) = self.contexts.get_mut(&key) else { return };
         match status.class() {
-            // "Any 2xx response": each is forwarded at once, that of a second branch too if it is one to INVITE.
+            // "Any 2xx response" is forwarded at once. To an INVITE that includes a 2xx of a second branch.
             Class::Success => {
                 context.answered = true;
                 self.transactions.respond(now, &key, response);
@@ -352,7 +356,7 @@ impl Proxy {
         }
     }
 
-    /// As if that status had come: 408 after a timeout, 503 where the network failed (RFC 3261 sections 16.8 and 16.9).
+    /// Handles a failed branch like a response: 408 after a timeout, 503 after a transport failure (RFC 3261 sections 16.8 and 16.9).
     fn failed(&mut self, now: Instant, branch: &ClientKey, status: Status) {
         let context = self.owners.get(branch).and_then(|key| self.contexts.get(key));
         if let Some(response) = context.map(|context| reply(&context.request, status)) {
@@ -381,19 +385,21 @@ impl Proxy {
         let Some(context) = self.contexts.get(key).filter(|own| own.request.method == Method::Invite) else {
             return;
         };
-        let pending =
-            context.branches.iter().filter(|(_, branch)| !branch.is_final && branch.cancel == Cancel::No);
+        let pending = context
+            .branches
+            .iter()
+            .filter(|(_, branch)| !branch.is_final && branch.cancel == CancelState::No);
         for branch in pending.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.cancel(now, &branch);
         }
     }
 
-    /// Now, or as soon as a provisional response has come (RFC 3261 section 9.1).
+    /// Cancels a branch now, or after its first provisional response (RFC 3261 section 9.1).
     fn cancel(&mut self, now: Instant, key: &ClientKey) {
         let is_sent = self.transactions.cancel(now, key);
         let owner = self.owners.get(key).and_then(|owner| self.contexts.get_mut(owner));
         if let Some(branch) = owner.and_then(|context| context.branches.get_mut(key)) {
-            branch.cancel = if is_sent { Cancel::Sent } else { Cancel::Wanted };
+            branch.cancel = if is_sent { CancelState::Sent } else { CancelState::Wanted };
             if is_sent {
                 // "If there is no final response for the original request in 64*T1 seconds ... the client SHOULD then consider the
                 // original transaction cancelled" (RFC 3261 section 9.1).
@@ -412,12 +418,13 @@ impl Proxy {
         self.due.extend(at.map(|at| (at, key.clone())));
     }
 
-    /// RFC 3261 section 16.8.
+    /// Handles timer C (RFC 3261 section 16.8).
     fn timer_c(&mut self, now: Instant, key: &ClientKey) {
         self.set_timer_c(key, None);
         let owner = self.owners.get(key).and_then(|owner| self.contexts.get(owner));
-        let is_cancelled =
-            owner.and_then(|own| own.branches.get(key)).is_some_and(|branch| branch.cancel != Cancel::No);
+        let is_cancelled = owner
+            .and_then(|own| own.branches.get(key))
+            .is_some_and(|branch| branch.cancel != CancelState::No);
         // "If the client transaction has received a provisional response, the proxy MUST generate a CANCEL request matching that
         // transaction. If the client transaction has not received a provisional response, the proxy MUST behave as if the
         // transaction received a 408".
@@ -444,7 +451,7 @@ impl Proxy {
     }
 
     fn forget_if_over(&mut self, key: &ServerKey) {
-        let is_over = |context: &Context| context.branches.values().all(|branch| branch.is_over);
+        let is_over = |context: &ResponseContext| context.branches.values().all(|branch| branch.is_over);
         if self.contexts.get(key).is_some_and(|context| is_over(context)) && !self.transactions.has(key) {
             self.contexts.remove(key);
         }
@@ -492,17 +499,17 @@ impl Element for Proxy {
         &mut self.transactions
     }
 
-    fn happened(&mut self, now: Instant, event: Happened) {
+    fn handle_event(&mut self, now: Instant, event: ElementEvent) {
         match event {
-            Happened::Request(key, request) => self.request(now, key, &request),
-            Happened::Response(key, response) => {
+            ElementEvent::Request(key, request) => self.request(now, key, &request),
+            ElementEvent::Response(key, response) => {
                 if let Some(response) = without_own_via(&self.registry.domain, *response) {
                     self.response(now, &key, response);
                 }
             }
-            Happened::Failed(key, status) => self.failed(now, &key, status),
-            Happened::ClientEnded(key) => self.ended(&key),
-            Happened::ServerEnded(key) => self.forget_if_over(&key),
+            ElementEvent::Failed(key, status) => self.failed(now, &key, status),
+            ElementEvent::ClientEnded(key) => self.ended(&key),
+            ElementEvent::ServerEnded(key) => self.forget_if_over(&key),
         }
     }
 

@@ -1,15 +1,16 @@
-//! A server that says where somebody is, and goes no step along (RFC 3261 section 8.3).
+//! A redirect server: it responds with the contacts of users (RFC 3261 section 8.3).
 
 use netrig_core::Instant;
 
+use super::Registry;
 use super::element::Element;
 use super::registry::user_of;
-use super::transactions::{Happened, Transactions};
-use super::{Registry, is_readable, reply};
+use super::reply::{is_readable, reply};
+use super::transactions::{ElementEvent, Transactions};
 use crate::transaction::{ServerKey, Timing};
 use crate::{Method, Name, Request, Response, Status};
 
-/// The redirect server of a domain, which takes its users' registrations too.
+/// The redirect server of a domain, which accepts registrations too.
 #[derive(Debug)]
 pub struct Redirect {
     pub(super) registry: Registry,
@@ -17,12 +18,12 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// With at most `most` transactions at once.
+    /// A server with at most `most` transactions at once.
     pub fn new(registry: Registry, most: usize, timing: Timing) -> Self {
         Self { registry, transactions: Transactions::of_user_agent(most, timing) }
     }
 
-    /// Where its users are.
+    /// The users and their contacts.
     pub const fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -33,14 +34,14 @@ impl Redirect {
         }
         match request.method {
             Method::Register => return self.registry.register(now, request),
-            // A final response has ended what it would cancel: it "has no effect" (RFC 3261 section 9.2).
+            // The request that it would cancel has its final response: CANCEL "has no effect" (RFC 3261 section 9.2).
             Method::Cancel => {
                 let known = self.transactions.has(&key.cancelled());
                 return reply(request, if known { Status::OK } else { Status::CALL_DOES_NOT_EXIST });
             }
             _ => {}
         }
-        // What is required of who is called is not its affair: "Redirect servers MUST ignore features that are not
+        // Requirements for the callee are ignored: "Redirect servers MUST ignore features that are not
         // understood (including unrecognized header fields, any unknown option tags in Require, or even method names)".
         if request.uri.as_sip().is_none() {
             return reply(request, Status::UNSUPPORTED_URI_SCHEME);
@@ -77,8 +78,8 @@ impl Element for Redirect {
         &mut self.transactions
     }
 
-    fn happened(&mut self, now: Instant, event: Happened) {
-        if let Happened::Request(key, request) = event
+    fn handle_event(&mut self, now: Instant, event: ElementEvent) {
+        if let ElementEvent::Request(key, request) = event
             && request.method != Method::Ack
         {
             let response = self.answer(now, &key, &request);

@@ -1,101 +1,42 @@
-//! Session timers of a user agent that answers calls by itself (RFC 4028): what its 2xx grants, and its own refreshes.
+//! Refreshes of sessions by an answering machine (RFC 4028).
 
 use netrig_core::{Duration, Instant};
 
-use super::answering::{ALLOWED, AnsweringMachine, Call};
-use super::hop::Hop;
-use super::{Destination, allow, reply};
+use super::Destination;
+use super::answering::{ALLOWED, AnsweringMachine};
+use super::hop::RequestHop;
+use super::incoming_call::IncomingCall;
+use super::reply::allow;
 use crate::dialog::{
-    DialogId, IntervalTooSmall, LEAST_INTERVAL, RELIABLE, Refresher, SessionExpires, SessionTimer, TIMER,
-    TimerEvent, TimerGrant,
+    DialogId, LEAST_INTERVAL, RELIABLE, Refresher, SessionExpires, SessionTimer, TIMER, TimerEvent,
 };
 use crate::header::MAGIC_COOKIE;
 use crate::sdp::SDP_TYPE;
 use crate::transaction::ClientKey;
 use crate::{Method, Name, Request, Response, Status};
 
-/// How much later a refresh is sent that cannot be now, for another INVITE is in progress.
-const LATER: Duration = Duration::from_secs(1);
-
-/// What is kept of the session timer of a call.
-#[derive(Debug, Default)]
-pub(super) struct SessionState {
-    /// What the 2xx is to say.
-    grant: Option<TimerGrant>,
-    /// From the 2xx on.
-    timer: Option<SessionTimer>,
-    /// The caller takes UPDATE: RFC 4028 section 7.4 recommends it, for it needs no offer.
-    takes_update: bool,
-    /// A refresh waits for its response.
-    is_asking: bool,
-}
-
-impl SessionState {
-    /// Of the INVITE that begins a call.
-    ///
-    /// # Errors
-    /// The session interval is too small.
-    pub(super) fn of(invite: &Request) -> Result<Self, IntervalTooSmall> {
-        let takes_update = invite.headers.has_token(&Name::Allow, Method::Update.as_str());
-        Ok(Self { grant: granted(invite)?, takes_update, ..Self::default() })
-    }
-
-    /// A 2xx is sent now, and says what was granted.
-    pub(super) fn accept(&mut self, now: Instant, response: &mut Response) {
-        response.headers.push(Name::Supported, format!("{RELIABLE}, {TIMER}"));
-        self.timer = self.grant.map(|grant| {
-            if grant.is_required {
-                response.headers.push(Name::Require, TIMER);
-            }
-            response.headers.push(Name::SessionExpires, grant.expires());
-            SessionTimer::new(now, grant.interval, grant.refresher == Refresher::Uas)
-        });
-    }
-
-    /// The same to a request within the dialog.
-    pub(super) fn renew(&mut self, now: Instant, grant: Option<TimerGrant>, response: &mut Response) {
-        self.grant = grant;
-        self.accept(now, response);
-    }
-
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.timer.and_then(|timer| timer.poll_timeout())
-    }
-}
-
-/// The answer to what a request asks of session timers.
-pub(super) fn granted(request: &Request) -> Result<Option<TimerGrant>, IntervalTooSmall> {
-    let headers = &request.headers;
-    let asked = headers.get(&Name::SessionExpires).and_then(|value| SessionExpires::read(value.as_bytes()));
-    TimerGrant::answer(asked, headers.has_token(&Name::Supported, TIMER))
-}
-
-/// 422, to a request whose session interval is too small.
-pub(super) fn too_small(request: &Request) -> Response {
-    let mut response = reply(request, Status::SESSION_INTERVAL_TOO_SMALL);
-    response.headers.push(Name::MinSe, LEAST_INTERVAL);
-    response
-}
+/// Delay of a refresh that is impossible now, because another INVITE is in progress.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl AnsweringMachine {
-    /// Does what is due of the session timer of a call that is answered.
-    pub(super) fn refresh_session(&mut self, now: Instant, id: &DialogId, call: &mut Call) {
-        let is_free = call.is_talk() && !call.session.is_asking;
+    /// Handles the session timer of an answered call.
+    pub(super) fn refresh_session(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) {
+        let is_free = call.is_talk() && !call.session.is_refreshing;
         let Some(timer) = &mut call.session.timer else { return };
         match timer.handle_timeout(now) {
             Some(TimerEvent::Expired) => call.hang_up = Some(now),
             Some(TimerEvent::Refresh) if is_free => self.refresh(now, id, call),
-            Some(TimerEvent::Refresh) => timer.postpone(now, LATER),
+            Some(TimerEvent::Refresh) => timer.postpone(now, RETRY_AFTER),
             None => {}
         }
     }
 
-    /// Refreshes the session: by UPDATE where the caller takes it, else by an INVITE that describes it as it is.
-    fn refresh(&mut self, now: Instant, id: &DialogId, call: &mut Call) {
+    /// Refreshes the session by UPDATE if the caller supports it, else by an INVITE with the same session description.
+    fn refresh(&mut self, now: Instant, id: &DialogId, call: &mut IncomingCall) {
         let Some(timer) = &mut call.session.timer else { return };
         let method = if call.session.takes_update { Method::Update } else { Method::Invite };
         let Ok(mut request) = call.dialog.request(method.clone()) else {
-            timer.postpone(now, LATER);
+            timer.postpone(now, RETRY_AFTER);
             return;
         };
         request.headers.push(Name::SessionExpires, timer.expires());
@@ -107,33 +48,33 @@ impl AnsweringMachine {
         }
         let Some(hop) = self.hop_within(request.clone()) else { return };
         if let Some(key) = self.transactions.send(now, hop) {
-            call.session.is_asking = true;
+            call.session.is_refreshing = true;
             self.refreshes.insert(key, (id.clone(), request));
         }
     }
 
-    /// The way of a request within a dialog: its first route, or its Request-URI.
-    pub(super) fn hop_within(&mut self, request: Request) -> Option<Hop> {
+    /// A request within a dialog to its next hop: the first route, or the Request-URI.
+    pub(super) fn hop_within(&mut self, request: Request) -> Option<RequestHop> {
         let route = request.headers.addresses(&Name::Route).ok().and_then(|routes| routes.into_iter().next());
         let next = route.map_or_else(|| request.uri.clone(), |route| route.uri);
         let to = next.as_sip().map(Destination::of_uri)?;
         let branch = format!("{MAGIC_COOKIE}{:016x}", self.random.bits());
-        Some(Hop::new(&self.domain, request, to, &branch))
+        Some(RequestHop::new(&self.domain, request, to, &branch))
     }
 
-    /// A response to a request of this side, or its failure as a response (RFC 3261 section 8.1.3.1).
+    /// Handles a response to a refresh, or its failure as a response (RFC 3261 section 8.1.3.1).
     pub(super) fn refreshed(&mut self, now: Instant, key: &ClientKey, response: &Response) {
         let Some((id, request)) = self.refreshes.get(key).cloned() else { return };
         let Some(mut call) = self.calls.remove(&id) else { return };
-        self.take_refreshed(now, (&id, &mut call), &request, response);
+        self.apply_refresh_response(now, (&id, &mut call), &request, response);
         self.calls.insert(id.clone(), call);
         self.attend(now, &id);
     }
 
-    fn take_refreshed(
+    fn apply_refresh_response(
         &mut self,
         now: Instant,
-        (id, call): (&DialogId, &mut Call),
+        (id, call): (&DialogId, &mut IncomingCall),
         request: &Request,
         response: &Response,
     ) {
@@ -141,7 +82,7 @@ impl AnsweringMachine {
         if !status.is_final() {
             return;
         }
-        let is_new = std::mem::take(&mut call.session.is_asking);
+        let is_new = std::mem::take(&mut call.session.is_refreshing);
         if status.is_success() && request.method == Method::Invite {
             let acknowledgement = call.dialog.acknowledgement(request);
             if let Some(hop) = self.hop_within(acknowledgement) {

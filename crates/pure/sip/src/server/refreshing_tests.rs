@@ -4,8 +4,8 @@ use netrig_core::Seeds;
 
 use super::Server as _;
 use super::answering::AnsweringMachine;
-use super::manners::Manners;
-use super::tests::{ALICE, at, domain, request, said, source};
+use super::answering_policy::AnsweringPolicy;
+use super::tests::{ALICE, at, domain, request, source, transmitted};
 use crate::dialog::Dialog;
 use crate::transaction::Timing;
 use crate::{Message, Method, Name, Request, Response, Status};
@@ -18,13 +18,13 @@ struct RefreshedCall {
 }
 
 fn talk(more: &str) -> RefreshedCall {
-    let manners = Manners::new("192.0.2.9:4000".parse().unwrap());
+    let manners = AnsweringPolicy::new("192.0.2.9:4000".parse().unwrap());
     let random = Seeds::new(1).stream("machine");
     let mut machine = AnsweringMachine::new(domain(), manners, 10, Timing::default(), random);
     let call = request("INVITE", "sip:bob@biloxi.com", ALICE, 1, more);
     machine.handle(at(0.0), call.clone(), source(ALICE));
     let invite = call.as_request().unwrap().clone();
-    let accepted = said(&mut machine).pop().unwrap().1.as_response().unwrap().clone();
+    let accepted = transmitted(&mut machine).pop().unwrap().1.as_response().unwrap().clone();
     assert_eq!(Message::from(accepted.clone()).violations(), []);
     let dialog = Dialog::caller(&invite, &accepted).unwrap();
     let mut ack = dialog.acknowledgement(&invite);
@@ -34,12 +34,13 @@ fn talk(more: &str) -> RefreshedCall {
 }
 
 impl RefreshedCall {
-    /// Requests with when they were sent, s, until `end`.
+    /// Requests until `end` with their times, s.
     fn run(&mut self, end: f64) -> Vec<(u64, Request)> {
         let mut all = Vec::new();
         while let Some(next) = self.machine.poll_timeout().filter(|next| *next <= at(end)) {
             self.machine.handle_timeout(next);
-            let sent = said(&mut self.machine).into_iter().filter_map(|(_, one)| one.as_request().cloned());
+            let sent =
+                transmitted(&mut self.machine).into_iter().filter_map(|(_, one)| one.as_request().cloned());
             all.extend(sent.map(|request| (next.as_nanos() / 1_000_000_000, request)));
         }
         all.iter().for_each(|(_, one)| assert_eq!(Message::from(one.clone()).violations(), []));
@@ -50,21 +51,21 @@ impl RefreshedCall {
         let mut response = request.response(status);
         more.iter().for_each(|(name, value)| response.headers.push(name.clone(), value));
         self.machine.handle(at(now), response.into(), source(ALICE));
-        said(&mut self.machine).into_iter().map(|(_, message)| message).collect()
+        transmitted(&mut self.machine).into_iter().map(|(_, message)| message).collect()
     }
 
-    /// The answer to a request of the caller.
+    /// The response to a request of the caller.
     fn ask(&mut self, now: f64, method: Method, more: &[(Name, &str)]) -> Response {
         let mut request = self.dialog.request(method).unwrap();
         more.iter().for_each(|(name, value)| request.headers.push(name.clone(), value));
         request.headers.push_front(Name::Via, format!("SIP/2.0/UDP {ALICE};branch=z9hG4bKu{now}"));
         self.machine.handle(at(now), request.into(), source(ALICE));
-        said(&mut self.machine).pop().unwrap().1.as_response().unwrap().clone()
+        transmitted(&mut self.machine).pop().unwrap().1.as_response().unwrap().clone()
     }
 }
 
-/// If the callee is the refresher, it sends an UPDATE after half of the interval. If the caller does not answer, the callee sends a BYE
-/// when a third of the interval is left.
+/// If the callee is the refresher, it sends an UPDATE after half of the interval. If the caller does not answer, the callee
+/// sends a BYE when a third of the interval is left.
 #[test]
 fn a_machine_refreshes_the_session_and_ends_it_when_nobody_answers() {
     let mut call =
@@ -81,7 +82,7 @@ fn a_machine_refreshes_the_session_and_ends_it_when_nobody_answers() {
     assert_eq!(call.machine.calls(), 0);
 }
 
-/// A caller that takes no UPDATE gets the INVITE again; one that refuses an UPDATE too.
+/// A caller that does not support UPDATE, or refuses it, gets an INVITE.
 #[test]
 fn a_machine_refreshes_by_invite_where_no_update_is_taken() {
     for allow in ["Allow: INVITE, ACK\r\n", "Allow: INVITE, ACK, UPDATE\r\n"] {
@@ -89,19 +90,19 @@ fn a_machine_refreshes_by_invite_where_no_update_is_taken() {
         assert_eq!(call.accepted.headers.get(&Name::Require), None);
         let mut refresh = call.run(45.0).remove(0).1;
         if refresh.method == Method::Update {
-            let said = call.answer(45.1, &refresh, Status::METHOD_NOT_ALLOWED, &[]);
-            refresh = said[0].as_request().unwrap().clone();
+            let output = call.answer(45.1, &refresh, Status::METHOD_NOT_ALLOWED, &[]);
+            refresh = output[0].as_request().unwrap().clone();
         }
         assert_eq!((&refresh.method, &refresh.body), (&Method::Invite, &call.accepted.body));
-        let said = call.answer(45.5, &refresh, Status::OK, &[(Name::SessionExpires, "90;refresher=uac")]);
-        assert_eq!(said[0].as_request().unwrap().method, Method::Ack);
+        let output = call.answer(45.5, &refresh, Status::OK, &[(Name::SessionExpires, "90;refresher=uac")]);
+        assert_eq!(output[0].as_request().unwrap().method, Method::Ack);
         let again = call.answer(46.0, &refresh, Status::OK, &[]);
         assert_eq!(again[0].as_request().unwrap().method, Method::Ack, "its ACK was lost");
         assert_eq!(call.run(91.0)[0].0, 90);
     }
 }
 
-/// The caller refreshes: a 2xx with `Session-Expires` answers, an interval that is too small is refused, and without a refresh the
+/// The caller refreshes: the 2xx has `Session-Expires`, an interval that is too small is refused, and without a refresh the
 /// machine hangs up.
 #[test]
 fn a_machine_answers_refreshes_and_ends_a_session_without_them() {
@@ -114,13 +115,13 @@ fn a_machine_answers_refreshes_and_ends_a_session_without_them() {
     let brief = (Name::SessionExpires, "89");
     let refused = call.ask(50.0, Method::Update, &[timer.clone(), brief.clone()]);
     assert_eq!((refused.status, refused.headers.get(&Name::MinSe)), (Status::new(422).unwrap(), Some("90")));
-    // 100 s less 32 s from the UPDATE at 45 s.
+    // 100 s minus 32 s after the UPDATE at 45 s.
     let sent = call.run(200.0);
     assert_eq!((sent[0].0, sent[0].1.method.clone()), (113, Method::Bye));
-    // Refused from the beginning.
+    // A refused INVITE.
     let more = request("INVITE", "sip:bob@biloxi.com", ALICE, 9, "Supported: timer\r\nx: 30\r\n");
     call.machine.handle(at(300.0), more, source(ALICE));
-    let refused = said(&mut call.machine).pop().unwrap().1;
+    let refused = transmitted(&mut call.machine).pop().unwrap().1;
     assert_eq!((refused.as_response().unwrap().status.code(), call.machine.calls()), (422, 0));
     // A refresh without `Session-Expires` ends the timer, not the session.
     let mut call = talk("Supported: timer\r\nSession-Expires: 90\r\n");

@@ -1,11 +1,12 @@
-//! A server that only registers (RFC 3261 section 10.3).
+//! A registrar (RFC 3261 section 10.3).
 
 use netrig_core::Instant;
 
+use super::Registry;
 use super::element::Element;
 use super::registry::EXTENSIONS;
-use super::transactions::{Happened, Transactions};
-use super::{Registry, is_readable, reply, tell_capabilities, with_allow};
+use super::reply::{add_capabilities, is_readable, reply, with_allow};
+use super::transactions::{ElementEvent, Transactions};
 use crate::transaction::Timing;
 use crate::{Method, Request, Response, Status};
 
@@ -17,12 +18,12 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    /// With at most `most` transactions at once.
+    /// A registrar with at most `most` transactions at once.
     pub fn new(registry: Registry, most: usize, timing: Timing) -> Self {
         Self { registry, transactions: Transactions::of_user_agent(most, timing) }
     }
 
-    /// Where its users are.
+    /// The users and their contacts.
     pub const fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -34,7 +35,7 @@ impl Registrar {
             Method::Register => self.registry.register(now, request),
             Method::Options => {
                 let mut response = with_allow(reply(request, Status::OK), &ALLOWED);
-                tell_capabilities(&mut response.headers, "*/*", EXTENSIONS);
+                add_capabilities(&mut response.headers, "*/*", EXTENSIONS);
                 response
             }
             _ => with_allow(reply(request, Status::METHOD_NOT_ALLOWED), &ALLOWED),
@@ -53,8 +54,8 @@ impl Element for Registrar {
         &mut self.transactions
     }
 
-    fn happened(&mut self, now: Instant, event: Happened) {
-        if let Happened::Request(key, request) = event
+    fn handle_event(&mut self, now: Instant, event: ElementEvent) {
+        if let ElementEvent::Request(key, request) = event
             && request.method != Method::Ack
         {
             let response = self.answer(now, &request);

@@ -1,51 +1,51 @@
-//! Who belongs to a domain, and how they register (RFC 3261 section 10.3).
+//! The users of a domain, and their registration (RFC 3261 section 10.3).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::{Duration, Instant, is_of_a_link};
 
-use super::authentication::{Authenticator, Verdict, unknown_options};
-use super::bindings::{Bindings, Change, Conflict, Origin, record_of};
-use super::{reply, unsupported};
+use super::authentication::{Authenticator, CredentialsVerdict, unknown_options};
+use super::bindings::{BindingChange, BindingConflict, Bindings, RegistrationOrigin, record_of};
+use super::reply::{reply, unsupported};
 use crate::digest::Secret;
 use crate::header::{NameAddr, Transport};
 use crate::{Host, Method, Name, Request, Response, SipUri, Status, Uri};
 
-/// The extension that registrations may require (RFC 3327).
+/// The option tag that registrations may require (RFC 3327).
 pub(super) const EXTENSIONS: &str = "path";
 
-/// What a server answers for.
+/// The domain of a server.
 #[derive(Clone, Debug)]
 pub struct Domain {
-    /// Its names, as they stand in addresses-of-record. The first is the one that it gives itself.
+    /// Names in addresses-of-record. The server uses the first for itself.
     pub names: Vec<Host>,
-    /// Where it listens.
+    /// Transports and addresses at which the server listens.
     pub listens: Vec<(Transport, SocketAddr)>,
 }
 
-/// Who there is.
+/// The users of a domain.
 #[derive(Clone, Debug, Default)]
-pub enum Users {
-    /// Whoever comes is one.
+pub enum DomainUsers {
+    /// Any user.
     #[default]
     Anyone,
-    /// These, with their passwords.
+    /// Passwords by user name.
     Known(BTreeMap<String, String>),
 }
 
-/// What a registrar does with what it is asked.
+/// The limits of a registrar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// Less than this is refused with 423; at most an hour.
+pub struct RegistrarPolicy {
+    /// A shorter registration is refused with 423; at most an hour.
     pub least: Duration,
-    /// How long a binding lasts if nothing is said.
+    /// Lifetime of a binding by default.
     pub usual: Duration,
-    /// No binding lasts longer.
+    /// Longest lifetime of a binding.
     pub most: Duration,
 }
 
-impl Default for Policy {
+impl Default for RegistrarPolicy {
     /// One minute, one hour, one hour.
     fn default() -> Self {
         let hour = Duration::from_secs(3600);
@@ -53,28 +53,28 @@ impl Default for Policy {
     }
 }
 
-/// The users of a domain, and where they are.
+/// The users of a domain and their bindings.
 #[derive(Debug)]
 pub struct Registry {
-    /// What it answers for.
+    /// The domain.
     pub domain: Domain,
-    /// Who there is.
-    pub users: Users,
-    /// What it does with what it is asked.
-    pub policy: Policy,
-    /// Where they are.
+    /// The users.
+    pub users: DomainUsers,
+    /// The limits of registrations.
+    pub policy: RegistrarPolicy,
+    /// The bindings.
     pub bindings: Bindings,
-    /// Who checks that they are who they say, by the passwords of [`Users::Known`]; `None` takes their word.
+    /// Authenticates users by the passwords of [`DomainUsers::Known`]; `None` trusts the sender.
     pub authenticator: Option<Authenticator>,
-    /// Requests of anybody are forwarded to places that are neither of the domain nor of its users. Such a proxy is an open relay.
+    /// Requests of any sender are forwarded to targets outside of the domain and its users. Such a proxy is an open relay.
     pub relays: bool,
-    /// A request had valid credentials.
+    /// A request had valid credentials since the last [`Registry::take_proof`].
     has_proof: bool,
 }
 
 impl Domain {
-    /// Whether a URI's host and port are this server's. One without a port means that of its transport (RFC 3261 section
-    /// 19.1.2), which it need not name: what has come over TLS is for `sip:192.0.2.1` as often as for `sips:192.0.2.1`.
+    /// Whether a URI's host and port are this server's. Without a port, the default of the transport holds (RFC 3261 section
+    /// 19.1.2). The URI need not name the transport: a request over TLS may have `sip:192.0.2.1` or `sips:192.0.2.1`.
     pub fn is_own(&self, uri: &SipUri) -> bool {
         let meant = |transport: Transport| match uri.port {
             Some(port) => [port; 2],
@@ -88,13 +88,13 @@ impl Domain {
             || self.listens.iter().any(listens)
     }
 
-    /// Whether it listens over TLS anywhere.
+    /// Whether the server listens on a transport with TLS.
     pub(super) fn is_secure(&self) -> bool {
         self.listens.iter().any(|(transport, _)| transport.is_secure())
     }
 
-    /// Where it listens over `transport` for answers from `to`: at an address of the same version of IP, of this machine alone
-    /// or of a link if that one is. `None` if nothing listens so.
+    /// The address at which the server listens on `transport` for responses from `to`. It has the same version of IP, and is
+    /// preferably a loopback or link-local address if `to` is. `None` if there is none.
     pub fn listens_towards(&self, transport: Transport, to: Option<IpAddr>) -> Option<SocketAddr> {
         let of_transport = self.listens.iter().filter(|(own, _)| *own == transport);
         let fitting = of_transport
@@ -105,11 +105,11 @@ impl Domain {
             let own = own.ip();
             to.map(|to| (own.is_loopback() != to.is_loopback(), is_on_link(own) != is_on_link(to)))
         };
-        // The first of those that are alike.
+        // The first of several equally good addresses.
         fitting.min_by_key(is_far)
     }
 
-    /// What stands in its `Via`, `Record-Route` and `Contact` for who is reached over a transport.
+    /// The host and port of the server in `Via`, `Record-Route` and `Contact`, for a peer that uses `transport`.
     pub(super) fn listens_at(&self, transport: Transport, to: Option<IpAddr>) -> (Host, Option<u16>) {
         let first = || self.listens.first().map(|(_, address)| *address);
         let any = || self.listens_towards(transport, None).or_else(first);
@@ -120,8 +120,8 @@ impl Domain {
     }
 }
 
-impl Users {
-    /// Whether there is one of that name.
+impl DomainUsers {
+    /// Whether a user of that name exists.
     pub fn has(&self, user: &str) -> bool {
         match self {
             Self::Anyone => true,
@@ -137,18 +137,18 @@ impl Users {
     }
 }
 
-/// The user of a URI, without escapes.
+/// The user part of a URI, without escapes.
 pub(crate) fn user_of(uri: &Uri) -> String {
-    uri.as_sip().and_then(|uri| uri.user.as_deref()).map(crate::uri::unescaped).unwrap_or_default()
+    uri.as_sip().and_then(|uri| uri.user.as_deref()).map(crate::grammar::unescaped).unwrap_or_default()
 }
 
 impl Registry {
-    /// Of a domain with at most `most` users, who are whoever comes.
+    /// A registry of at most `most` users, which accepts any user.
     pub fn new(domain: Domain, most: usize) -> Self {
         Self {
             domain,
-            users: Users::default(),
-            policy: Policy::default(),
+            users: DomainUsers::default(),
+            policy: RegistrarPolicy::default(),
             bindings: Bindings::new(most),
             authenticator: None,
             relays: false,
@@ -156,12 +156,12 @@ impl Registry {
         }
     }
 
-    /// Whether `uri` is of this domain.
+    /// Whether a URI belongs to the domain.
     pub fn is_own(&self, uri: &Uri) -> bool {
         uri.as_sip().is_some_and(|uri| self.domain.is_own(uri))
     }
 
-    /// Whoever a request is from, or the challenge that it is answered with. `None` is whoever they say.
+    /// The authenticated user of a request; `None` if the registry does not authenticate.
     ///
     /// # Errors
     /// The challenge.
@@ -177,11 +177,11 @@ impl Registry {
         let secret =
             |user: &str| users.password(user).map(|password| Secret::new(hash, user, &realm, password));
         match authenticator.check(now, request, &answer, secret) {
-            Verdict::Proven(user) => {
+            CredentialsVerdict::Proven(user) => {
                 *has_proof = true;
                 Ok(Some(user))
             }
-            Verdict::Challenge { stale } => {
+            CredentialsVerdict::Challenge { stale } => {
                 let mut response = reply(request, status);
                 response.headers.push(challenge, authenticator.challenge(now, stale).write());
                 Err(Box::new(response))
@@ -193,12 +193,12 @@ impl Registry {
         self.authenticator.is_some()
     }
 
-    /// Whether a request had valid credentials since this was last asked.
+    /// Whether a request had valid credentials since the last call.
     pub(super) const fn take_proof(&mut self) -> bool {
         std::mem::replace(&mut self.has_proof, false)
     }
 
-    /// Answers a REGISTER for this domain, step by step as RFC 3261 section 10.3 has it.
+    /// The response to a REGISTER for this domain, by the steps of RFC 3261 section 10.3.
     pub fn register(&mut self, now: Instant, request: &Request) -> Response {
         match self.registered(now, request) {
             Ok(response) => response,
@@ -238,7 +238,7 @@ impl Registry {
             return Err(bad());
         };
         let path = headers.addresses(&Name::Path).map_err(|_| bad())?;
-        let origin = Origin { call_id: call_id.to_owned(), sequence: cseq.number, path };
+        let origin = RegistrationOrigin { call_id: call_id.to_owned(), sequence: cseq.number, path };
         let done = if headers.all(&Name::Contact).any(|value| value == "*") {
             // "If the request has additional Contact fields or an expiration time other than zero, the request is invalid".
             let is_alone = headers.all(&Name::Contact).count() == 1;
@@ -249,17 +249,17 @@ impl Registry {
         } else {
             let contacts = headers.addresses(&Name::Contact).map_err(|_| bad())?;
             let changes = contacts.into_iter().map(|contact| self.change(request, contact));
-            let changes = changes.collect::<Result<Vec<Change>, _>>()?;
+            let changes = changes.collect::<Result<Vec<BindingChange>, _>>()?;
             self.bindings.change(now, record, &origin, &changes)
         };
         done.map_err(|conflict| match conflict {
-            Conflict::OutOfOrder => refuse(Status::SERVER_INTERNAL_ERROR),
-            Conflict::Full => refuse(Status::SERVICE_UNAVAILABLE),
-            Conflict::TooLong => refuse(Status::REQUEST_ENTITY_TOO_LARGE),
+            BindingConflict::OutOfOrder => refuse(Status::SERVER_INTERNAL_ERROR),
+            BindingConflict::Full => refuse(Status::SERVICE_UNAVAILABLE),
+            BindingConflict::TooLong => refuse(Status::REQUEST_ENTITY_TOO_LARGE),
         })
     }
 
-    fn change(&self, request: &Request, mut contact: NameAddr) -> Result<Change, Box<Response>> {
+    fn change(&self, request: &Request, mut contact: NameAddr) -> Result<BindingChange, Box<Response>> {
         let usual = self.policy.usual;
         // "Malformed values SHOULD be treated as equivalent to 3600" (RFC 3261 section 20.10).
         let read = |text: &str| Duration::from_secs(text.parse::<u32>().unwrap_or(3600).into());
@@ -275,7 +275,7 @@ impl Registry {
             response.headers.push(Name::MinExpires, seconds);
             return Err(Box::new(response));
         }
-        Ok(Change { contact, span: wanted.min(self.policy.most) })
+        Ok(BindingChange { contact, span: wanted.min(self.policy.most) })
     }
 
     /// "The registrar returns a 200 (OK) response. The response MUST contain Contact header field values enumerating all current
@@ -287,7 +287,7 @@ impl Registry {
             contact.parameters.set("expires", Some(&binding.left(now).to_string()));
             response.headers.push(Name::Contact, contact);
         }
-        // The path is said again, that the user agent knows it (RFC 3327 section 5.3).
+        // The response repeats the path for the user agent (RFC 3327 section 5.3).
         for path in request.headers.all(&Name::Path) {
             response.headers.push(Name::Path, path);
         }

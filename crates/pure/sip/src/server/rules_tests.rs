@@ -1,12 +1,13 @@
-//! What servers do with what is not as usual: rules that a peer may put to the test.
+//! Servers and unusual messages: rules that a peer may test.
 
 use netrig_core::Seeds;
 
 use super::tests::*;
 use super::*;
-use crate::digest::{Algorithm, Challenge, Session};
+use crate::digest::{Algorithm, DigestChallenge, DigestSession};
+use crate::header::Transport;
 use crate::transaction::Timing;
-use crate::{Method, Uri};
+use crate::{Message, Method, Name, Status, Uri};
 
 fn changed(message: &Message, from: &str, to: &str) -> Message {
     let text = message.to_string();
@@ -14,50 +15,53 @@ fn changed(message: &Message, from: &str, to: &str) -> Message {
     self::message(&text.replacen(from, to, 1))
 }
 
-/// RFC 3261 section 9.1: a branch is cancelled once, whatever it says until it ends.
+/// RFC 3261 section 9.1: a branch is cancelled once, whatever responses it sends until its end.
 #[test]
 fn a_branch_is_cancelled_once() {
     let mut proxy = proxy();
     let copies = invite(&mut proxy);
     respond(&mut proxy, 1.1, &copies[0], 180, "x");
-    said(&mut proxy);
+    transmitted(&mut proxy);
     proxy.handle(at(1.2), request("CANCEL", "sip:bob@biloxi.com", ALICE, 7, ""), source(ALICE));
-    assert_eq!(told(&said(&mut proxy)), ["CANCEL", "200"]);
+    assert_eq!(described(&transmitted(&mut proxy)), ["CANCEL", "200"]);
     for now in [1.3, 1.4] {
         respond(&mut proxy, now, &copies[0], 183, "x");
-        assert_eq!(told(&said(&mut proxy)), ["183"]);
+        assert_eq!(described(&transmitted(&mut proxy)), ["183"]);
     }
     while let Some(next) = proxy.poll_timeout().filter(|next| *next < at(200.0)) {
         proxy.handle_timeout(next);
     }
-    assert!(told(&said(&mut proxy)).contains(&"408".to_owned()), "nobody has answered the CANCEL");
+    assert!(
+        described(&transmitted(&mut proxy)).contains(&"408".to_owned()),
+        "nobody has answered the CANCEL"
+    );
     assert_eq!((proxy.pending(), proxy.owners.len(), proxy.due.len()), (0, 0, 0));
 }
 
-/// RFC 4320: 100 when whoever asks has slowed down, nothing else before the end, and no 408 then.
+/// RFC 4320: 100 when the client retransmits every T2, nothing else before the end, and no 408 then.
 #[test]
 fn a_request_that_is_no_invite_gets_no_408() {
     let mut proxy = proxy();
     proxy.handle(at(1.0), request("MESSAGE", "sip:bob@biloxi.com", ALICE, 7, ""), source(ALICE));
-    let copies: Vec<Message> = said(&mut proxy).into_iter().map(|(_, message)| message).collect();
+    let copies: Vec<Message> = transmitted(&mut proxy).into_iter().map(|(_, message)| message).collect();
     respond(&mut proxy, 1.1, &copies[0], 183, "x");
-    assert_eq!(told(&said(&mut proxy)), [""; 0]);
+    assert_eq!(described(&transmitted(&mut proxy)), [""; 0]);
     let mut all = Vec::new();
     while let Some(next) = proxy.poll_timeout().filter(|next| *next < at(200.0)) {
         proxy.handle_timeout(next);
         if next == at(33.0) {
             proxy.handle(next, request("MESSAGE", "sip:bob@biloxi.com", ALICE, 7, ""), source(ALICE));
         }
-        let answers = said(&mut proxy).into_iter().map(|(_, message)| message);
+        let answers = transmitted(&mut proxy).into_iter().map(|(_, message)| message);
         let answers = answers.filter_map(|message| message.as_response().map(|own| own.status.code()));
         all.extend(answers.map(|code| (next.as_nanos() / 1_000_000, code)));
     }
-    // The repetition is absorbed with what was said last.
+    // The retransmission gets the last response again.
     assert_eq!(all, [(4500, 100), (33_000, 100)]);
     assert_eq!((proxy.pending(), proxy.owners.len(), proxy.due.len()), (0, 0, 0));
 }
 
-/// Whoever refuses answers who has asked, and nobody who is only named.
+/// A refusal goes to the source of the request, not to a host that is only named.
 #[test]
 fn a_refusal_goes_to_who_has_asked() {
     let from = source("198.51.100.7:9000");
@@ -79,7 +83,7 @@ fn a_refusal_goes_to_who_has_asked() {
         assert_eq!(to, Destination::Address(source("198.51.100.7:53")));
         let (to, _) = asked(behind(via("203.0.113.2:53;rport")), from);
         assert_eq!(to, Destination::Address(from));
-        // Over a stream it takes the way back, whatever the Via says (RFC 3261 section 18.2.2).
+        // Over a stream it returns on the connection, whatever the Via (RFC 3261 section 18.2.2).
         let stream = Source { transport: Transport::Tcp, ..from };
         let (to, _) = asked(behind(changed(&via("203.0.113.3:53"), "/UDP", "/TCP")), stream);
         assert_eq!(to, Destination::Address(stream));
@@ -104,7 +108,7 @@ fn a_full_server_says_so_along_the_stream() {
     let mut server = Registrar::new(registry(), 0, Timing::default());
     let stream = Source { transport: Transport::Tcp, ..source("198.51.100.7:9000") };
     server.handle(at(0.0), changed(&register("bob", "a", 1, ""), "/UDP", "/TCP"), stream);
-    let (to, response) = said(&mut server).remove(0);
+    let (to, response) = transmitted(&mut server).remove(0);
     assert_eq!(response.as_response().unwrap().status, Status::SERVICE_UNAVAILABLE);
     assert_eq!(to, Destination::Address(stream));
 }
@@ -124,7 +128,7 @@ fn what_cannot_be_read_is_no_demand_that_is_met() {
     let mut proxy = StatelessProxy::new(open, Seeds::new(1).stream("proxy"));
     let mut sent = |method: &str, number: u32, more: &str| {
         proxy.handle(at(0.0), request(method, "sip:bob@192.0.2.2", ALICE, number, more), source(ALICE));
-        told(&said(&mut proxy))
+        described(&transmitted(&mut proxy))
     };
     assert_eq!(sent("INVITE", 1, "Route: what\r\n"), ["400"]);
     assert_eq!(sent("INVITE", 2, "Proxy-Require: x\r\n"), ["420"]);
@@ -133,7 +137,7 @@ fn what_cannot_be_read_is_no_demand_that_is_met() {
     assert_eq!(sent("ACK", 4, "Proxy-Require: x\r\n"), ["ACK"]);
 }
 
-/// What ends here needs no hop more (RFC 3261 section 16.3 is of what is forwarded).
+/// A request that ends here needs no further hop (RFC 3261 section 16.3 is about forwarded requests).
 #[test]
 fn the_last_hop_may_be_this_one() {
     let mut proxy = proxy();
@@ -171,10 +175,10 @@ fn a_maddr_of_this_server_is_taken_off() {
     let mut proxy = proxy();
     let mut sent = |uri: &str, number| {
         proxy.handle(at(1.0), request("MESSAGE", uri, ALICE, number, ""), source(ALICE));
-        said(&mut proxy)
+        transmitted(&mut proxy)
     };
     let own = sent("sip:bob@biloxi.com:5060;maddr=192.0.2.9;transport=udp;x=1", 1);
-    assert_eq!(told(&own), ["MESSAGE", "MESSAGE"]);
+    assert_eq!(described(&own), ["MESSAGE", "MESSAGE"]);
     let all = sent("sip:dave@chicago.com;maddr=192.0.2.9", 2);
     let uris: Vec<String> = all.iter().map(|(_, own)| own.as_request().unwrap().uri.to_string()).collect();
     assert_eq!(uris, ["sip:dave@chicago.com"]);
@@ -195,7 +199,7 @@ fn what_is_secure_stays_so() {
     let mut proxy = proxy();
     let routed = request("INVITE", "sip:dave@chicago.com", ALICE, 7, "Route: <sips:192.0.2.7;lr>\r\n");
     proxy.handle(at(1.0), routed, source(ALICE));
-    let (_, message) = said(&mut proxy).remove(0);
+    let (_, message) = transmitted(&mut proxy).remove(0);
     let recorded = message.headers().get(&Name::RecordRoute).unwrap();
     assert!(recorded.starts_with("<sips:192.0.2.9:5060;lr;dialog="), "{recorded}");
 }
@@ -203,12 +207,12 @@ fn what_is_secure_stays_so() {
 #[test]
 fn a_domain_has_no_case_in_a_proof_either() {
     let mut server = registrar();
-    server.registry.users = Users::Known([("bob".to_owned(), "zanzibar".to_owned())].into());
+    server.registry.users = DomainUsers::Known([("bob".to_owned(), "zanzibar".to_owned())].into());
     let authenticator = Authenticator::new("biloxi.com", Algorithm::MD5, &mut Seeds::new(1).stream("nonces"));
     server.registry.authenticator = Some(authenticator);
     let challenged = answer(&mut server, at(0.0), register("bob", "a", 1, ""));
     let challenge = challenged.headers.challenges(&Name::WwwAuthenticate).unwrap().remove(0);
-    let mut session = Session::new(Challenge::read(&challenge).unwrap(), "bob", "zanzibar");
+    let mut session = DigestSession::new(DigestChallenge::read(&challenge).unwrap(), "bob", "zanzibar");
     let proof = session.answer(&Method::Register, "sip:BILOXI.com", b"", "0a4f113b").write();
     assert_eq!(code(&mut server, 0.1, register("bob", "a", 2, &format!("Authorization: {proof}\r\n"))), 200);
 }

@@ -1,35 +1,33 @@
-//! A proxy that remembers nothing (RFC 3261 section 16.11).
+//! A stateless proxy (RFC 3261 section 16.11).
 
 use std::collections::VecDeque;
 
 use netrig_core::{Instant, Stream};
 
 use super::forward::{copy, leads_away, preprocess, refusal, targets, without_own_via};
-use super::hop::Hop;
-use super::{
-    Destination, PlaceChange, Registry, Server, Source, fingerprint, is_readable, keyed_fingerprint, reply,
-    stamp,
-};
+use super::hop::RequestHop;
+use super::reply::{fingerprint, is_readable, keyed_fingerprint, reply, stamp};
+use super::{Destination, Registry, Server, Source, TargetChange};
 use crate::header::{MAGIC_COOKIE, Via};
 use crate::{Message, Method, Name, Request, Response, Status};
 
-/// The stateless proxy of a domain. What comes again is forwarded again, the same way and with the same branch. Its users'
-/// addresses are set from outside: it takes no registrations.
+/// The stateless proxy of a domain. It forwards a retransmitted request like the first, with the same branch. It accepts no
+/// registrations: the caller sets the contacts of users.
 #[derive(Debug)]
 pub struct StatelessProxy {
     registry: Registry,
-    /// Key of the branches: a response to a request that this proxy did not forward is recognised and dropped.
+    /// Secret of the branches, by which responses to requests of other elements are recognised and dropped.
     key: [u64; 2],
     out: VecDeque<(Destination, Message)>,
 }
 
 impl StatelessProxy {
-    /// With the users of `registry`.
+    /// A proxy for the users of `registry`.
     pub fn new(registry: Registry, mut random: Stream) -> Self {
         Self { registry, key: [random.bits(), random.bits()], out: VecDeque::new() }
     }
 
-    /// Where its users are, to be changed.
+    /// The users and their contacts, for changes.
     pub const fn registry_mut(&mut self) -> &mut Registry {
         &mut self.registry
     }
@@ -57,7 +55,7 @@ impl StatelessProxy {
         let branch = self.branch_of(request);
         let mut own = request.clone();
         preprocess(domain, &mut own);
-        // It asks nobody for a proof, so it serves its users alone.
+        // The proxy does not authenticate requests, so it forwards only to its own users.
         if !self.registry.relays && leads_away(&self.registry, &own) {
             return Err(refuse(Status::FORBIDDEN));
         }
@@ -66,14 +64,14 @@ impl StatelessProxy {
         let Some((copy, to)) = target.and_then(|target| copy(domain, &own, target, None)) else {
             return Err(refuse(Status::UNSUPPORTED_URI_SCHEME));
         };
-        let Hop { request, to, .. } = Hop::new(domain, copy, to, &branch);
+        let RequestHop { request, to, .. } = RequestHop::new(domain, copy, to, &branch);
         self.out.push_back((to, request.into()));
         Ok(())
     }
 
     /// "a combinatoric function of message parameters which are invariant on retransmission" (RFC 3261 section 16.11): of the
-    /// `Via` that came, and, if its branch is not one that is unique, of what RFC 2543 told requests apart by. The method is no part
-    /// of it: ACK and CANCEL have the branch of their INVITE.
+    /// received `Via`, and, if its branch is not unique, of the fields that identify a request of RFC 2543. The method is not
+    /// used: ACK and CANCEL have the branch of their INVITE.
     fn branch_of(&self, request: &Request) -> String {
         let headers = &request.headers;
         let via = headers.top_via().ok().flatten();
@@ -90,7 +88,7 @@ impl StatelessProxy {
         format!("{MAGIC_COOKIE}{proof}.{rest}")
     }
 
-    /// Keyed fingerprint of the `Via` below this proxy's own. The branch of the own one begins with it.
+    /// Keyed fingerprint of the `Via` below this proxy's own, whose branch begins with it.
     fn proof_of(&self, via: &Via) -> String {
         let transport = via.transport.as_ref().map_or_else(String::as_str, |known| known.name());
         let host = via.host.to_string().to_ascii_lowercase();
@@ -99,7 +97,7 @@ impl StatelessProxy {
         keyed_fingerprint(self.key, &text)
     }
 
-    /// Whether the response answers a request that this proxy forwarded, and goes to where that request came from.
+    /// Whether the response answers a request that this proxy forwarded, and returns to the source of that request.
     fn is_answer(&self, response: &Response) -> bool {
         let vias = response.headers.vias().unwrap_or_default();
         let [own, next, ..] = &vias[..] else { return false };
@@ -122,7 +120,7 @@ impl Server for StatelessProxy {
         }
     }
 
-    /// Nobody is told: what cannot be sent is as good as lost, and its sender's affair.
+    /// Ignored: the message is lost, and its sender retransmits it.
     fn handle_failure(&mut self, _now: Instant, _message: &Message) {}
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -141,11 +139,11 @@ impl Server for StatelessProxy {
         true
     }
 
-    fn take_place_changes(&mut self) -> Vec<PlaceChange> {
-        self.registry.bindings.take_place_changes()
+    fn take_target_changes(&mut self) -> Vec<TargetChange> {
+        self.registry.bindings.take_target_changes()
     }
 
-    fn handle_place_change(&mut self, change: &PlaceChange) {
-        self.registry.bindings.handle_place_change(change);
+    fn handle_target_change(&mut self, change: &TargetChange) {
+        self.registry.bindings.handle_target_change(change);
     }
 }

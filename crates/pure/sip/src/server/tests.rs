@@ -1,14 +1,14 @@
-//! The servers, against the rules that stand in the RFCs.
+//! The servers, against the rules of the RFCs.
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
 
 use super::*;
-use crate::digest::{Algorithm, Challenge, Session};
-use crate::header::NameAddr;
+use crate::digest::{Algorithm, DigestChallenge, DigestSession};
+use crate::header::{NameAddr, Transport};
 use crate::torture;
 use crate::transaction::Timing;
-use crate::{Method, Uri};
+use crate::{Host, Message, Method, Name, Response, SipUri, Status, Uri};
 
 pub(super) const ALICE: &str = "192.0.2.1:5060";
 pub(super) const BOB: &str = "192.0.2.2:5060";
@@ -38,7 +38,7 @@ pub(super) fn message(text: &str) -> Message {
     Message::parse(&Bytes::from(text.to_owned())).unwrap()
 }
 
-/// A request from `from` to `uri`, with more header fields, each with its line end.
+/// A request from `from` to `uri`, with further header fields, each with its line end.
 pub(super) fn request(method: &str, uri: &str, from: &str, number: u32, more: &str) -> Message {
     let contact =
         if method == "INVITE" { format!("Contact: <sip:caller@{from}>\r\n") } else { String::new() };
@@ -57,15 +57,15 @@ pub(super) fn register(user: &str, call_id: &str, number: u32, more: &str) -> Me
     ))
 }
 
-/// What a server says, with its destination.
-pub(super) fn said(server: &mut impl Server) -> Vec<(Destination, Message)> {
+/// The messages of a server, with their destinations.
+pub(super) fn transmitted(server: &mut impl Server) -> Vec<(Destination, Message)> {
     std::iter::from_fn(|| server.poll_transmit()).collect()
 }
 
 /// The only response to `message`.
 pub(super) fn answer(server: &mut impl Server, now: Instant, message: Message) -> Response {
     server.handle(now, message, source(BOB));
-    let mut all = said(server);
+    let mut all = transmitted(server);
     assert_eq!(all.len(), 1, "{all:?}");
     all.remove(0).1.as_response().unwrap().clone()
 }
@@ -95,7 +95,7 @@ fn bindings_are_added_refreshed_and_removed() {
     let response =
         answer(&mut server, at(10.0), register("bob", "b", 1, "Contact: <sip:bob@h2>\r\nExpires: 200\r\n"));
     assert_eq!(contacts(&response), ["<sip:bob@h2>;expires=200", "<sip:bob@h1>;q=0.5;expires=90"]);
-    // Without any contact it asks.
+    // Without a contact it is a query.
     assert_eq!(contacts(&answer(&mut server, at(20.5), register("bob", "q", 1, ""))).len(), 2);
     // The equivalent URI is the same binding.
     let response =
@@ -132,7 +132,7 @@ fn a_registration_is_done_wholly_or_not_at_all() {
         (10, "Contact: sip:bob@h?x=y\r\n", 400),
         (11, "Contact: <sip:bob@h3>\r\nRequire: x\r\n", 420),
     ] {
-        // Each in a transaction of its own.
+        // Each has its own transaction.
         let found = answer(&mut server, at(60.0 + f64::from(number)), register("bob", "a", number, more));
         assert_eq!(found.status.code(), expected, "{more}");
         assert_eq!(found.headers.get(&Name::MinExpires), (expected == 423).then_some("60"));
@@ -154,7 +154,7 @@ fn who_is_not_of_here_is_not_found() {
     );
     assert_eq!(code(&mut server, 80.0, request("INVITE", "sip:bob@biloxi.com", BOB, 3, "")), 405);
     assert_eq!(code(&mut server, 120.0, elsewhere(bob("z"), "CSeq: 1 REGISTER", "CSeq: 1 INVITE")), 400);
-    server.registry.users = Users::Known([("carol".to_owned(), "x".to_owned())].into());
+    server.registry.users = DomainUsers::Known([("carol".to_owned(), "x".to_owned())].into());
     assert_eq!(code(&mut server, 160.0, register("bob", "n", 2, "Contact: <sip:a@b>\r\n")), 404);
     assert_eq!(code(&mut server, 160.0, register("c%61rol", "n", 3, "Contact: <sip:a@b>\r\n")), 200);
 }
@@ -194,13 +194,13 @@ fn so_many_users_and_transactions_and_no_more() {
 fn a_user_proves_who_they_are() {
     let mut server = registrar();
     let users = ["bob", "carol"].map(|user| (user.to_owned(), "zanzibar".to_owned()));
-    server.registry.users = Users::Known(users.into());
+    server.registry.users = DomainUsers::Known(users.into());
     let authenticator = Authenticator::new("biloxi.com", Algorithm::MD5, &mut Seeds::new(1).stream("nonces"));
     server.registry.authenticator = Some(authenticator);
     let challenged = answer(&mut server, at(0.0), register("bob", "a", 1, "Contact: <sip:a@b>\r\n"));
     assert_eq!(challenged.status, Status::UNAUTHORIZED);
     let challenge = challenged.headers.challenges(&Name::WwwAuthenticate).unwrap().remove(0);
-    let mut session = Session::new(Challenge::read(&challenge).unwrap(), "bob", "zanzibar");
+    let mut session = DigestSession::new(DigestChallenge::read(&challenge).unwrap(), "bob", "zanzibar");
     let mut proof = || {
         let answer = session.answer(&Method::Register, "sip:biloxi.com", b"", "0a4f113b").write();
         format!("Authorization: {answer}\r\nContact: <sip:a@b>\r\n")
@@ -209,7 +209,7 @@ fn a_user_proves_who_they_are() {
     assert_eq!(code(&mut server, 0.1, register("bob", "a", 2, &first)), 200);
     let replayed = answer(&mut server, at(0.2), register("bob", "a", 3, &first));
     let challenge = replayed.headers.challenges(&Name::WwwAuthenticate).unwrap().remove(0);
-    assert!(Challenge::read(&challenge).unwrap().stale);
+    assert!(DigestChallenge::read(&challenge).unwrap().stale);
     assert_eq!(code(&mut server, 0.3, register("carol", "b", 1, &proof())), 403);
 }
 
@@ -230,12 +230,12 @@ fn a_redirect_server_says_where() {
     assert_eq!(code(&mut server, 1.0, request("CANCEL", "sip:bob@biloxi.com", ALICE, 77, "")), 481);
     assert_eq!(code(&mut server, 1.0, request("INVITE", "sip:bob@chicago.com", ALICE, 3, "")), 404);
     assert_eq!(code(&mut server, 1.0, request("INVITE", "tel:110", ALICE, 4, "")), 416);
-    // "any unknown option tags in Require" are for who is called.
+    // "any unknown option tags in Require" are for the callee.
     assert_eq!(
         code(&mut server, 1.0, request("INVITE", "sip:bob@biloxi.com", ALICE, 5, "Require: x\r\n")),
         302
     );
-    server.registry.users = Users::Known([].into());
+    server.registry.users = DomainUsers::Known([].into());
     assert_eq!(code(&mut server, 1.0, ask(6, "bob")), 404);
 }
 
@@ -250,7 +250,7 @@ fn a_response_goes_where_its_request_came_from() {
             .replace(&format!("Call-ID: {via}"), "Call-ID: x")
             .replace(&format!("z9hG4bK{via}"), "z9hG4bKx");
         server.handle(at(0.0), message(&text), source("198.51.100.7:9000"));
-        let (to, response) = said(&mut server).remove(0);
+        let (to, response) = transmitted(&mut server).remove(0);
         (to, response.headers().top_via().unwrap().unwrap().to_string())
     };
     let to = |address: &str| Destination::Address(source(address));
@@ -258,16 +258,16 @@ fn a_response_goes_where_its_request_came_from() {
     let (there, via) = ask("host.example");
     assert_eq!(there, to("198.51.100.7:5060"));
     assert_eq!(via, "SIP/2.0/UDP host.example;branch=z9hG4bKx1;received=198.51.100.7");
-    // Nobody is sent what they did not ask for.
+    // No host gets a response that it did not ask for.
     assert_eq!(ask("198.51.100.7:5099;received=203.0.113.1").0, to("198.51.100.7:5099"));
     let (there, via) = ask("198.51.100.7;rport");
     assert_eq!(there, to("198.51.100.7:9000"));
     assert_eq!(via, "SIP/2.0/UDP 198.51.100.7;rport=9000;branch=z9hG4bKx1;received=198.51.100.7");
-    // A datagram opens no connection, whatever its `Via` says.
+    // A datagram opens no connection, whatever its `Via`.
     let text =
         register("bob", "y", 1, "").to_string().replace(&format!("UDP {BOB}"), "TCP 198.51.100.7:5099");
     server.handle(at(0.0), message(&text), source("198.51.100.7:9000"));
-    assert_eq!(said(&mut server).remove(0).0, to("198.51.100.7:9000"));
+    assert_eq!(transmitted(&mut server).remove(0).0, to("198.51.100.7:9000"));
 }
 
 /// A proxy with bindings of bob at both addresses.
@@ -275,8 +275,8 @@ pub(super) fn proxy() -> Proxy {
     let mut proxy = Proxy::new(registry(), true, 100, Timing::default(), Seeds::new(1).stream("proxy"));
     let contacts = format!("Contact: <sip:bob@{BOB}>, <sip:bob@{CAROL}>\r\n");
     proxy.handle(at(0.0), register("bob", "r", 1, &contacts), source(BOB));
-    assert_eq!(said(&mut proxy).len(), 1);
-    // Most tests are of what happens to requests that may leave.
+    assert_eq!(transmitted(&mut proxy).len(), 1);
+    // Most tests need a proxy that forwards to any target.
     proxy.registry.relays = true;
     proxy
 }
@@ -285,19 +285,19 @@ pub(super) fn proxy() -> Proxy {
 fn who_speaks_for_a_user_of_here_proves_it() {
     let mut proxy = proxy();
     let users = ["bob", "carol"].map(|user| (user.to_owned(), "zanzibar".to_owned()));
-    proxy.registry.users = Users::Known(users.into());
+    proxy.registry.users = DomainUsers::Known(users.into());
     let authenticator = Authenticator::new("biloxi.com", Algorithm::MD5, &mut Seeds::new(1).stream("nonces"));
     proxy.registry.authenticator = Some(authenticator);
     let mut ask = |number: u32, from: &str, more: &str| {
         let text = request("MESSAGE", "sip:bob@biloxi.com", ALICE, number, more).to_string();
         proxy.handle(at(1.0), message(&text.replace("caller@elsewhere.com", from)), source(ALICE));
-        said(&mut proxy).remove(0).1
+        transmitted(&mut proxy).remove(0).1
     };
-    assert!(ask(1, "dave@chicago.com", "").as_request().is_some(), "somebody else's user");
+    assert!(ask(1, "dave@chicago.com", "").as_request().is_some(), "a user of another domain");
     let challenged = ask(2, "carol@biloxi.com", "");
     assert_eq!(challenged.as_response().unwrap().status, Status::PROXY_AUTHENTICATION_REQUIRED);
     let challenge = challenged.headers().challenges(&Name::ProxyAuthenticate).unwrap().remove(0);
-    let mut session = Session::new(Challenge::read(&challenge).unwrap(), "carol", "zanzibar");
+    let mut session = DigestSession::new(DigestChallenge::read(&challenge).unwrap(), "carol", "zanzibar");
     let mut proof = || {
         let answer = session.answer(&Method::Message, "sip:bob@biloxi.com", b"", "0a4f113b").write();
         format!("Proxy-Authorization: {answer}\r\n")
@@ -306,14 +306,14 @@ fn who_speaks_for_a_user_of_here_proves_it() {
     assert_eq!(ask(4, "bob@biloxi.com", &proof()).as_response().unwrap().status, Status::FORBIDDEN);
 }
 
-/// Sends what a proxied request is answered with.
+/// Sends the response to a forwarded request.
 pub(super) fn respond(proxy: &mut Proxy, now: f64, request: &Message, code: u16, tag: &str) {
     let mut response = request.as_request().unwrap().response(Status::new(code).unwrap());
     response.headers.set(Name::To, format!("<sip:bob@biloxi.com>;tag={tag}"));
     proxy.handle(at(now), response.into(), source(BOB));
 }
 
-pub(super) fn told(all: &[(Destination, Message)]) -> Vec<String> {
+pub(super) fn described(all: &[(Destination, Message)]) -> Vec<String> {
     let word = |message: &Message| match message {
         Message::Request(request) => request.method.to_string(),
         Message::Response(response) => response.status.to_string(),
@@ -323,8 +323,8 @@ pub(super) fn told(all: &[(Destination, Message)]) -> Vec<String> {
 
 pub(super) fn invite(proxy: &mut Proxy) -> Vec<Message> {
     proxy.handle(at(1.0), request("INVITE", "sip:bob@biloxi.com", ALICE, 7, ""), source(ALICE));
-    let all = said(proxy);
-    assert_eq!(told(&all), ["INVITE", "INVITE"]);
+    let all = transmitted(proxy);
+    assert_eq!(described(&all), ["INVITE", "INVITE"]);
     let to = |address| Destination::Address(source(address));
     assert_eq!([&all[0].0, &all[1].0], [&to(BOB), &to(CAROL)]);
     all.into_iter().map(|(_, message)| message).collect()
@@ -341,22 +341,22 @@ fn a_proxy_forks_to_all_and_cancels_who_was_late() {
     assert!(route.starts_with("<sip:192.0.2.9:5060;lr;dialog="), "{route}");
     assert_eq!((first.headers.vias().unwrap().len(), copies[0].violations()), (2, vec![]));
     respond(&mut proxy, 1.1, &copies[0], 100, "x");
-    assert_eq!(told(&said(&mut proxy)), [""; 0], "100 goes no further");
+    assert_eq!(described(&transmitted(&mut proxy)), [""; 0], "100 goes no further");
     respond(&mut proxy, 1.2, &copies[0], 180, "x");
     respond(&mut proxy, 1.2, &copies[1], 183, "y");
-    let all = said(&mut proxy);
-    assert_eq!(told(&all), ["180", "183"]);
+    let all = transmitted(&mut proxy);
+    assert_eq!(described(&all), ["180", "183"]);
     assert_eq!(all[0].1.headers().vias().unwrap().len(), 1);
     respond(&mut proxy, 2.0, &copies[0], 200, "x");
-    assert_eq!(told(&said(&mut proxy)), ["200", "CANCEL"]);
-    // What comes again is forwarded again, and so is what another branch has accepted all the same.
+    assert_eq!(described(&transmitted(&mut proxy)), ["200", "CANCEL"]);
+    // A retransmitted 2xx is forwarded again, and so is the 2xx of another branch.
     respond(&mut proxy, 2.5, &copies[0], 200, "x");
     respond(&mut proxy, 2.5, &copies[1], 200, "y");
-    assert_eq!(told(&said(&mut proxy)), ["200", "200"]);
+    assert_eq!(described(&transmitted(&mut proxy)), ["200", "200"]);
     let ack = request("ACK", &format!("sip:bob@{BOB}"), ALICE, 8, "Route: <sip:192.0.2.9:5060;lr>\r\n");
     proxy.handle(at(2.6), ack, source(ALICE));
-    let all = said(&mut proxy);
-    assert_eq!((told(&all), &all[0].0), (vec!["ACK".to_owned()], &Destination::Address(source(BOB))));
+    let all = transmitted(&mut proxy);
+    assert_eq!((described(&all), &all[0].0), (vec!["ACK".to_owned()], &Destination::Address(source(BOB))));
     assert!(all[0].1.headers().get(&Name::Route).is_none());
     while let Some(next) = proxy.poll_timeout().filter(|next| *next < at(100.0)) {
         proxy.handle_timeout(next);
@@ -378,9 +378,9 @@ fn the_best_of_the_refusals_is_forwarded() {
         let mut proxy = proxy();
         let copies = invite(&mut proxy);
         respond(&mut proxy, 1.1, &copies[0], codes[0], "x");
-        assert_eq!(told(&said(&mut proxy)), ["ACK"], "the others are waited for");
+        assert_eq!(described(&transmitted(&mut proxy)), ["ACK"], "the others are waited for");
         respond(&mut proxy, 1.2, &copies[1], codes[1], "y");
-        let all = told(&said(&mut proxy));
+        let all = described(&transmitted(&mut proxy));
         assert!(all.contains(&expected.to_string()), "{codes:?}: {all:?}");
     }
 }
@@ -390,11 +390,11 @@ fn a_6xx_ends_all_branches() {
     let mut proxy = proxy();
     let copies = invite(&mut proxy);
     respond(&mut proxy, 1.1, &copies[1], 180, "y");
-    said(&mut proxy);
+    transmitted(&mut proxy);
     respond(&mut proxy, 1.2, &copies[0], 603, "x");
-    assert_eq!(told(&said(&mut proxy)), ["ACK", "CANCEL"]);
+    assert_eq!(described(&transmitted(&mut proxy)), ["ACK", "CANCEL"]);
     respond(&mut proxy, 1.3, &copies[1], 487, "y");
-    assert_eq!(told(&said(&mut proxy)), ["ACK", "603"]);
+    assert_eq!(described(&transmitted(&mut proxy)), ["ACK", "603"]);
 }
 
 #[test]
@@ -402,20 +402,20 @@ fn a_cancel_goes_to_each_branch_that_has_answered() {
     let mut proxy = proxy();
     let copies = invite(&mut proxy);
     respond(&mut proxy, 1.1, &copies[0], 180, "x");
-    said(&mut proxy);
+    transmitted(&mut proxy);
     proxy.handle(at(1.2), request("CANCEL", "sip:bob@biloxi.com", ALICE, 7, ""), source(ALICE));
-    assert_eq!(told(&said(&mut proxy)), ["CANCEL", "200"]);
-    // The other has said nothing: its CANCEL waits for that.
+    assert_eq!(described(&transmitted(&mut proxy)), ["CANCEL", "200"]);
+    // The other branch has no response: its CANCEL waits for one.
     respond(&mut proxy, 1.3, &copies[1], 100, "y");
-    assert_eq!(told(&said(&mut proxy)), ["CANCEL"]);
+    assert_eq!(described(&transmitted(&mut proxy)), ["CANCEL"]);
     respond(&mut proxy, 1.4, &copies[0], 487, "x");
     respond(&mut proxy, 1.4, &copies[1], 487, "y");
-    assert_eq!(told(&said(&mut proxy)), ["ACK", "ACK", "487"]);
+    assert_eq!(described(&transmitted(&mut proxy)), ["ACK", "ACK", "487"]);
     proxy.handle(at(1.5), request("CANCEL", "sip:bob@biloxi.com", ALICE, 99, ""), source(ALICE));
-    assert_eq!(told(&said(&mut proxy)), ["481"]);
+    assert_eq!(described(&transmitted(&mut proxy)), ["481"]);
 }
 
-/// Until timer B of a silent branch, until timer C of one that rings.
+/// Timer B ends a silent branch, timer C a ringing one.
 #[test]
 fn a_proxy_does_not_wait_for_ever() {
     let until_end = |proxy: &mut Proxy| {
@@ -423,7 +423,7 @@ fn a_proxy_does_not_wait_for_ever() {
         while let Some(next) = proxy.poll_timeout().filter(|next| *next < at(1000.0)) {
             proxy.handle_timeout(next);
             let seconds = next.as_nanos() / 1_000_000_000;
-            all.extend(told(&said(proxy)).into_iter().map(|word| (seconds, word)));
+            all.extend(described(&transmitted(proxy)).into_iter().map(|word| (seconds, word)));
         }
         all.retain(|(_, word)| word != "INVITE");
         all
@@ -436,7 +436,7 @@ fn a_proxy_does_not_wait_for_ever() {
     let copies = invite(&mut ringing);
     respond(&mut ringing, 2.0, &copies[0], 180, "x");
     respond(&mut ringing, 2.0, &copies[1], 486, "y");
-    said(&mut ringing);
+    transmitted(&mut ringing);
     let all = until_end(&mut ringing);
     assert_eq!(all[0], (183, "CANCEL".into()));
     assert!(all.contains(&(215, "486".into())), "{all:?}");
@@ -450,16 +450,16 @@ fn a_network_that_refuses_is_503_and_that_500() {
     for copy in &copies {
         proxy.handle_failure(at(1.1), copy);
     }
-    assert_eq!(told(&said(&mut proxy)), ["500"]);
+    assert_eq!(described(&transmitted(&mut proxy)), ["500"]);
 }
 
-/// RFC 3261 section 16.3, with the messages of RFC 4475 that are meant for it.
+/// RFC 3261 section 16.3, with the messages of RFC 4475 for it.
 #[test]
 fn what_is_not_fit_is_not_forwarded() {
     let mut server = proxy();
     let mut refused = |message: Message| {
         server.handle(at(50.0), message, source(ALICE));
-        told(&said(&mut server)).remove(0)
+        described(&transmitted(&mut server)).remove(0)
     };
     let torture = |name| Message::parse(&torture::message(name).unwrap().bytes.into()).unwrap();
     assert_eq!(refused(torture("zeromf")), "483");
@@ -478,20 +478,20 @@ fn a_loop_is_found_and_a_spiral_is_none() {
     let mut proxy = proxy();
     let ask = request("INVITE", "sip:dave@chicago.com", ALICE, 7, "");
     proxy.handle(at(1.0), ask, source(ALICE));
-    let (to, forwarded) = said(&mut proxy).remove(0);
+    let (to, forwarded) = transmitted(&mut proxy).remove(0);
     assert_eq!(
         to,
         Destination::Uri(Box::new(SipUri::new(Host::Name("chicago.com".into())).with_user("dave")))
     );
-    // It comes back as it went: a loop.
+    // The request returns unchanged: a loop.
     proxy.handle(at(1.1), forwarded.clone(), source(CAROL));
-    assert_eq!(told(&said(&mut proxy)), ["482"]);
-    // It comes back with another Request-URI: a spiral.
+    assert_eq!(described(&transmitted(&mut proxy)), ["482"]);
+    // The request returns with another Request-URI: a spiral.
     let mut spiral = forwarded.as_request().unwrap().clone();
     spiral.uri = "sip:bob@biloxi.com".parse().unwrap();
     spiral.headers.push_front(Name::Via, "SIP/2.0/UDP chicago.com;branch=z9hG4bKother");
     proxy.handle(at(1.2), spiral.into(), source(CAROL));
-    assert_eq!(told(&said(&mut proxy)), ["INVITE", "INVITE"]);
+    assert_eq!(described(&transmitted(&mut proxy)), ["INVITE", "INVITE"]);
 }
 
 /// RFC 3261 section 16.12.1.
@@ -503,7 +503,7 @@ fn routes_are_taken_off_and_strict_routers_served() {
     let mut proxy = proxy();
     let mut forwarded = |uri: &str, number: u32, more: &str| {
         proxy.handle(at(1.0), request("BYE", uri, ALICE, number, more), source(ALICE));
-        said(&mut proxy).remove(0)
+        transmitted(&mut proxy).remove(0)
     };
     // A strict router has put this proxy into the Request-URI.
     let strict = "Route: <sip:192.0.2.7;lr>, <sip:dave@192.0.2.3:5062>\r\n";
@@ -513,7 +513,7 @@ fn routes_are_taken_off_and_strict_routers_served() {
         ("sip:dave@192.0.2.3:5062".into(), vec!["<sip:192.0.2.7;lr>".into()])
     );
     assert_eq!(to, Destination::Address(source("192.0.2.7:5060")));
-    // A strict router comes next.
+    // The next hop is a strict router.
     let (to, message) = forwarded("sip:dave@h", 2, "Route: <sip:192.0.2.9;lr>, <sip:192.0.2.7>\r\n");
     assert_eq!((uri(&message), routes(&message)), ("sip:192.0.2.7".into(), vec!["<sip:dave@h>".into()]));
     assert_eq!(to, Destination::Address(source("192.0.2.7:5060")));
@@ -527,7 +527,7 @@ fn a_path_is_followed() {
     let listing = answer(&mut proxy, at(0.0), register("eve", "p", 1, path));
     assert_eq!(listing.headers.get(&Name::Path), Some("<sip:192.0.2.50;lr>"));
     proxy.handle(at(1.0), request("MESSAGE", "sip:eve@biloxi.com", ALICE, 9, ""), source(ALICE));
-    let (to, message) = said(&mut proxy).remove(0);
+    let (to, message) = transmitted(&mut proxy).remove(0);
     assert_eq!(to, Destination::Address(source("192.0.2.50:5060")));
     assert_eq!(message.as_request().unwrap().uri.to_string(), "sip:eve@192.0.2.51");
     assert_eq!(message.headers().get(&Name::Route), Some("<sip:192.0.2.50;lr>"));
@@ -541,7 +541,7 @@ fn a_stateless_proxy_does_the_same_again() {
     assert_eq!(proxy.registry_mut().register(at(0.0), register.as_request().unwrap()).status, Status::OK);
     let mut forwarded = |method: &str| {
         proxy.handle(at(1.0), request(method, "sip:bob@biloxi.com", ALICE, 7, ""), source(ALICE));
-        said(&mut proxy).remove(0)
+        transmitted(&mut proxy).remove(0)
     };
     let (to, first) = forwarded("INVITE");
     assert_eq!(to, Destination::Address(source(BOB)));
@@ -553,11 +553,11 @@ fn a_stateless_proxy_does_the_same_again() {
     }
     let ringing = first.as_request().unwrap().response(Status::RINGING);
     proxy.handle(at(2.0), ringing.into(), source(BOB));
-    let (to, back) = said(&mut proxy).remove(0);
+    let (to, back) = transmitted(&mut proxy).remove(0);
     assert_eq!((to, back.headers().vias().unwrap().len()), (Destination::Address(source(ALICE)), 1));
-    // A response that came past this proxy is not its affair, nor one to a request that it has not forwarded.
+    // A response without this proxy's `Via` is dropped, and so is one to a request that it has not forwarded.
     proxy.handle(at(2.0), back, source(BOB));
-    assert_eq!(told(&said(&mut proxy)), [""; 0]);
+    assert_eq!(described(&transmitted(&mut proxy)), [""; 0]);
     let text = Message::from(first.as_request().unwrap().response(Status::RINGING)).to_string();
     for forged in [
         text.replacen(&branch(&first), "z9hG4bK0123456789abcdef", 1),
@@ -566,10 +566,10 @@ fn a_stateless_proxy_does_the_same_again() {
     ] {
         assert_ne!(forged, text);
         proxy.handle(at(2.0), message(&forged), source(BOB));
-        assert_eq!(told(&said(&mut proxy)), [""; 0], "{forged}");
+        assert_eq!(described(&transmitted(&mut proxy)), [""; 0], "{forged}");
     }
     proxy.handle(at(3.0), request("INVITE", "sip:nobody@biloxi.com", ALICE, 8, ""), source(ALICE));
-    assert_eq!(told(&said(&mut proxy)), ["480"]);
+    assert_eq!(described(&transmitted(&mut proxy)), ["480"]);
 }
 
 #[test]
@@ -597,7 +597,7 @@ fn an_address_is_named_that_the_peer_can_answer() {
     }
 }
 
-/// No interface is written into a message, and the answer goes along the one on which its request has come.
+/// A message names no interface, and the response uses the interface of its request.
 #[test]
 fn an_answer_to_an_address_of_a_link_leaves_on_its_link() {
     let from = source("[fe80::1%7]:5060");
@@ -605,7 +605,7 @@ fn an_answer_to_an_address_of_a_link_leaves_on_its_link() {
     let domain = Domain { names: Vec::new(), listens };
     let mut server = Registrar::new(Registry::new(domain, 10), 10, Timing::default());
     server.handle(at(1.0), request("OPTIONS", "sip:[fe80::9]", "[fe80::1]:5060", 3, ""), from);
-    let (to, answer) = said(&mut server).remove(0);
+    let (to, answer) = transmitted(&mut server).remove(0);
     assert_eq!(to, Destination::Address(from));
     let text = String::from_utf8(answer.to_bytes().to_vec()).unwrap();
     assert!(text.starts_with("SIP/2.0 200 ") && !text.contains('%'), "{text}");
@@ -613,7 +613,7 @@ fn an_answer_to_an_address_of_a_link_leaves_on_its_link() {
     assert_eq!(on_link_of(plain, from.address), plain, "an address of no link has no interface");
 }
 
-/// RFC 3261 section 19.1.2: 5060 is meant where no port stands, and 5061 over TLS.
+/// RFC 3261 section 19.1.2: without a port it is 5060, and 5061 over TLS.
 #[test]
 fn a_uri_without_a_port_is_for_who_listens_where_it_means() {
     for (transport, listens, uri, own) in [
@@ -658,7 +658,7 @@ fn what_is_long_takes_the_room_of_several() {
     assert_eq!(code(&mut server, 34.0, register("bob", "a", 4, &contact)), 413);
 }
 
-/// RFC 3261 section 10.3: the registrar chooses, and its answer tells what it has chosen.
+/// RFC 3261 section 10.3: the registrar chooses the interval, and its response has it.
 #[test]
 fn no_binding_lasts_longer_than_its_most() {
     let mut server = registrar();
@@ -671,15 +671,15 @@ fn no_binding_lasts_longer_than_its_most() {
         ] {
             let response = answer(&mut server, at(0.0), register(user, user, number, &more));
             assert_eq!(response.status.code(), 200);
-            let told = contacts(&response);
-            assert!(told.len() == 1 && told[0].ends_with(";expires=3600"), "{told:?} of {expires}");
+            let listed = contacts(&response);
+            assert!(listed.len() == 1 && listed[0].ends_with(";expires=3600"), "{listed:?} of {expires}");
         }
     }
     server.handle_timeout(at(3600.0));
     assert_eq!(server.registry().bindings.len(), 0);
 }
 
-/// However long they are, and however many users come.
+/// The memory is bounded for bindings of any length and any number of users.
 #[test]
 fn bindings_take_no_more_bytes_than_they_may() {
     let mut bindings = Bindings::new(1000);
@@ -702,13 +702,13 @@ fn bindings_take_no_more_bytes_than_they_may() {
         }
     }
     assert!(taken > 100 && refused > 1000, "{taken} taken, {refused} refused");
-    // What is given back is there for others: ordinary users all find room in an empty table.
+    // Freed memory is available again: ordinary users all find room in an empty table.
     let mut bindings = Bindings::new(1000);
     assert!((0..1000).all(|number| bindings.place(&user(number), NameAddr::new(user(number)))));
 }
 
-/// What is wrong with a request comes before the routes of the proxy, those before what it answers itself, and that before where
-/// else the request goes (RFC 3261 section 16), whatever the method.
+/// For each method, validation precedes the routes of the proxy, these precede the proxy's own responses, and those precede the
+/// targets (RFC 3261 section 16).
 #[test]
 fn a_proxy_processes_each_method_in_one_order() {
     let mut proxy = Proxy::new(registry(), false, 10_000, Timing::default(), Seeds::new(1).stream("proxy"));
@@ -721,21 +721,21 @@ fn a_proxy_processes_each_method_in_one_order() {
             None => text,
         };
         proxy.handle(at(f64::from(number)), message(&text), source(ALICE));
-        told(&said(&mut proxy))
+        described(&transmitted(&mut proxy))
     };
     let [domain, own] = ["sip:biloxi.com", "sip:192.0.2.9:5060"];
     for (method, uri, more, expected) in [
-        // It registers and answers what is meant for itself, and forwards none of that: hops may have run out.
+        // It registers and answers requests for itself without forwarding them: Max-Forwards may be 0.
         ("REGISTER", domain, "Max-Forwards: 0\r\n", "200"),
         ("OPTIONS", own, "Max-Forwards: 0\r\n", "200"),
         ("OPTIONS", own, "Route: <sip:192.0.2.9;lr>\r\n", "200"),
         ("OPTIONS", "sip:bob@biloxi.com", "Max-Forwards: 0\r\n", "483"),
         ("MESSAGE", "sip:bob@biloxi.com", "Max-Forwards: 0\r\n", "483"),
-        // What it does not understand it does not pass over because it is the one who answers.
+        // An unknown requirement is refused even if the proxy itself answers.
         ("REGISTER", domain, "Proxy-Require: foo\r\n", "420"),
         ("OPTIONS", own, "Proxy-Require: foo\r\n", "420"),
         ("MESSAGE", "sip:bob@biloxi.com", "Proxy-Require: foo\r\n", "420"),
-        // Somebody else stands in the way before it answers.
+        // Another proxy is on the route.
         ("REGISTER", domain, "Route: <sip:192.0.2.99;lr>\r\n", "403"),
         ("OPTIONS", own, "Route: <sip:192.0.2.99;lr>\r\n", "403"),
         ("REGISTER", "tel:1", "", "416"),
@@ -751,9 +751,9 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
     let mut proxy = Proxy::new(registry(), true, 10_000, Timing::default(), Seeds::new(1).stream("proxy"));
     let contacts = format!("Contact: <sip:bob@{BOB}>, <sip:bob@{CAROL}>\r\n");
     proxy.handle(at(0.0), register("bob", "r", 1, &contacts), source(BOB));
-    said(&mut proxy);
+    transmitted(&mut proxy);
     let users = ["bob", "carol"].map(|user| (user.to_owned(), "zanzibar".to_owned()));
-    proxy.registry.users = Users::Known(users.into());
+    proxy.registry.users = DomainUsers::Known(users.into());
     let authenticator = Authenticator::new("biloxi.com", Algorithm::MD5, &mut Seeds::new(1).stream("nonces"));
     proxy.registry.authenticator = Some(authenticator);
     let over = |transport| Source { transport, address: ALICE.parse().unwrap() };
@@ -764,7 +764,7 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
             let text =
                 request(method, uri, ALICE, number, more).to_string().replace("caller@elsewhere.com", from);
             proxy.handle(at(1.0), message(&text), over(transport));
-            said(proxy)
+            transmitted(proxy)
         };
         let stranger = "x@evil.example";
         for method in ["MESSAGE", "INVITE", "OPTIONS", "BYE", "FOO"] {
@@ -778,24 +778,30 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
                 ("sip:192.0.2.9:5060;lr", "Route: <sip:y@192.0.2.99>\r\n"),
                 ("sip:y@192.0.2.99", "Route: <sip:192.0.2.9;lr;dialog=0123456789abcdef>\r\n"),
             ] {
-                let answers = told(&ask(&mut proxy, method, uri, stranger, more));
+                let answers = described(&ask(&mut proxy, method, uri, stranger, more));
                 assert_eq!(answers, ["403"], "{method} {uri} {more}");
             }
-            // To its users it leads, by their address-of-record or where they are.
-            assert_eq!(told(&ask(&mut proxy, method, "sip:bob@biloxi.com", stranger, "")), [method; 2]);
-            assert_eq!(told(&ask(&mut proxy, method, &format!("sip:bob@{BOB}"), stranger, "")), [method]);
+            // Requests reach its users by address-of-record or contact.
+            assert_eq!(described(&ask(&mut proxy, method, "sip:bob@biloxi.com", stranger, "")), [method; 2]);
+            assert_eq!(
+                described(&ask(&mut proxy, method, &format!("sip:bob@{BOB}"), stranger, "")),
+                [method]
+            );
         }
-        assert!(ask(&mut proxy, "ACK", "sip:y@192.0.2.99", stranger, "").is_empty(), "and nobody is told");
-        // Who has proved to be a user may go anywhere.
+        assert!(
+            ask(&mut proxy, "ACK", "sip:y@192.0.2.99", stranger, "").is_empty(),
+            "and there is no response"
+        );
+        // An authenticated user may reach any target.
         let challenged = ask(&mut proxy, "MESSAGE", "sip:y@192.0.2.99", "carol@biloxi.com", "").remove(0).1;
         let challenge = challenged.headers().challenges(&Name::ProxyAuthenticate).unwrap().remove(0);
-        let mut session = Session::new(Challenge::read(&challenge).unwrap(), "carol", "zanzibar");
+        let mut session = DigestSession::new(DigestChallenge::read(&challenge).unwrap(), "carol", "zanzibar");
         let proof = session.answer(&Method::Message, "sip:y@192.0.2.99", b"", "0a4f113b").write();
         let proof = format!("Proxy-Authorization: {proof}\r\n");
         let sent = ask(&mut proxy, "MESSAGE", "sip:y@192.0.2.99", "carol@biloxi.com", &proof);
-        assert_eq!(told(&sent), ["MESSAGE"]);
+        assert_eq!(described(&sent), ["MESSAGE"]);
     }
-    // A dialog that began with a user goes on in both directions, by the routes that the proxy wrote.
+    // A dialog with a user continues in both directions, by the proxy's `Record-Route`.
     let number = &mut 600;
     let mut within = |proxy: &mut Proxy, method: &str, from: &str, edits: [(&str, &str); 4]| {
         *number += 1;
@@ -805,17 +811,17 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
         let text = text.replace(&format!("To: <{uri}>"), &format!("To: <{uri}>;tag={tag}"));
         let text = text.replace(replaced.0, replaced.1).replace(replacing.0, replacing.1);
         proxy.handle(at(3.0), message(&text), source(from));
-        told(&said(proxy))
+        described(&transmitted(proxy))
     };
     let same = ("", "");
     let foreign = "192.0.2.77:5060";
     proxy.handle(at(2.0), request("INVITE", "sip:bob@biloxi.com", ALICE, 500, ""), source(ALICE));
-    let invite = said(&mut proxy).remove(0).1;
+    let invite = transmitted(&mut proxy).remove(0).1;
     let route_of =
         |message: &Message| message.headers().get(&Name::RecordRoute).unwrap_or_default().to_owned();
     let (contact, route) = (format!("sip:caller@{ALICE}"), route_of(&invite));
     assert_eq!(within(&mut proxy, "BYE", BOB, [(&contact, &route), ("1", "c500"), same, same]), ["BYE"]);
-    // The same route is of no use for another call, to another place or behind it, or for who is not in the dialog.
+    // The same route is useless for another call, another target, or a sender outside of the dialog.
     let way_on = format!("{route}, <sip:192.0.2.99;lr>");
     for edits in [
         [(contact.as_str(), route.as_str()), ("1", "c502"), same, same],
@@ -826,20 +832,20 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
     ] {
         assert_eq!(within(&mut proxy, "MESSAGE", BOB, edits), ["403"], "{edits:?}");
     }
-    // A user of the domain is asked for credentials, which take the place of the token.
+    // A user of the domain is challenged, and the credentials replace the token.
     let user = ("caller@elsewhere.com", "carol@biloxi.com");
     let edits = [(contact.as_str(), way_on.as_str()), ("1", "c500"), user, same];
     assert_eq!(within(&mut proxy, "MESSAGE", BOB, edits), ["407"]);
-    // The caller is not told the callee's token, and has none without a dialog.
+    // The caller does not get the callee's token, and none without a dialog.
     let answered = |proxy: &mut Proxy, invite: &Message, code: u16| {
         let mut response = invite.as_request().unwrap().response(Status::new(code).unwrap());
         response.headers.set(Name::To, "<sip:bob@biloxi.com>;tag=b");
         response.headers.push(Name::RecordRoute, route_of(invite));
         response.headers.push(Name::Contact, format!("<sip:bob@{foreign}>"));
         proxy.handle(at(2.5), response.into(), source(BOB));
-        let said = said(proxy);
+        let output = transmitted(proxy);
         let is_it = |message: &&Message| message.as_response().is_some_and(|own| own.status.code() == code);
-        said.iter().map(|(_, message)| message).find(is_it).map(route_of)
+        output.iter().map(|(_, message)| message).find(is_it).map(route_of)
     };
     let told_with_200 = answered(&mut proxy, &invite, 200).unwrap();
     assert!(told_with_200.contains(";dialog=") && told_with_200 != route, "{told_with_200}");
@@ -856,6 +862,6 @@ fn a_proxy_sends_strangers_no_further_than_to_its_users() {
         assert_eq!(within(&mut proxy, "MESSAGE", ALICE, edits), ["403"], "{edits:?}");
     }
     proxy.handle(at(4.0), request("INVITE", &format!("sip:bob@{BOB}"), ALICE, 501, ""), source(ALICE));
-    let invite = said(&mut proxy).remove(0).1;
+    let invite = transmitted(&mut proxy).remove(0).1;
     assert_eq!(answered(&mut proxy, &invite, 486).unwrap(), "<sip:192.0.2.9:5060;lr>");
 }

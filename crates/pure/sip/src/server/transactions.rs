@@ -1,123 +1,127 @@
-//! The transactions of a server, by their keys.
+//! The transactions of a server.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use netrig_core::{Endpoint, Instant};
 
-use super::hop::{Hop, Otherwise};
-use super::{Destination, Source, reply, stamp};
+use super::hop::{RequestHop, UdpFallback};
+use super::reply::{reply, stamp};
+use super::{Destination, Source};
 use crate::header::CSeq;
-use crate::transaction::{Client, ClientKey, Event, InviteClient, InviteServer, Server, ServerKey, Timing};
+use crate::transaction::{
+    ClientKey, ClientTransaction, InviteClientTransaction, InviteServerTransaction, ServerKey,
+    ServerTransaction, Timing, TransactionEvent,
+};
 use crate::{Message, Method, Request, Response, Status};
 
-/// A request that takes so many bytes counts as one. A longer one counts as several, so that what all take has an end.
+/// Bytes of a request of weight 1. A longer one weighs more, so that the memory of all transactions is bounded.
 const USUAL: usize = 4096;
 
-/// All transactions of a server; as many at once as it is told.
+/// All transactions of a server, up to a total weight.
 #[derive(Debug)]
 pub(super) struct Transactions {
     timing: Timing,
     most: usize,
     /// Boxed, so that insertion and removal in the tree move pointers.
-    parties: BTreeMap<Key, Box<Entry>>,
-    /// What all of them count as.
+    entries: BTreeMap<TransactionKey, Box<TransactionEntry>>,
+    /// Weight of the transactions in `entries`.
     weight: usize,
-    /// Weight of the transactions that are kept elsewhere.
-    elsewhere: usize,
-    /// Of a user agent: which requests outside of a dialog are under way.
-    asked: Option<BTreeSet<Asked>>,
-    due: BTreeSet<(Instant, Key)>,
+    /// Weight of transactions that are kept elsewhere.
+    external_weight: usize,
+    /// For a user agent: the requests outside of a dialog with a transaction.
+    merge_keys: Option<BTreeSet<MergeKey>>,
+    due: BTreeSet<(Instant, TransactionKey)>,
     out: VecDeque<(Destination, Message)>,
-    events: VecDeque<Happened>,
+    events: VecDeque<ElementEvent>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum TransactionKey {
     Server(ServerKey),
     Client(ClientKey),
 }
 
 #[derive(Debug)]
-enum Party {
-    InviteServer(InviteServer),
-    Server(Server),
-    InviteClient(InviteClient),
-    Client(Client),
+enum AnyTransaction {
+    InviteServer(InviteServerTransaction),
+    Server(ServerTransaction),
+    InviteClient(InviteClientTransaction),
+    Client(ClientTransaction),
 }
 
 #[derive(Debug)]
-struct Entry {
-    party: Party,
+struct TransactionEntry {
+    transaction: AnyTransaction,
     destination: Destination,
-    /// How a request goes if nobody takes it there.
-    otherwise: Option<Otherwise>,
-    asked: Option<Asked>,
+    /// The alternative for a request if TCP fails.
+    fallback: Option<UdpFallback>,
+    merge_key: Option<MergeKey>,
     due: Option<Instant>,
     weight: usize,
 }
 
-/// What a request counts as.
+/// The weight of a request.
 pub(super) fn weight_of(request: &Request) -> usize {
     (request.headers.size() + request.body.len()).div_ceil(USUAL).max(1)
 }
 
-/// What a request outside of a dialog keeps on all ways that forks send it: the tag of `From`, Call-ID, `CSeq`.
-type Asked = (String, String, CSeq);
+/// The fields that a request outside of a dialog keeps on all paths of a fork: the tag of `From`, Call-ID, `CSeq`.
+type MergeKey = (String, String, CSeq);
 
-/// What a server is told.
+/// An event of the transactions of an element.
 #[derive(Debug)]
-pub(super) enum Happened {
-    /// A new request; an ACK is one of a 2xx, and has no transaction.
+pub(super) enum ElementEvent {
+    /// A new request. An ACK is that of a 2xx, and has no transaction.
     Request(ServerKey, Box<Request>),
-    /// A response to a request of one's own.
+    /// A response to a request of this element.
     Response(ClientKey, Box<Response>),
-    /// A request of one's own has no answer: 408, or 503 if the network refused it.
+    /// A request of this element failed: 408 after a timeout, 503 after a transport failure.
     Failed(ClientKey, Status),
-    /// A transaction is over.
+    /// A server transaction has ended.
     ServerEnded(ServerKey),
-    /// A transaction is over.
+    /// A client transaction has ended.
     ClientEnded(ClientKey),
 }
 
-impl Party {
-    fn endpoint(&mut self) -> &mut dyn Endpoint<Packet = Message, Event = Event> {
+impl AnyTransaction {
+    fn endpoint(&mut self) -> &mut dyn Endpoint<Packet = Message, Event = TransactionEvent> {
         match self {
-            Self::InviteServer(party) => party,
-            Self::Server(party) => party,
-            Self::InviteClient(party) => party,
-            Self::Client(party) => party,
+            Self::InviteServer(transaction) => transaction,
+            Self::Server(transaction) => transaction,
+            Self::InviteClient(transaction) => transaction,
+            Self::Client(transaction) => transaction,
         }
     }
 
     fn fail(&mut self) {
         match self {
-            Self::InviteServer(party) => party.handle_transport_failure(),
-            Self::Server(party) => party.handle_transport_failure(),
-            Self::InviteClient(party) => party.handle_transport_failure(),
-            Self::Client(party) => party.handle_transport_failure(),
+            Self::InviteServer(transaction) => transaction.handle_transport_failure(),
+            Self::Server(transaction) => transaction.handle_transport_failure(),
+            Self::InviteClient(transaction) => transaction.handle_transport_failure(),
+            Self::Client(transaction) => transaction.handle_transport_failure(),
         }
     }
 }
 
 impl Transactions {
-    /// At most `most` at once.
+    /// No transactions, with a limit `most` for their weight.
     pub(super) fn new(most: usize, timing: Timing) -> Self {
         Self {
             timing,
             most,
-            parties: BTreeMap::new(),
+            entries: BTreeMap::new(),
             weight: 0,
-            elsewhere: 0,
-            asked: None,
+            external_weight: 0,
+            merge_keys: None,
             due: BTreeSet::new(),
             out: VecDeque::new(),
             events: VecDeque::new(),
         }
     }
 
-    /// Of a user agent server, which takes a request once, on however many ways it comes.
+    /// Transactions of a user agent server, which accepts a forked request once.
     pub(super) fn of_user_agent(most: usize, timing: Timing) -> Self {
-        Self { asked: Some(BTreeSet::new()), ..Self::new(most, timing) }
+        Self { merge_keys: Some(BTreeSet::new()), ..Self::new(most, timing) }
     }
 
     pub(super) const fn timing(&self) -> Timing {
@@ -125,28 +129,28 @@ impl Transactions {
     }
 
     /// Sets the weight of the transactions that are kept elsewhere.
-    pub(super) const fn set_elsewhere(&mut self, weight: usize) {
-        self.elsewhere = weight;
+    pub(super) const fn set_external_weight(&mut self, weight: usize) {
+        self.external_weight = weight;
     }
 
-    /// Whether there is room for one more, beside so many elsewhere.
+    /// Whether there is room for one more, with this weight elsewhere.
     pub(super) const fn has_room_beside(&self, weight: usize) -> bool {
         self.weight + weight < self.most
     }
 
-    /// Whether a request with this name is under way.
-    pub(super) fn has_asked(&self, asked: impl FnOnce() -> Asked) -> bool {
-        self.asked.as_ref().is_some_and(|all| !all.is_empty() && all.contains(&asked()))
+    /// Whether a request with this key has a transaction.
+    pub(super) fn has_merge_key(&self, key: impl FnOnce() -> MergeKey) -> bool {
+        self.merge_keys.as_ref().is_some_and(|all| !all.is_empty() && all.contains(&key()))
     }
 
-    /// Whether a request has its transaction; the key is made only if there are any.
+    /// As [`Transactions::has`]. The key is computed only if there are transactions.
     pub(super) fn has_transaction(&self, key: impl FnOnce() -> Option<ServerKey>) -> bool {
-        !self.parties.is_empty() && key().is_some_and(|key| self.has(&key))
+        !self.entries.is_empty() && key().is_some_and(|key| self.has(&key))
     }
 
-    /// Refuses a request that has come before another way, if there would be room for it.
+    /// Refuses a request that was received before on another path, if there is room for it. Returns whether it did.
     pub(super) fn refuse_merged(&mut self, request: &Request, from: Source) -> bool {
-        if self.weight + self.elsewhere + weight_of(request) > self.most {
+        if self.weight + self.external_weight + weight_of(request) > self.most {
             return false;
         }
         let mut request = request.clone();
@@ -155,22 +159,22 @@ impl Transactions {
         true
     }
 
-    /// Goes on with others, but for what they have to say.
+    /// Adds the transactions of `others`, without their pending messages and events.
     pub(super) fn take_over(&mut self, others: Self) {
-        for (key, entry) in others.parties {
-            if self.parties.contains_key(&key) {
+        for (key, entry) in others.entries {
+            if self.entries.contains_key(&key) {
                 continue;
             }
             self.weight += entry.weight;
             self.due.extend(entry.due.map(|at| (at, key.clone())));
-            if let (Some(all), Some(asked)) = (&mut self.asked, &entry.asked) {
-                all.insert(asked.clone());
+            if let (Some(all), Some(merge_key)) = (&mut self.merge_keys, &entry.merge_key) {
+                all.insert(merge_key.clone());
             }
-            self.parties.insert(key, entry);
+            self.entries.insert(key, entry);
         }
     }
 
-    /// A message came.
+    /// Handles a received message.
     pub(super) fn handle(&mut self, now: Instant, message: Message, from: Source) {
         match message {
             Message::Request(request) => self.request(now, request, from),
@@ -184,135 +188,145 @@ impl Transactions {
             self.refuse(&request, Status::BAD_REQUEST, from);
             return;
         };
-        let of = Key::Server(key.clone());
-        if self.parties.contains_key(&of) {
-            self.touch(now, &of, |party| party.endpoint().handle_packet(now, request.into()));
+        let of = TransactionKey::Server(key.clone());
+        if self.entries.contains_key(&of) {
+            self.touch(now, &of, |transaction| transaction.endpoint().handle_packet(now, request.into()));
             return;
         }
         if request.method != Method::Ack {
             let weight = weight_of(&request);
-            if self.weight + self.elsewhere + weight > self.most {
+            if self.weight + self.external_weight + weight > self.most {
                 self.refuse(&request, Status::SERVICE_UNAVAILABLE, from);
                 return;
             }
-            let asked = self.asked.as_ref().and_then(|_| asked(&request));
+            let merge_key = self.merge_keys.as_ref().and_then(|_| merge_key_of(&request));
             // "If the From tag, Call-ID, and CSeq exactly match those associated with an ongoing transaction, but the request
             // does not match that transaction ..., the UAS core SHOULD generate a 482 (Loop Detected) response" (RFC 3261
             // section 8.2.2.2).
-            if let (Some(all), Some(asked)) = (&self.asked, &asked)
-                && all.contains(asked)
+            if let (Some(all), Some(merge_key)) = (&self.merge_keys, &merge_key)
+                && all.contains(merge_key)
             {
                 self.refuse(&request, Status::LOOP_DETECTED, from);
                 return;
             }
             let reliable = from.transport.is_reliable();
-            let party = if request.method == Method::Invite {
-                Party::InviteServer(InviteServer::new(now, &request, reliable, self.timing))
+            let transaction = if request.method == Method::Invite {
+                AnyTransaction::InviteServer(InviteServerTransaction::new(
+                    now,
+                    &request,
+                    reliable,
+                    self.timing,
+                ))
             } else {
-                Party::Server(Server::new(now, &request, reliable, self.timing))
+                AnyTransaction::Server(ServerTransaction::new(now, &request, reliable, self.timing))
             };
             let destination = Destination::back(&request.headers, from);
-            let entry = Entry { party, destination, otherwise: None, asked, due: None, weight };
+            let entry =
+                TransactionEntry { transaction, destination, fallback: None, merge_key, due: None, weight };
             self.insert(now, of, entry);
         }
-        self.events.push_back(Happened::Request(key, request.into()));
+        self.events.push_back(ElementEvent::Request(key, request.into()));
     }
 
     fn response(&mut self, now: Instant, response: Response) {
-        let key = ClientKey::of_response(&response).ok().flatten().map(Key::Client);
+        let key = ClientKey::of_response(&response).ok().flatten().map(TransactionKey::Client);
         // RFC 6026 section 7.3: a response that belongs to no transaction is dropped.
         if let Some(key) = key {
-            self.touch(now, &key, |party| party.endpoint().handle_packet(now, response.into()));
+            self.touch(now, &key, |transaction| transaction.endpoint().handle_packet(now, response.into()));
         }
     }
 
-    fn insert(&mut self, now: Instant, key: Key, entry: Entry) {
+    fn insert(&mut self, now: Instant, key: TransactionKey, entry: TransactionEntry) {
         self.weight += entry.weight;
-        if let (Some(all), Some(asked)) = (&mut self.asked, &entry.asked) {
-            all.insert(asked.clone());
+        if let (Some(all), Some(merge_key)) = (&mut self.merge_keys, &entry.merge_key) {
+            all.insert(merge_key.clone());
         }
-        self.parties.insert(key.clone(), Box::new(entry));
+        self.entries.insert(key.clone(), Box::new(entry));
         self.touch(now, &key, |_| ());
     }
 
-    /// Changes one, and takes all that it has to say.
-    fn touch(&mut self, now: Instant, key: &Key, change: impl FnOnce(&mut Party)) {
-        let Some(entry) = self.parties.get_mut(key) else { return };
-        change(&mut entry.party);
-        let party = entry.party.endpoint();
-        while let Some(message) = party.poll_transmit(now) {
+    /// Changes a transaction, and collects its messages and events.
+    fn touch(&mut self, now: Instant, key: &TransactionKey, change: impl FnOnce(&mut AnyTransaction)) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        change(&mut entry.transaction);
+        let transaction = entry.transaction.endpoint();
+        while let Some(message) = transaction.poll_transmit(now) {
             self.out.push_back((entry.destination.clone(), message));
         }
         let mut is_over = false;
-        while let Some(event) = party.poll_event() {
-            is_over |= event == Event::Ended;
-            self.events.extend(happened(key, event));
+        while let Some(event) = transaction.poll_event() {
+            is_over |= event == TransactionEvent::Ended;
+            self.events.extend(element_event(key, event));
         }
-        let due = party.poll_timeout().filter(|_| !is_over);
+        let due = transaction.poll_timeout().filter(|_| !is_over);
         if due != entry.due {
             if let Some(before) = std::mem::replace(&mut entry.due, due) {
                 self.due.remove(&(before, key.clone()));
             }
             self.due.extend(due.map(|at| (at, key.clone())));
         }
-        if is_over && let Some(entry) = self.parties.remove(key) {
+        if is_over && let Some(entry) = self.entries.remove(key) {
             self.weight -= entry.weight;
-            if let (Some(all), Some(asked)) = (&mut self.asked, &entry.asked) {
-                all.remove(asked);
+            if let (Some(all), Some(merge_key)) = (&mut self.merge_keys, &entry.merge_key) {
+                all.remove(merge_key);
             }
         }
     }
 
-    /// Answers a request.
+    /// Responds to a request.
     pub(super) fn respond(&mut self, now: Instant, key: &ServerKey, response: Response) {
-        self.touch(now, &Key::Server(key.clone()), |party| match party {
-            Party::InviteServer(party) => party.respond(now, response),
-            Party::Server(party) => party.respond(now, response),
-            Party::InviteClient(_) | Party::Client(_) => {}
+        self.touch(now, &TransactionKey::Server(key.clone()), |transaction| match transaction {
+            AnyTransaction::InviteServer(transaction) => transaction.respond(now, response),
+            AnyTransaction::Server(transaction) => transaction.respond(now, response),
+            AnyTransaction::InviteClient(_) | AnyTransaction::Client(_) => {}
         });
     }
 
-    /// Where the responses to a request go.
+    /// The destination of the responses to a request.
     pub(super) fn way_back(&self, key: &ServerKey) -> Option<Destination> {
-        self.parties.get(&Key::Server(key.clone())).map(|entry| entry.destination.clone())
+        self.entries.get(&TransactionKey::Server(key.clone())).map(|entry| entry.destination.clone())
     }
 
-    /// Leaves a request that is no INVITE without an answer: what comes of it again is absorbed as long as it may.
+    /// Leaves a non-INVITE request without a final response. Retransmissions are absorbed until the client times out.
     pub(super) fn leave_unanswered(&mut self, now: Instant, key: &ServerKey) {
-        self.touch(now, &Key::Server(key.clone()), |party| {
-            if let Party::Server(party) = party {
-                party.leave_unanswered(now);
+        self.touch(now, &TransactionKey::Server(key.clone()), |transaction| {
+            if let AnyTransaction::Server(transaction) = transaction {
+                transaction.leave_unanswered(now);
             }
         });
     }
 
-    /// Whether a request has its transaction still.
+    /// Whether a request has a transaction.
     pub(super) fn has(&self, key: &ServerKey) -> bool {
-        self.parties.contains_key(&Key::Server(key.clone()))
+        self.entries.contains_key(&TransactionKey::Server(key.clone()))
     }
 
-    /// Sends a request that has its `Via`. `None` if it has none, or was sent before, or there are too many transactions.
-    pub(super) fn send(&mut self, now: Instant, hop: Hop) -> Option<ClientKey> {
-        let Hop { request, to, otherwise } = hop;
+    /// Sends a request with its `Via`. `None` without a branch, if it was sent before, or if there are too many transactions.
+    pub(super) fn send(&mut self, now: Instant, hop: RequestHop) -> Option<ClientKey> {
+        let RequestHop { request, to, fallback } = hop;
         let key = ClientKey::of_request(&request).ok()??;
-        let (weight, of) = (weight_of(&request), Key::Client(key.clone()));
-        if self.weight + self.elsewhere + weight > self.most || self.parties.contains_key(&of) {
+        let (weight, of) = (weight_of(&request), TransactionKey::Client(key.clone()));
+        if self.weight + self.external_weight + weight > self.most || self.entries.contains_key(&of) {
             return None;
         }
         let reliable = to.is_reliable();
-        let party = if request.method == Method::Invite {
-            Party::InviteClient(InviteClient::new(now, request, reliable, self.timing))
+        let transaction = if request.method == Method::Invite {
+            AnyTransaction::InviteClient(InviteClientTransaction::new(now, request, reliable, self.timing))
         } else {
-            Party::Client(Client::new(now, request, reliable, self.timing))
+            AnyTransaction::Client(ClientTransaction::new(now, request, reliable, self.timing))
         };
-        self.insert(now, of, Entry { party, destination: to, otherwise, asked: None, due: None, weight });
+        self.insert(
+            now,
+            of,
+            TransactionEntry { transaction, destination: to, fallback, merge_key: None, due: None, weight },
+        );
         Some(key)
     }
 
-    /// Sends the CANCEL of an INVITE, if it may be sent now (RFC 3261 section 9.1). Whether it was.
+    /// Sends the CANCEL of an INVITE, if that is allowed now (RFC 3261 section 9.1). Returns whether it was sent.
     pub(super) fn cancel(&mut self, now: Instant, key: &ClientKey) -> bool {
-        let Some(Entry { party: Party::InviteClient(invite), destination, .. }) =
-            self.parties.get(&Key::Client(key.clone())).map(|entry| &**entry)
+        let Some(TransactionEntry { transaction: AnyTransaction::InviteClient(invite), destination, .. }) =
+            self.entries.get(&TransactionKey::Client(key.clone())).map(|entry| &**entry)
         else {
             return false;
         };
@@ -320,26 +334,26 @@ impl Transactions {
             return false;
         }
         let (cancel, to) = (invite.cancellation(), destination.clone());
-        self.send(now, Hop::bound(cancel, to)).is_some()
+        self.send(now, RequestHop::bound(cancel, to)).is_some()
     }
 
-    /// Gives one up without a word: whoever is asked will not answer any more.
+    /// Drops a transaction without an event.
     pub(super) fn forget(&mut self, key: &ClientKey) {
-        let key = Key::Client(key.clone());
-        let Some(entry) = self.parties.remove(&key) else { return };
-        let Entry { due, weight, .. } = *entry;
+        let key = TransactionKey::Client(key.clone());
+        let Some(entry) = self.entries.remove(&key) else { return };
+        let TransactionEntry { due, weight, .. } = *entry;
         self.weight -= weight;
         if let Some(at) = due {
             self.due.remove(&(at, key));
         }
     }
 
-    /// Sends a message that is of no transaction.
+    /// Sends a message without a transaction.
     pub(super) fn send_directly(&mut self, message: impl Into<Message>, to: Destination) {
         self.out.push_back((to, message.into()));
     }
 
-    /// Answers a request that gets no transaction. Without a `Via` nobody can be told.
+    /// Refuses a request without a transaction. Without a `Via` the response would have no destination.
     fn refuse(&mut self, request: &Request, status: Status, from: Source) {
         if request.method != Method::Ack && matches!(request.headers.top_via(), Ok(Some(_))) {
             let response = reply(request, status);
@@ -348,7 +362,7 @@ impl Transactions {
         }
     }
 
-    /// A message could not be sent.
+    /// Handles a message that could not be sent.
     pub(super) fn handle_failure(&mut self, now: Instant, message: &Message) {
         let key = match message {
             Message::Request(request) => {
@@ -357,28 +371,28 @@ impl Transactions {
                     self.send(now, hop);
                     return;
                 }
-                key.map(Key::Client)
+                key.map(TransactionKey::Client)
             }
             Message::Response(response) => {
-                // That of the request that it answers: its Via and its method are the same.
+                // The key of the request: its `Via` and method are the same.
                 let method = response.headers.cseq().ok().flatten().map(|cseq| cseq.method);
                 let uri = crate::Uri::Other { scheme: String::new(), rest: String::new() };
                 method.and_then(|method| {
                     let request = Request { headers: response.headers.clone(), ..Request::new(method, uri) };
-                    ServerKey::of(&request).ok().flatten().map(Key::Server)
+                    ServerKey::of(&request).ok().flatten().map(TransactionKey::Server)
                 })
             }
         };
         if let Some(key) = key {
-            self.touch(now, &key, Party::fail);
+            self.touch(now, &key, AnyTransaction::fail);
         }
     }
 
-    /// How a request that nobody has taken goes now, if there is another way; its transaction begins anew.
-    fn other_hop(&mut self, key: &ClientKey, request: &Request) -> Option<Hop> {
-        let otherwise = self.parties.get_mut(&Key::Client(key.clone()))?.otherwise.take()?;
+    /// The alternative for a request that failed over TCP. Its transaction is removed, to begin again.
+    fn other_hop(&mut self, key: &ClientKey, request: &Request) -> Option<RequestHop> {
+        let fallback = self.entries.get_mut(&TransactionKey::Client(key.clone()))?.fallback.take()?;
         self.forget(key);
-        Some(otherwise.hop(request))
+        Some(fallback.hop(request))
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
@@ -386,7 +400,7 @@ impl Transactions {
             if at > now {
                 return;
             }
-            self.touch(now, &key, |party| party.endpoint().handle_timeout(now));
+            self.touch(now, &key, |transaction| transaction.endpoint().handle_timeout(now));
         }
     }
 
@@ -398,13 +412,13 @@ impl Transactions {
         self.out.pop_front()
     }
 
-    pub(super) fn poll_event(&mut self) -> Option<Happened> {
+    pub(super) fn poll_event(&mut self) -> Option<ElementEvent> {
         self.events.pop_front()
     }
 }
 
-/// `None` of a request within a dialog, and of a CANCEL, which is of its own INVITE on each way.
-fn asked(request: &Request) -> Option<Asked> {
+/// The merge key of a request. `None` within a dialog, and for a CANCEL, which belongs to the INVITE on each path.
+fn merge_key_of(request: &Request) -> Option<MergeKey> {
     let headers = &request.headers;
     let is_outside = headers.to().ok()??.tag().is_none() && request.method != Method::Cancel;
     let from = headers.from().ok()??.tag().unwrap_or_default().to_owned();
@@ -413,22 +427,31 @@ fn asked(request: &Request) -> Option<Asked> {
     is_outside.then_some((from, call_id, cseq))
 }
 
-fn happened(key: &Key, event: Event) -> Option<Happened> {
+fn element_event(key: &TransactionKey, event: TransactionEvent) -> Option<ElementEvent> {
     match (key, event) {
-        (Key::Client(key), Event::Response(response)) => {
-            Some(Happened::Response(key.clone(), response.into()))
+        (TransactionKey::Client(key), TransactionEvent::Response(response)) => {
+            Some(ElementEvent::Response(key.clone(), response.into()))
         }
-        (Key::Client(key), Event::TimedOut(_)) => {
-            Some(Happened::Failed(key.clone(), Status::REQUEST_TIMEOUT))
+        (TransactionKey::Client(key), TransactionEvent::TimedOut(_)) => {
+            Some(ElementEvent::Failed(key.clone(), Status::REQUEST_TIMEOUT))
         }
-        (Key::Client(key), Event::TransportFailed) => {
-            Some(Happened::Failed(key.clone(), Status::SERVICE_UNAVAILABLE))
+        (TransactionKey::Client(key), TransactionEvent::TransportFailed) => {
+            Some(ElementEvent::Failed(key.clone(), Status::SERVICE_UNAVAILABLE))
         }
-        (Key::Client(key), Event::Ended) => Some(Happened::ClientEnded(key.clone())),
-        // The ACK of a 2xx that came on the INVITE's own branch.
-        (Key::Server(key), Event::Request(request)) => Some(Happened::Request(key.clone(), request.into())),
-        (Key::Server(key), Event::Ended) => Some(Happened::ServerEnded(key.clone())),
-        (Key::Client(_), Event::Request(_))
-        | (Key::Server(_), Event::Response(_) | Event::TimedOut(_) | Event::TransportFailed) => None,
+        (TransactionKey::Client(key), TransactionEvent::Ended) => {
+            Some(ElementEvent::ClientEnded(key.clone()))
+        }
+        // The ACK of a 2xx with the branch of the INVITE.
+        (TransactionKey::Server(key), TransactionEvent::Request(request)) => {
+            Some(ElementEvent::Request(key.clone(), request.into()))
+        }
+        (TransactionKey::Server(key), TransactionEvent::Ended) => {
+            Some(ElementEvent::ServerEnded(key.clone()))
+        }
+        (TransactionKey::Client(_), TransactionEvent::Request(_))
+        | (
+            TransactionKey::Server(_),
+            TransactionEvent::Response(_) | TransactionEvent::TimedOut(_) | TransactionEvent::TransportFailed,
+        ) => None,
     }
 }

@@ -1,8 +1,9 @@
-//! The refusal of a request that breaks the grammar (RFC 3261 sections 16.3 and 21.4.1, RFC 4475 section 3.1.2).
+//! Refusal of requests that break the grammar (RFC 3261 sections 16.3 and 21.4.1, RFC 4475 section 3.1.2).
 
 use bytes::Bytes;
 
-use super::{Destination, Source, reply, stamp};
+use super::reply::{reply, stamp};
+use super::{Destination, Source};
 use crate::header::Transport;
 use crate::message::head_length;
 use crate::{Headers, Host, Message, Method, Name, Request, Response, SipUri, Status, Uri};
@@ -10,9 +11,9 @@ use crate::{Headers, Host, Message, Method, Name, Request, Response, SipUri, Sta
 /// Header fields that a response copies.
 const COPIED: [Name; 5] = [Name::Via, Name::From, Name::To, Name::CallId, Name::CSeq];
 
-/// The response to a request that [`Message::parse`](crate::Message::parse) does not take, and where it goes: 505 if it is of another
-/// version of SIP, else 400. Nothing if the bytes are no request, if it is an ACK, or if its topmost `Via` cannot be read: nobody can be
-/// answered then.
+/// The response to a request that [`Message::parse`](crate::Message::parse) refuses, with its destination: 505 for another version
+/// of SIP, else 400. `None` if the bytes are not a request, if the request is an ACK, or if its topmost `Via` breaks the grammar,
+/// so that a response has no destination.
 pub fn refuse_unreadable(bytes: &Bytes, from: Source) -> Option<(Destination, Response)> {
     let skipped = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let bytes = &bytes[skipped..];
@@ -29,14 +30,14 @@ pub fn refuse_unreadable(bytes: &Bytes, from: Source) -> Option<(Destination, Re
     } else {
         Status::VERSION_NOT_SUPPORTED
     };
-    // What is answered are its header fields alone: the Request-URI may be what cannot be read.
+    // A response needs only the header fields. The Request-URI may be the unreadable part.
     let nobody = Uri::Sip(SipUri::new(Host::Address(from.address.ip())));
     let mut request = Request::new(Method::Options, nobody);
     request.headers = copied(fields);
     request.headers.top_via().ok()??;
     stamp(&mut request, from);
     let response = reply(&request, status);
-    // What breaks the grammar itself is not sent on.
+    // A response that breaks the grammar is not sent.
     Message::parse(&Message::Response(response.clone()).to_bytes()).ok()?;
     let to = match from.transport {
         Transport::Udp => Destination::of_response(&response)?,
@@ -45,7 +46,7 @@ pub fn refuse_unreadable(bytes: &Bytes, from: Source) -> Option<(Destination, Re
     matches!(to, Destination::Address(_)).then_some((to, response))
 }
 
-/// The header fields of a head that a response copies, each in one line.
+/// The header fields that a response copies, unfolded.
 fn copied(fields: &str) -> Headers {
     let mut headers = Headers::default();
     let mut last: Option<(Name, String)> = None;
@@ -128,7 +129,7 @@ mod tests {
             refused(&Bytes::from(text.replace(from, to)))
         };
         assert_eq!(without("Via: SIP/2.0/UDP 192.0.2.7:5062", "Via: what"), None);
-        // A name is not looked for on behalf of somebody who has proved nothing.
+        // An unauthenticated sender must not cause a name lookup.
         let (to, response) = without("UDP 192.0.2.7:5062", "UDP example.com:5062").unwrap();
         assert_eq!(to, Destination::Address(source(Transport::Udp)));
         assert!(response.headers.top_via().unwrap().unwrap().received().is_some());

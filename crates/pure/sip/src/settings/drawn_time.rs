@@ -1,4 +1,4 @@
-//! How long something lasts: a time, or one that is drawn.
+//! A duration that is fixed or drawn.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,19 +7,19 @@ use netrig_core::{DistributionError, Duration, SpanDistribution};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// How long something lasts: `"30 s"`, or drawn as `{ exponential = "30 s" }`.
+/// A duration: `"30 s"`, or drawn as `{ exponential = "30 s" }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrawnTime(pub SpanDistribution);
 
 impl Default for DrawnTime {
-    /// No time.
+    /// Zero.
     fn default() -> Self {
         Self(SpanDistribution::Constant(Duration::ZERO))
     }
 }
 
 impl DrawnTime {
-    /// What is to be drawn from, if it is not always the same.
+    /// The distribution, if the duration is drawn.
     pub fn drawn(&self) -> Option<SpanDistribution> {
         match &self.0 {
             SpanDistribution::Constant(_) => None,
@@ -27,10 +27,10 @@ impl DrawnTime {
         }
     }
 
-    /// Refuses what cannot be drawn. No time is a time.
+    /// Checks the parameters of a distribution. A fixed duration may be zero.
     ///
     /// # Errors
-    /// What is out of range.
+    /// If a parameter is out of range.
     pub fn check(&self) -> Result<(), DistributionError> {
         match &self.0 {
             SpanDistribution::Constant(_) => Ok(()),
@@ -50,8 +50,8 @@ impl Serialize for DrawnTime {
 
 impl<'de> Deserialize<'de> for DrawnTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> de::Visitor<'de> for Either {
+        struct DrawnTimeVisitor;
+        impl<'de> de::Visitor<'de> for DrawnTimeVisitor {
             type Value = DrawnTime;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a time such as `30 s`, or how it is drawn, such as `{ exponential = \"30 s\" }`")
@@ -63,7 +63,7 @@ impl<'de> Deserialize<'de> for DrawnTime {
                 SpanDistribution::deserialize(de::value::MapAccessDeserializer::new(map)).map(DrawnTime)
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(DrawnTimeVisitor)
     }
 }
 

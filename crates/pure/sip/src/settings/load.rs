@@ -1,173 +1,164 @@
-//! A load of SIP users, as an experiment file says it.
+//! The settings of a load of SIP users in an experiment file.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
-use netrig_core::{Duration, Fraction, Seeds, Size};
+use netrig_core::{Duration, Fraction, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::drawn_time::DrawnTime;
-use super::location::{LocationSettings, NameService};
-use super::scenario::{ScenarioName, Spans};
+use super::location::LocationSettings;
+use super::scenario::ScenarioName;
 use super::server::Serving;
-use super::{SettingError, wrong};
-use crate::load::{
-    Arrivals, CalleeOrder, Directory, Gaps, OwnMessage, PACE, Pace, Plan, PlanError, Portion, Stage, Work,
-};
+use crate::load::{Gaps, OwnMessage};
 use crate::transaction::Timing;
 
-/// The most users, peers and idle ones of a file, which may be anybody's: as many as a few GiB are.
-const MOST_USERS: u64 = 10_000_000;
-
-/// The most servers that take over.
-const MOST_OTHERS: usize = 7;
-
-/// Users of SIP and their server: what they do, when, and who serves them.
+/// Users of SIP and their server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSettings {
     /// What a user does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<ScenarioName>,
-    /// In its place: several scenarios, each with its share of those who begin, 100 % together.
+    /// Instead: several scenarios, each with its share of the attempts, 100 % together.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mix: BTreeMap<ScenarioName, Fraction>,
-    /// In its place: a file, beside the experiment's, with a scenario of SIPp (XML) or of netrig's own form (TOML), which calls follow
-    /// message by message. Who reads the experiment's file writes its text into the place. The simulator has none.
+    /// Instead: a scenario file of SIPp (XML) or of netrig (TOML), relative to the experiment file, which calls
+    /// follow message by message. The reader of the experiment file replaces it by its text. Not in the simulator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario_file: Option<String>,
-    /// In its place: the text of such a scenario.
+    /// Instead: the text of such a scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario_text: Option<String>,
-    /// Of such a scenario: a file, beside the experiment's, whose lines give calls their fields `[field0]` and so on (SIPp's -inf). Who
-    /// reads the experiment's file writes its text into the place.
+    /// For such a scenario: a file, relative to the experiment file, whose lines have the fields `[field0]` and so on
+    /// of calls (SIPp's -inf). The reader of the experiment file replaces it by its text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values_file: Option<String>,
-    /// In its place: the text of such a file.
+    /// Instead: the text of such a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values_text: Option<String>,
-    /// Of such a scenario: what keywords of its own stand for (SIPp's -key).
+    /// For such a scenario: values of its own keywords (SIPp's -key).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keys: BTreeMap<String, String>,
-    /// Of such a scenario: what `[service]` stands for, the user who is called; `service` if not given (SIPp's -s).
+    /// For such a scenario: the value of `[service]`, the called user (SIPp's -s); by default `service`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Whether the server is tested against the rules of basic calls or registrations before the first user begins, in the time before
-    /// the flow's `start`. A server that breaks one marks the run. The simulator has no such test.
+    /// Whether the server is tested against the rules of basic calls or registrations before the load, in the time
+    /// before the flow's `start`. A broken rule marks the run. Not in the simulator.
     #[serde(default, skip_serializing_if = "is_false")]
     pub conform: bool,
-    /// The mean time between two arrivals, above zero.
+    /// Mean time between two arrivals, above zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
-    /// In its place: arrivals per second.
+    /// Instead: arrivals per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// In its place: rates one after the other; the last one stays.
+    /// Instead: rates one after the other. The last one stays.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageSettings>,
-    /// In its place: each user begins again such a time after it was done (a closed loop).
+    /// Instead: each user starts again this time after its last attempt has ended (a closed loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<DrawnTime>,
-    /// In its place: the moments at which users begin, counted from the flow's start.
+    /// Instead: the times at which attempts start, counted from the flow's start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<Duration>,
-    /// In their place a file, beside the experiment's, with a moment on each line, s. Who reads the experiment's file writes
-    /// its moments into the text.
+    /// Instead: a file, relative to the experiment file, with a time in seconds on each line. The reader of the
+    /// experiment file replaces it by `moments`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// How the times between arrivals are distributed; `{ burst = 10 }` for ten at once.
+    /// Distribution of the times between arrivals; `{ burst = 10 }` for ten at once.
     #[serde(default)]
     pub arrivals: Gaps,
-    /// How many users there are. As many as the scenario needs if not given, and 1000 where it needs no number.
+    /// Number of users. By default as many as the scenario needs, or 1000 if it needs no certain number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<u32>,
-    /// Users that are registered beforehand and do nothing.
+    /// Number of idle users, which are registered beforehand.
     #[serde(default)]
     pub population: u32,
-    /// How many begin at most.
+    /// The most attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// Who is called.
+    /// The callees.
     #[serde(default)]
     pub callee: Called,
     /// How long a peer of `callee = "own"` rings before it answers.
     #[serde(default = "no_time")]
     pub ring: Duration,
-    /// At how many places each peer of `callee = "own"` is registered, up to 16: a server that forks calls them all.
+    /// Number of contacts of each peer of `callee = "own"`, up to 16. A forking server calls them all.
     #[serde(default = "one_place")]
     pub contacts: u8,
-    /// How many provisional responses a peer of `callee = "own"` sends before it answers, evenly over `ring`.
+    /// Number of provisional responses of a peer of `callee = "own"` before it answers, evenly over `ring`.
     #[serde(default = "one")]
     pub provisionals: u16,
-    /// The session interval that callers ask for (RFC 4028), whole seconds, 90 s at least; without it they ask for none.
+    /// Session interval that callers request (RFC 4028), whole seconds, at least 90 s. By default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_expires: Option<Duration>,
-    /// How long a call is held, or a subscription lasts. What is drawn above 20 means is as long as that.
+    /// Duration of an answered call or of a subscription. A drawn one is limited to 20 means.
     #[serde(default)]
     pub hold: DrawnTime,
-    /// How long it rings until a call of `cancel` or `no-answer` is given up.
+    /// How long a call of `cancel` or `no-answer` rings before it is cancelled.
     #[serde(default = "tenth_of_a_second")]
     pub patience: Duration,
-    /// Over connections: which requests share one. Over UDP it says nothing.
+    /// Over connections: which requests share one. No effect over UDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
-    /// Over connections: whether they are in TLS. Any certificate is taken.
+    /// Over connections: whether they use TLS. Any certificate is accepted.
     #[serde(default)]
     pub secure: bool,
-    /// The size of the session descriptions, up to 60 KB; `0 B` for none.
+    /// Size of the session descriptions, up to 60 KB; `0 B` for none.
     #[serde(default = "usual_description")]
     pub sdp: Size,
-    /// Header fields and bodies of the author's own for the messages of the scenarios.
+    /// Own header fields and bodies for messages of the scenarios.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<OwnMessage>,
-    /// Whether callers follow a 3xx to its contacts (RFC 3261 section 8.1.3.4). They send to the server, the servers that take over and the
-    /// peers only: for any other contact they ask the server.
+    /// Whether callers follow the contacts of a 3xx (RFC 3261 section 8.1.3.4). They send only to the server, the
+    /// servers that take over, and the peers. For any other contact they use the server.
     #[serde(default, skip_serializing_if = "is_false")]
     pub follow_redirects: bool,
-    /// How often an attempt that is refused with `Retry-After` is made again after that time, if that is 3 minutes at most.
+    /// How often an attempt that is refused with `Retry-After` is repeated after that time, which may be 3 minutes at
+    /// most.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u8,
-    /// The transport of requests of more than 1300 B, where the flow is over UDP.
+    /// Transport of requests of more than 1300 B in a flow over UDP.
     #[serde(default, skip_serializing_if = "is_over_udp")]
     pub large_requests: LargeRequests,
-    /// The password of all users, for a server that asks for one.
+    /// Password of all users, for a server that requires one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
-    /// Behind the `@` of all users: if not given the name under which the server is looked for, or its address with its port if
-    /// that is not 5060.
+    /// Domain of all users. By default the name of the server's location, or its address with its port if that is not
+    /// 5060.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// For how long is registered, whole seconds.
+    /// Duration of a registration, whole seconds.
     #[serde(default = "an_hour")]
     pub expires: Duration,
-    /// T1 of RFC 3261: what is not answered is sent again after it, and given up after 64 of it.
+    /// T1 of RFC 3261: an unanswered request is retransmitted after it, and times out after 64 of it.
     #[serde(default = "t1")]
     pub t1: Duration,
-    /// T2 of RFC 3261, the longest time between two of the same request but INVITE, and not below T1: 4 s, or T1 if that is
-    /// more.
+    /// T2 of RFC 3261: the longest time between retransmissions of a request other than INVITE, not below T1. By
+    /// default 4 s, or T1 if that is more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub t2: Option<Duration>,
-    /// T4 of RFC 3261, the longest that a message stays in the network.
+    /// T4 of RFC 3261: the longest time that a message stays in the network.
     #[serde(default = "t4")]
     pub t4: Duration,
-    /// Servers that take over when the one before them does not answer, answers 503 or is not reached (RFC 3263 section 4.3):
-    /// their addresses, `"10.0.0.3:5060"`, seven at most. The simulator has none.
+    /// Addresses of at most seven servers that take over in turn, such as `"10.0.0.3:5060"`. The next one is used if
+    /// a server does not answer, answers 503 or is unreachable (RFC 3263 section 4.3). Not in the simulator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fail_over: Vec<String>,
-    /// The port of the server.
+    /// Port of the server.
     #[serde(default = "sip_port")]
     pub port: u16,
-    /// Threads of the tester, each with a socket of its own; the simulator has one.
+    /// Number of threads of the tester, each with a socket of its own. The simulator has one.
     #[serde(default = "one")]
     pub threads: u16,
-    /// The most calls at once, in each thread.
+    /// The most concurrent calls in each thread.
     #[serde(default = "most_calls")]
     pub most_calls: u32,
-    /// How they find their server by its name; they know its address if not given.
+    /// How users find their server by its name. By default they know its address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<LocationSettings>,
-    /// Who serves them at the flow's other end: a server of netrig's, or a program of others.
+    /// The server at the flow's other end: a server of netrig, or another program.
     pub server: Serving,
 }
 
@@ -226,39 +217,39 @@ fn most_calls() -> u32 {
     1 << 16
 }
 
-/// A part of the time with its rate.
+/// A period with its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StageSettings {
-    /// Arrivals per second, at its beginning.
+    /// Arrivals per second at the start.
     pub rate: f64,
-    /// And at its end, to which the rate goes evenly: the same if not given.
+    /// Arrivals per second at the end, after a linear change. By default the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<f64>,
-    /// How long it is.
+    /// Duration of the stage.
     #[serde(rename = "for")]
     pub lasts: Duration,
 }
 
-/// Who is called.
+/// The callees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Called {
-    /// The server, or somebody behind it.
+    /// The server, or a user agent behind it.
     #[default]
     Server,
-    /// A peer of each user at the flow's first end, which is registered with the server beforehand.
+    /// A peer of each user at the flow's first end, which is registered beforehand.
     Own,
 }
 
-/// The transport of requests of more than 1300 B, where the others go over UDP.
+/// Transport of requests of more than 1300 B, while other requests go over UDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LargeRequests {
     /// UDP too, in fragments.
     #[default]
     Udp,
-    /// TCP, as RFC 3261 section 18.1.1 says, and UDP if the server takes no connection.
+    /// TCP (RFC 3261 section 18.1.1), or UDP if the server refuses a connection.
     Tcp,
 }
 
@@ -266,412 +257,10 @@ pub enum LargeRequests {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
-    /// All of a thread.
+    /// All requests of a thread.
     One,
-    /// Those of a user.
+    /// The requests of a user.
     PerUser,
-    /// Those of one call, registration or question.
+    /// The requests of one call, registration or other request.
     PerAttempt,
-}
-
-fn whole_seconds(span: Duration) -> u32 {
-    u32::try_from(span.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
-}
-
-impl LoadSettings {
-    /// All that its users do.
-    pub fn scenarios(&self) -> impl Iterator<Item = ScenarioName> {
-        self.scenario.into_iter().chain(self.mix.keys().copied())
-    }
-
-    /// What all of its users do, or most of them; `None` if that is not said.
-    fn work(&self) -> Option<Work> {
-        // The first of those with the greatest share.
-        let most = self.mix.iter().rev().max_by(|one, other| one.1.get().total_cmp(&other.1.get()));
-        // What calls do that follow a scenario of their own is no plan's: it has their number and their moments.
-        let of_script = self.script().map(|_| ScenarioName::Call);
-        let scenario = self.scenario.or_else(|| most.map(|(scenario, _)| *scenario)).or(of_script)?;
-        Some(scenario.work(self.spans()))
-    }
-
-    fn spans(&self) -> Spans {
-        Spans { hold: self.hold.0.mean(), patience: self.patience, expires: whole_seconds(self.expires) }
-    }
-
-    /// For how long is registered and subscribed, s.
-    /// Whether somebody is to be registered before the first begins.
-    pub fn prepares(&self) -> bool {
-        let is_there = |scenario| matches!(scenario, ScenarioName::ReRegister | ScenarioName::Unregister);
-        self.scenarios().any(is_there) || self.population > 0 || self.callee == Called::Own
-    }
-
-    /// How the server is looked for, if anybody is asked.
-    pub fn located_by(&self) -> Option<&LocationSettings> {
-        self.location.as_ref().filter(|location| location.dns != NameService::None)
-    }
-
-    /// When its users begin; `None` if that is not said.
-    fn pace(&self) -> Option<Pace> {
-        let gaps = self.arrivals;
-        let stage = |stage: &StageSettings| Stage {
-            from: stage.rate,
-            to: stage.to.unwrap_or(stage.rate),
-            lasts: stage.lasts,
-        };
-        if let Some(mean) = self.interval {
-            return Some(Pace::Open(Arrivals::at(1.0 / mean.as_secs_f64(), gaps)));
-        }
-        if let Some(rate) = self.rate {
-            return Some(Pace::Open(Arrivals::at(rate, gaps)));
-        }
-        if let Some(pause) = &self.pause {
-            return Some(Pace::Closed(pause.0.clone()));
-        }
-        if !self.moments.is_empty() {
-            return Some(Pace::Open(Arrivals::Trace(self.moments.clone())));
-        }
-        let stages: Vec<_> = self.stages.iter().map(stage).collect();
-        (!stages.is_empty()).then_some(Pace::Open(Arrivals::Rate { gaps, stages }))
-    }
-
-    /// The load of a flow of this name, whose users begin for so long: the same moments for the same seeds, whoever carries it
-    /// out.
-    ///
-    /// # Errors
-    /// That of settings that were not checked, or that it cannot be carried out in that time.
-    pub fn plan(&self, flow: &str, seeds: &Seeds, duration: Duration) -> Result<Plan, SettingError> {
-        let mut plan = self.with_any_users(flow, seeds, duration)?;
-        if self.users.is_none() {
-            plan.users = plan.wanted_users().map_err(|error| self.wrong_plan(error))?;
-        }
-        plan.check().map_err(|error| self.wrong_plan(error))?;
-        self.check_tested_users(&plan)?;
-        Ok(plan)
-    }
-
-    /// The same, as long as nobody has said how many users that takes: with some number of them.
-    fn with_any_users(&self, flow: &str, seeds: &Seeds, duration: Duration) -> Result<Plan, SettingError> {
-        let work = self.work().ok_or_else(no_scenario)?;
-        let pace = self.pace().ok_or_else(no_pace)?;
-        let portion = |(scenario, share): (&ScenarioName, &Fraction)| Portion {
-            work: scenario.work(self.spans()),
-            share: share.get(),
-        };
-        let password = self.password.clone().unwrap_or_default();
-        let some = Plan::new(work, pace, duration);
-        Ok(Plan {
-            mix: self.mix.iter().map(portion).collect(),
-            hold: self.hold.drawn(),
-            count: self.count,
-            users: self.users.unwrap_or(some.users),
-            population: self.population,
-            passwords: Directory::Fixed(password.into_bytes().into()),
-            domain: self.domain.clone().or_else(|| Some(self.location.as_ref()?.name.clone())),
-            expires: whole_seconds(self.expires),
-            callee: match self.callee {
-                Called::Server => CalleeOrder::Foreign,
-                Called::Own => CalleeOrder::Own { ringing: self.ring },
-            },
-            contacts: self.contacts,
-            provisionals: self.provisionals,
-            session_expires: self.session_expires.map(whole_seconds),
-            messages: self.messages.clone(),
-            follows_redirects: self.follow_redirects,
-            retries: self.retries,
-            sends_large_over_tcp: self.large_requests == LargeRequests::Tcp,
-            description: usize::try_from(self.sdp.bytes()).unwrap_or(usize::MAX),
-            timing: Timing::of(self.t1, self.t2, self.t4),
-            calls: self.most_calls,
-            seed: seeds.stream(&format!("flow/{flow}/sip")).bits(),
-            ..some
-        })
-    }
-
-    /// What of a plan cannot be, by its key here.
-    fn wrong_plan(&self, error: PlanError) -> SettingError {
-        let field = if error.field == PACE { self.pace_key() } else { error.field };
-        SettingError { field, why: error.why }
-    }
-
-    /// The servers that take over.
-    ///
-    /// # Errors
-    /// One of them is no address with a port.
-    pub fn others(&self) -> Result<Vec<SocketAddr>, SettingError> {
-        let refused = |text: &str| SettingError {
-            field: "fail_over",
-            why: format!("`{text}` is no address with a port, such as `10.0.0.3:5060`"),
-        };
-        self.fail_over.iter().map(|text| text.parse().map_err(|_| refused(text))).collect()
-    }
-
-    /// The keys that may say when its users begin, and whether they do.
-    fn paces(&self) -> [(&'static str, bool); 6] {
-        [
-            ("interval", self.interval.is_some()),
-            ("rate", self.rate.is_some()),
-            ("stages", !self.stages.is_empty()),
-            ("pause", self.pause.is_some()),
-            ("moments", !self.moments.is_empty()),
-            ("trace", self.trace.is_some()),
-        ]
-    }
-
-    /// The first key that says when its users begin.
-    fn pace_key(&self) -> &'static str {
-        self.paces().into_iter().find(|(_, is)| *is).map_or("rate", |(key, _)| key)
-    }
-
-    /// Refuses what cannot be.
-    ///
-    /// # Errors
-    /// The key, and what is wrong with it.
-    pub fn check_values(&self) -> Result<(), SettingError> {
-        self.check_scenarios()?;
-        self.check_script()?;
-        self.check_pace()?;
-        // Whether the users are enough is known with the time that they have.
-        let plan = self.with_any_users("", &Seeds::new(0), Duration::from_secs(1))?;
-        plan.check_rules().map_err(|error| self.wrong_plan(error))?;
-        self.check_numbers()?;
-        self.location.as_ref().map_or(Ok(()), LocationSettings::check)?;
-        self.server.check(self)?;
-        let digest = self.server.own().is_some_and(|own| own.digest.is_some());
-        if digest && self.password.is_none() {
-            return wrong("password", "the server asks for one (`digest`), and the users have none");
-        }
-        Ok(())
-    }
-
-    fn check_scenarios(&self) -> Result<(), SettingError> {
-        let is_named = self.scenario.is_some() || !self.mix.is_empty();
-        let is_own = self.scenario_text.is_some() || self.scenario_file.is_some();
-        match (self.scenario, self.mix.len()) {
-            (None, 0) if !is_own => Err(no_scenario()),
-            (Some(_), 1..) => wrong("mix", "`scenario` says already what users do"),
-            _ if is_named && is_own => {
-                let key = if self.scenario_text.is_some() { "scenario_text" } else { "scenario_file" };
-                wrong(key, "`scenario` or `mix` says already what users do")
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn check_pace(&self) -> Result<(), SettingError> {
-        let mut given = self.paces().into_iter().filter(|(_, is)| *is).map(|(name, _)| name);
-        let drawn = self.arrivals != Gaps::default();
-        match (given.next(), given.next()) {
-            (None, _) => return Err(no_pace()),
-            (Some(first), Some(second)) => {
-                return wrong(second, format!("`{first}` says already when users begin"));
-            }
-            (Some("trace"), None) => return wrong("trace", "it was not read: give it a file"),
-            (Some("pause"), None) if drawn => {
-                return wrong("arrivals", "of a closed loop `pause` says how the times are distributed");
-            }
-            (Some("moments"), None) if drawn => {
-                return wrong("arrivals", "the moments are given: nothing is distributed around a mean");
-            }
-            _ => {}
-        }
-        if self.interval == Some(Duration::ZERO) {
-            return wrong("interval", "it must be above zero");
-        }
-        Ok(())
-    }
-
-    fn check_numbers(&self) -> Result<(), SettingError> {
-        if u64::from(self.users.unwrap_or(0)) + u64::from(self.population) > MOST_USERS {
-            let field = if self.users.is_some() { "users" } else { "population" };
-            return wrong(field, format!("there are {MOST_USERS} users at most, with the population"));
-        }
-        if self.port == 0 {
-            return wrong("port", "a server listens at a port from 1 on");
-        }
-        if !(1..1 << 12).contains(&self.threads)
-            || self.users.is_some_and(|users| u32::from(self.threads) > users)
-        {
-            return wrong("threads", "from 1 to 4095, and not more than users");
-        }
-        if self.fail_over.len() > MOST_OTHERS {
-            return wrong("fail_over", format!("{MOST_OTHERS} servers at most take over"));
-        }
-        self.others().map(drop)
-    }
-}
-
-/// It does not say what users do.
-fn no_scenario() -> SettingError {
-    let why = "it does not say what users do: give it a `scenario` or a `mix`";
-    SettingError { field: "scenario", why: why.to_owned() }
-}
-
-/// It does not say when users begin.
-fn no_pace() -> SettingError {
-    let why = "it does not say when users begin: give it an `interval`, a `rate`, `stages`, a `pause`, `moments` or a `trace`";
-    SettingError { field: "rate", why: why.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use netrig_core::SpanDistribution;
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::load::Scenario;
-
-    /// A load of calls with these keys in place of its own, or without those that are null.
-    fn settings(keys: &Value) -> LoadSettings {
-        let mut all = json!({ "scenario": "call", "rate": 10.0, "server": "program" });
-        for (key, value) in keys.as_object().unwrap() {
-            all[key] = value.clone();
-        }
-        all.as_object_mut().unwrap().retain(|_, value| !value.is_null());
-        serde_json::from_value(all).unwrap()
-    }
-
-    fn plan() -> Plan {
-        settings(&json!({})).plan("", &Seeds::new(1), Duration::from_secs(60)).unwrap()
-    }
-
-    const NO_TIME: Duration = Duration::ZERO;
-    const OWN: CalleeOrder = CalleeOrder::Own { ringing: NO_TIME };
-
-    /// What cannot be cannot be said in a file either, and the other way round: there is one book of rules.
-    #[test]
-    fn a_file_refuses_what_a_plan_refuses() {
-        let half = |scenario: ScenarioName, share| Portion {
-            work: scenario.work(Spans { hold: NO_TIME, patience: NO_TIME, expires: 60 }),
-            share,
-        };
-        let mix = |one, other| vec![half(ScenarioName::Call, one), half(other, 0.5)];
-        let closed = || Pace::Closed(SpanDistribution::Constant(Duration::from_secs(1)));
-        let at = |rate| Pace::Open(Arrivals::at(rate, Gaps::Poisson));
-        let second = Duration::from_secs(1);
-        let never = SpanDistribution::Lognormal { mean: second, sigma: 9.0 };
-        let prack = Work::Call(Scenario::Prack { hold: NO_TIME });
-        let fork = Work::Call(Scenario::Fork { hold: NO_TIME });
-        let offer = Work::Call(Scenario::DelayedOffer { hold: NO_TIME });
-        let base = plan();
-        let timing = base.timing;
-        for (keys, field, other) in [
-            (
-                json!({ "scenario": null, "mix": { "call": "40 %", "busy": "50 %" } }),
-                "mix",
-                Plan { mix: mix(0.4, ScenarioName::Busy), ..base.clone() },
-            ),
-            (
-                json!({ "scenario": null, "mix": { "call": "100 %", "busy": "0 %" } }),
-                "mix",
-                Plan {
-                    mix: vec![half(ScenarioName::Call, 1.0), half(ScenarioName::Busy, 0.0)],
-                    ..base.clone()
-                },
-            ),
-            (
-                json!({ "scenario": null, "mix": { "call": "50 %", "unregister": "50 %" } }),
-                "mix",
-                Plan { mix: mix(0.5, ScenarioName::Unregister), ..base.clone() },
-            ),
-            (json!({ "rate": 0.0 }), "rate", Plan { pace: at(0.0), ..base.clone() }),
-            (json!({ "rate": -1.0 }), "rate", Plan { pace: at(-1.0), ..base.clone() }),
-            (
-                json!({ "rate": null, "stages": [{ "rate": 0.0, "for": "1 s" }] }),
-                "stages",
-                Plan { pace: at(0.0), ..base.clone() },
-            ),
-            (
-                json!({ "rate": null, "moments": ["2 s", "1 s"] }),
-                "moments",
-                Plan { pace: Pace::Open(Arrivals::Trace(vec![second * 2, second])), ..base.clone() },
-            ),
-            (
-                json!({ "arrivals": { "burst": 0 } }),
-                "arrivals",
-                Plan { pace: Pace::Open(Arrivals::at(10.0, Gaps::Burst(0))), ..base.clone() },
-            ),
-            (
-                json!({ "scenario": "unregister", "rate": null, "pause": { "constant": "1 s" } }),
-                "pause",
-                Plan { work: Work::Unregister, pace: closed(), ..base.clone() },
-            ),
-            (
-                json!({ "rate": null, "pause": { "lognormal": { "mean": "1 s", "sigma": 9 } } }),
-                "pause",
-                Plan { pace: Pace::Closed(never.clone()), ..base.clone() },
-            ),
-            (json!({ "users": 0 }), "users", Plan { users: 0, ..base.clone() }),
-            (
-                json!({ "users": 1, "population": u32::MAX }),
-                "users",
-                Plan { users: 1, population: u32::MAX, ..base.clone() },
-            ),
-            (json!({ "t1": "0 s" }), "t1", Plan { timing: Timing { t1: NO_TIME, ..timing }, ..base.clone() }),
-            (
-                json!({ "t2": "1 ms" }),
-                "t2",
-                Plan { timing: Timing { t2: NO_TIME, ..timing }, ..base.clone() },
-            ),
-            (json!({ "t4": "0 s" }), "t4", Plan { timing: Timing { t4: NO_TIME, ..timing }, ..base.clone() }),
-            (json!({ "most_calls": 0 }), "most_calls", Plan { calls: 0, ..base.clone() }),
-            (json!({ "provisionals": 0 }), "provisionals", Plan { provisionals: 0, ..base.clone() }),
-            (
-                json!({ "session_expires": "89 s" }),
-                "session_expires",
-                Plan { session_expires: Some(89), ..base.clone() },
-            ),
-            (json!({ "expires": "999 ms" }), "expires", Plan { expires: 0, ..base.clone() }),
-            (json!({ "sdp": "60001 B" }), "sdp", Plan { description: 60_001, ..base.clone() }),
-            (json!({ "contacts": 0 }), "contacts", Plan { contacts: 0, ..base.clone() }),
-            (
-                json!({ "contacts": 17, "callee": "own" }),
-                "contacts",
-                Plan { contacts: 17, callee: OWN, ..base.clone() },
-            ),
-            (json!({ "contacts": 2 }), "contacts", Plan { contacts: 2, ..base.clone() }),
-            (
-                json!({ "hold": { "lognormal": { "mean": "1 s", "sigma": 9 } } }),
-                "hold",
-                Plan { hold: Some(never), ..base.clone() },
-            ),
-            (
-                json!({ "scenario": "delayed-offer", "sdp": "0 B" }),
-                "sdp",
-                Plan { work: offer, description: 0, ..base.clone() },
-            ),
-            (
-                json!({ "scenario": "register", "callee": "own" }),
-                "callee",
-                Plan { work: Work::Register, callee: OWN, ..base.clone() },
-            ),
-            (
-                json!({ "scenario": "fork", "callee": "own" }),
-                "contacts",
-                Plan { work: fork, callee: OWN, ..base.clone() },
-            ),
-            (
-                json!({ "scenario": "prack", "callee": "own", "contacts": 2 }),
-                "contacts",
-                Plan { work: prack, callee: OWN, contacts: 2, ..base.clone() },
-            ),
-        ] {
-            let own = settings(&keys);
-            let error = own.check_values().expect_err(field);
-            assert_eq!(error.field, field, "{keys}: {error}");
-            let time = Duration::from_secs(60);
-            assert_eq!(own.plan("", &Seeds::new(1), time).expect_err(field).field, field, "{keys}");
-            let plan = own.wrong_plan(other.check().expect_err(field));
-            assert_eq!(plan, error, "{keys}");
-        }
-    }
-
-    /// What needs the time of its flow is known with it.
-    #[test]
-    fn users_that_are_not_enough_for_the_time_are_refused_with_it() {
-        let few = settings(&json!({ "scenario": "register", "users": 10 }));
-        few.check_values().unwrap();
-        few.plan("", &Seeds::new(1), Duration::from_secs(1)).unwrap();
-        let error = few.plan("", &Seeds::new(1), Duration::from_secs(2)).unwrap_err();
-        assert!(error.field == "users" && error.why.contains("about 20 users will be wanted"), "{error}");
-    }
 }

@@ -1,4 +1,4 @@
-//! How users find their server by its name, as an experiment file says it.
+//! Settings of the lookup of a server by its name.
 
 use std::net::SocketAddr;
 
@@ -16,34 +16,34 @@ use crate::{SipUri, Uri};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LocationSettings {
-    /// The name. It is also the users' domain, whoever knows it.
+    /// The name of the server. It is also the users' domain.
     pub name: String,
-    /// Who knows it.
+    /// The name service.
     #[serde(default)]
     pub dns: NameService,
-    /// When it is looked for.
+    /// When the server is looked up.
     #[serde(default)]
     pub lookup: LookupSettings,
-    /// Records in place of those of the name's service, host and address: lines of a zone file, with `{address}` for the server's
-    /// address and `{address:NODE}` for that of a node.
+    /// Lines of a zone file that replace the default records of the name (service, host and address). `{address}` is
+    /// the server's address, and `{address:NODE}` that of a node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<String>,
-    /// The node of the DNS server; that of the users' server if not given.
+    /// Node of the DNS server. By default that of the users' server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// The port of the DNS server.
+    /// Port of the DNS server.
     #[serde(default = "dns_port")]
     pub port: u16,
-    /// How long the DNS server keeps each answer back.
+    /// How long the DNS server delays each answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<DrawnTime>,
-    /// The share of its answers over UDP that the DNS server does not send.
+    /// Share of its answers over UDP that the DNS server drops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Fraction>,
-    /// A question that is not answered is sent again after it.
+    /// Time after which an unanswered question is sent again.
     #[serde(default = "retry")]
     pub retry: Duration,
-    /// How often a question is sent before it is given up.
+    /// How often a question is sent before it times out.
     #[serde(default = "tries")]
     pub tries: u32,
 }
@@ -60,22 +60,22 @@ fn tries() -> u32 {
     3
 }
 
-/// Who knows names.
+/// A name service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NameService {
-    /// Nobody is asked: the server's address is known.
+    /// None: the users know the server's address.
     #[default]
     None,
-    /// A table that the users have.
+    /// A table of the users.
     Table,
-    /// A DNS server of netrig's.
+    /// A DNS server of netrig.
     Server,
-    /// A DNS server of others that the node runs.
+    /// Another DNS server, which the node runs.
     Program,
 }
 
-/// When a server is looked for.
+/// When a server is looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LookupSettings {
@@ -84,33 +84,33 @@ pub enum LookupSettings {
     Once,
     /// Before the first request of each attempt.
     PerAttempt,
-    /// The same, but answers are kept as long as they say.
+    /// Before the first request of each attempt, with a cache that obeys the time to live.
     Cached,
 }
 
 impl LocationSettings {
-    /// Whether a DNS server is asked.
+    /// Whether a DNS server is used.
     pub const fn asks(&self) -> bool {
         matches!(self.dns, NameService::Server | NameService::Program)
     }
 
-    /// Whether that takes time before the flow starts.
+    /// Whether the lookup takes time before the flow starts.
     pub fn takes_time(&self) -> bool {
         self.asks() && self.lookup == LookupSettings::Once
     }
 
-    /// What is looked for: by SIP over TLS only if so.
+    /// The URI that is looked up: a SIPS URI if `is_secure`. `None` if the name is not a host name.
     pub fn uri(&self, is_secure: bool) -> Option<SipUri> {
         let scheme = if is_secure { "sips" } else { "sip" };
         let uri = format!("{scheme}:{}", self.name).parse::<Uri>().ok()?;
         uri.as_sip().filter(|uri| uri.host.to_string() == self.name && uri.user.is_none()).cloned()
     }
 
-    /// The records of the name: those of the file, or a service over this transport at this address. `address_of` knows where a node
-    /// is.
+    /// The records of the name: those of the file, or by default a service over this transport at this address.
+    /// `address_of` returns the address of a node.
     ///
     /// # Errors
-    /// A node that is none.
+    /// If a node has no address.
     pub fn table(
         &self,
         transport: Transport,
@@ -135,11 +135,11 @@ impl LocationSettings {
 
     pub(super) fn check(&self) -> Result<(), SettingError> {
         if self.uri(false).is_none() {
-            return wrong("location.name", "it is no name of a host, as `example.com`");
+            return wrong("location.name", "it is not a host name such as `example.com`");
         }
         let somewhere = SocketAddr::from(([192, 0, 2, 1], 5060));
         let table = self.table(Transport::Udp, somewhere, |_| Some(somewhere.ip()))?;
-        // An address of the other version is no matter of the line's form.
+        // The address of a node may have the other IP version.
         let table = table.replace(" AAAA 192.0.2.1", " AAAA ::1");
         if let Err(error) = Zone::parse(&table) {
             return wrong("location.records", error.to_string());
@@ -160,7 +160,7 @@ impl LocationSettings {
     }
 }
 
-/// A service over one transport by one host: NAPTR, SRV and its address.
+/// The default records: one service over one transport at one host, by NAPTR, SRV and address.
 fn usual(name: &str, transport: Transport, server: SocketAddr) -> String {
     let (service, label) = match transport {
         Transport::Tls => ("SIPS+D2T", "_sips._tcp"),

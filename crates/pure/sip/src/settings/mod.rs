@@ -1,10 +1,12 @@
-//! What an experiment file says of SIP: a load of users at one end of a flow, and who serves them at the other.
+//! SIP in an experiment file: a load of users at one end of a flow, and their server at the other.
 //!
-//! Start from [`LoadSettings::plan`] and [`ServerSettings::order`]: what a file says, checked, as the machines take it.
+//! Start from [`LoadSettings::plan`] and [`ServerSettings::order`], which make checked plans and servers of the
+//! settings.
 
 mod drawn_time;
 mod load;
 mod location;
+mod plan;
 mod rule_test;
 mod scenario;
 mod script;
@@ -17,7 +19,7 @@ pub use rule_test::{RuleTest, TESTED_USERS, TestedRole};
 pub use scenario::{ScenarioName, Spans};
 pub use server::{Digest, ServerRole, ServerSettings, Serving};
 
-/// A value that cannot be.
+/// An invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {why}")]
 pub struct SettingError {

@@ -1,22 +1,22 @@
-//! The test of a server against rules of SIP before its load: in which role, and with how many users.
+//! The test of a server against rules of SIP before its load: its role and users.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::load::{Plan, Scenario, Work};
 
-/// Users of a server that one test case of its rules needs.
+/// Number of users that a test case needs.
 pub const TESTED_USERS: u32 = 3;
 
 /// The role that the server has in a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TestedRole {
-    /// It takes registrations (RFC 3261 section 10).
+    /// It accepts registrations (RFC 3261 section 10).
     Registrar,
     /// It forwards requests (RFC 3261 section 16).
     Proxy,
-    /// It answers requests with other addresses (RFC 3261 section 8.3).
+    /// It redirects requests to other addresses (RFC 3261 section 8.3).
     Redirect,
     /// It answers calls (RFC 3261 sections 8.2, 11 to 15).
     Uas,
@@ -26,7 +26,7 @@ impl TestedRole {
     /// All roles.
     pub const ALL: [Self; 4] = [Self::Registrar, Self::Proxy, Self::Redirect, Self::Uas];
 
-    /// As it is typed.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Registrar => "registrar",
@@ -37,31 +37,31 @@ impl TestedRole {
     }
 }
 
-/// How the server of a load is tested before it.
+/// The test of the server of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleTest {
-    /// The role that the load needs: of a mix, what most of its users do.
+    /// The role that the load needs. For a mix, the role that most attempts need.
     pub role: TestedRole,
-    /// Users that the server knows: those of the load, and their peers behind them.
+    /// Number of users that the server knows: those of the load, followed by their peers.
     pub users: u32,
 }
 
 impl RuleTest {
-    /// Whether the users are enough for a test case.
+    /// Whether there are enough users for a test case.
     pub const fn has_users(&self) -> bool {
         self.users >= TESTED_USERS
     }
 }
 
 impl Plan {
-    /// How its server is tested against rules of SIP before it.
+    /// The test of its server against rules of SIP.
     pub fn rule_test(&self) -> RuleTest {
         let redirects = self.work == Work::Call(Scenario::Redirect);
         let is_call = matches!(self.work, Work::Call(_));
         let has_peers = self.has_own_callees() || redirects;
         let role = match self.work {
             work if work.registers() => TestedRole::Registrar,
-            // A server whose calls go where its 3xx points forwards none.
+            // A redirect server forwards no calls: callers send to the contacts of its 3xx.
             _ if redirects || (is_call && self.follows_redirects) => TestedRole::Redirect,
             _ if self.has_own_callees() => TestedRole::Proxy,
             _ => TestedRole::Uas,

@@ -1,4 +1,4 @@
-//! What users do, by the names that files and commands have for it.
+//! The scenarios of users, by their names in files and commands.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::{Scenario, Work};
 
-/// Declares the scenarios, each with its name and a sentence that says what its users do.
+/// Declares the scenarios, each with its name and a description.
 macro_rules! scenarios {
     ($($(#[doc = $about:literal])+ $scenario:ident = $name:literal;)+) => {
         /// What a user does.
@@ -21,15 +21,15 @@ macro_rules! scenarios {
         }
 
         impl ScenarioName {
-            /// All that there are.
+            /// All scenarios.
             pub const ALL: &'static [Self] = &[$(Self::$scenario,)+];
 
-            /// As files and commands say it: `early-media`.
+            /// The name in files and commands: `early-media`.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$scenario => $name,)+ }
             }
 
-            /// What its users do, in a sentence.
+            /// The description, in a sentence.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$scenario => concat!($($about,)+),)+ }
             }
@@ -38,53 +38,53 @@ macro_rules! scenarios {
 }
 
 scenarios! {
-    /// Each user registers, once.
+    /// Each user registers once.
     Register = "register";
     /// Registered users register again.
     ReRegister = "re-register";
-    /// Registered users take that back, once each.
+    /// Each registered user unregisters once.
     Unregister = "unregister";
     /// A call that is answered, held and hung up.
     Call = "call";
-    /// A call that is answered behind a 183 with a session description.
+    /// A call that is answered after a 183 with a session description.
     EarlyMedia = "early-media";
-    /// A call whose offer is made by who is called: INVITE without a session description.
+    /// A call whose offer comes from the callee: INVITE without a session description.
     DelayedOffer = "delayed-offer";
-    /// A call that is put on hold after a third of its time, and taken up again after two.
+    /// A call that is put on hold after a third of its time, and resumed after two thirds.
     ReInvite = "re-invite";
     /// A call whose provisional responses are acknowledged by PRACK (100rel).
     Prack = "prack";
-    /// A call that a server forks, and that is answered twice: users' own peers with several contacts.
+    /// A call that a server forks and that two contacts answer: users have peers with several contacts.
     Fork = "fork";
-    /// A call that is taken back while it rings.
+    /// A call that is cancelled while it rings.
     Cancel = "cancel";
-    /// A call to one who is busy: 486 or 600 is what is wanted.
+    /// A call to a busy callee: 486 or 600 is a success.
     Busy = "busy";
-    /// A call that nobody answers and that is given up.
+    /// A call that is not answered and is cancelled.
     NoAnswer = "no-answer";
-    /// A call that is sent elsewhere: 3xx is what is wanted, and not followed.
+    /// A call that is redirected: 3xx is a success, and is not followed.
     Redirect = "redirect";
     /// OPTIONS.
     Options = "options";
     /// MESSAGE.
     Message = "message";
-    /// A subscription to presence: SUBSCRIBE and NOTIFY, renewed in time, taken back after it was held.
+    /// A subscription to presence: SUBSCRIBE and NOTIFY, renewed in time, and terminated at the end of its hold.
     Subscribe = "subscribe";
 }
 
-/// How long what users do takes by itself.
+/// Durations of scenarios.
 #[derive(Clone, Copy, Debug)]
 pub struct Spans {
-    /// A call or a subscription, once it stands.
+    /// Duration of an answered call or a subscription.
     pub hold: Duration,
-    /// Ringing, of what is given up.
+    /// Ringing before a call is cancelled.
     pub patience: Duration,
-    /// What is asked for of a subscription, s.
+    /// Requested duration of a subscription, s.
     pub expires: u32,
 }
 
 impl ScenarioName {
-    /// What users do, with these spans.
+    /// The scenario with these durations.
     pub const fn work(self, spans: Spans) -> Work {
         let Spans { hold, patience, expires } = spans;
         let scenario = match self {
@@ -108,7 +108,7 @@ impl ScenarioName {
         Work::Call(scenario)
     }
 
-    /// Whether it is of registrations.
+    /// Whether it concerns registrations.
     pub const fn registers(self) -> bool {
         matches!(self, Self::Register | Self::ReRegister | Self::Unregister)
     }
@@ -125,7 +125,7 @@ impl FromStr for ScenarioName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().copied().find(|scenario| scenario.name() == text);
-        found.ok_or_else(|| format!("`{text}` is no scenario"))
+        found.ok_or_else(|| format!("`{text}` is not a scenario"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an experiment file says of calls that follow a scenario of its own, and of the test of a server's rules before a load.
+//! Settings of calls that follow a scenario file, and of the rule test of a server.
 
 use netrig_core::{Duration, SpanDistribution};
 
@@ -10,17 +10,18 @@ use super::{SettingError, TESTED_USERS, wrong};
 use crate::load::Plan;
 
 impl LoadSettings {
-    /// The text of the flow's own scenario, if its calls follow one.
+    /// The text of the flow's scenario file, if its calls follow one.
     pub fn script(&self) -> Option<&str> {
         self.scenario_text.as_deref()
     }
 
-    /// How long the pauses of its own scenario are that say no time.
+    /// Duration of the pauses without a time in the scenario file.
     pub fn script_pause(&self) -> Duration {
         self.hold.0.mean()
     }
 
-    /// That its own scenario is said once and was read, and that nothing else is said that a scenario says itself.
+    /// Checks that the scenario file is given once and was read, and that no other key sets what a scenario file
+    /// sets.
     pub(super) fn check_script(&self) -> Result<(), SettingError> {
         for (file, text, [file_key, text_key]) in [
             (&self.scenario_file, &self.scenario_text, ["scenario_file", "scenario_text"]),
@@ -57,7 +58,7 @@ impl LoadSettings {
         if !matches!(self.hold.0, SpanDistribution::Constant(_)) {
             return wrong(
                 "hold",
-                "of a scenario's pauses that say no time, expected one time; its <pause> can draw others",
+                "it sets the pauses of the scenario without a time and cannot be drawn: draw them by <pause> in the scenario",
             );
         }
         if self.connections == Some(Connections::PerUser) {
@@ -79,7 +80,7 @@ impl LoadSettings {
         Ok(())
     }
 
-    /// Keys of which calls that follow a scenario have nothing, and whether they say something.
+    /// Keys without an effect on calls that follow a scenario file, and whether they are set.
     fn said_by_scripts(&self) -> [(&'static str, bool); 18] {
         [
             ("callee", self.callee != Called::Server),
@@ -103,7 +104,7 @@ impl LoadSettings {
         ]
     }
 
-    /// That a plan has the users with which its server's rules are tested.
+    /// Checks that a plan has enough users for the rule test of its server.
     pub(super) fn check_tested_users(&self, plan: &Plan) -> Result<(), SettingError> {
         let test = plan.rule_test();
         if self.conform && !test.has_users() {
@@ -143,7 +144,7 @@ mod tests {
         );
         own.check_values().unwrap();
         assert_eq!((own.script(), own.script_pause()), (Some("<scenario/>"), Duration::from_secs(1)));
-        // Arrivals are those of the flow.
+        // The arrivals are those of the flow.
         let plan = own.plan("f", &Seeds::new(1), Duration::from_secs(5)).unwrap();
         assert_eq!(plan.duration, Duration::from_secs(5));
         for (keys, field) in [
@@ -174,7 +175,7 @@ mod tests {
         let error = plan(two).unwrap_err();
         assert!(error.field == "users" && error.why.contains("with 3 users"), "{error}");
         plan(json!({ "scenario": "options", "users": 3, "conform": true })).unwrap();
-        // Two who call and two who are called.
+        // Two callers and two callees.
         plan(json!({ "scenario": "call", "users": 2, "callee": "own", "conform": true })).unwrap();
     }
 

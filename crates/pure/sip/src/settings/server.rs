@@ -1,4 +1,4 @@
-//! A SIP server, as an experiment file says it.
+//! The settings of a SIP server in an experiment file.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,55 +9,53 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::drawn_time::DrawnTime;
-use super::load::{Called, LoadSettings};
-use super::scenario::ScenarioName;
 use super::{SettingError, wrong};
 use crate::digest::Algorithm;
 use crate::load::Plan;
 use crate::sdp::DISCARD;
-use crate::server::{Answer, Manners, Progress, Role, ServerOrder, User};
+use crate::server::{Answer, AnsweringPolicy, ProgressResponse, Role, ServerOrder, User};
 use crate::{Status, Uri};
 
-/// Who serves the users of a load.
+/// The server of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Serving {
-    /// Somebody else who listens there: a program of the node, or the server of another flow.
+    /// Another server at that address: a program of the node, or the server of another flow.
     Program,
-    /// A server of netrig's.
+    /// A server of netrig.
     Own(ServerSettings),
 }
 
-/// A server of netrig's.
+/// A server of netrig.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSettings {
-    /// What it does.
+    /// Role of the server.
     pub role: ServerRole,
-    /// Of a proxy: whether it stays in the way of the calls that begin here.
+    /// For a proxy: whether it stays in the path of the calls of these users.
     #[serde(default)]
     pub record_route: bool,
-    /// Users prove who they are, by the `password` of the load hashed so.
+    /// Digest algorithm with which users authenticate, by the `password` of the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Where users are without having registered, with `{user}` for the name: `sip:{user}@10.0.0.2:5080`.
+    /// Contact of users without a registration, with `{user}` for the name: `sip:{user}@10.0.0.2:5080`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
-    /// How long each response is kept back before it is sent.
+    /// Delay of each response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<DrawnTime>,
-    /// Of a user agent: how long it rings before it answers.
+    /// For a user agent: how long it rings before it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ring: Option<Duration>,
-    /// Of a user agent: whether it sends a session description with a 183 before it answers.
+    /// For a user agent: whether it sends a 183 with a session description before it answers.
     #[serde(default)]
     pub early_media: bool,
-    /// Of a user agent: whether its provisional responses are to be acknowledged (RFC 3262), where the caller can.
+    /// For a user agent: whether its provisional responses are reliable (RFC 3262), if the caller supports it.
     #[serde(default)]
     pub reliable: bool,
-    /// Of a user agent: the status with which it refuses calls, from 300 to 699, in the place of an answer.
+    /// For a user agent: a status from 300 to 699 with which it refuses calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuse: Option<u16>,
-    /// Transactions that it remembers at once; beyond that it answers with 503.
+    /// The most concurrent transactions. Further requests are refused with 503.
     #[serde(default = "max_transactions")]
     pub max_transactions: u32,
 }
@@ -66,23 +64,23 @@ fn max_transactions() -> u32 {
     1_000_000
 }
 
-/// What a server does.
+/// Role of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerRole {
-    /// Takes registrations.
+    /// Accepts registrations.
     Registrar,
-    /// Takes registrations, and forwards to the users; it remembers its transactions.
+    /// Accepts registrations, and forwards requests to users with state of its transactions.
     Proxy,
-    /// Forwards to users whose addresses it is told, and remembers nothing.
+    /// Forwards requests to users at given contacts, without state.
     StatelessProxy,
-    /// Takes registrations, and says where users are.
+    /// Accepts registrations, and redirects requests to users.
     Redirect,
-    /// Answers calls for whoever is called.
+    /// Answers calls to any user.
     Uas,
 }
 
-/// How passwords are hashed.
+/// A digest algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Digest {
@@ -103,32 +101,21 @@ impl From<Digest> for Algorithm {
 }
 
 impl Serving {
-    /// The server, if it is one of netrig's.
+    /// The settings of a server of netrig.
     pub const fn own(&self) -> Option<&ServerSettings> {
         match self {
             Self::Own(own) => Some(own),
             Self::Program => None,
         }
     }
-
-    /// That it can serve such users.
-    pub(super) fn check(&self, load: &LoadSettings) -> Result<(), SettingError> {
-        let Some(own) = self.own() else { return Ok(()) };
-        own.check()?;
-        let takes_no_registrations = matches!(own.role, ServerRole::Uas | ServerRole::StatelessProxy);
-        if takes_no_registrations && (load.prepares() || load.scenarios().any(ScenarioName::registers)) {
-            return wrong("server.role", "it takes no registrations: `registrar`, `proxy` or `redirect` do");
-        }
-        load.scenarios().try_for_each(|scenario| own.check_scenario(scenario, load))
-    }
 }
 
 impl ServerSettings {
-    /// The server of the users of `plan`, at this address.
+    /// The server for the users of `plan`, at this address.
     pub fn order(&self, plan: &Plan, local: IpAddr, seeds: Seeds) -> ServerOrder {
         let all = u64::from(plan.users) * 2 + u64::from(plan.population);
         let all = u32::try_from(all).unwrap_or(u32::MAX);
-        // Anybody who comes is a user, unless they have passwords or places.
+        // Any user is accepted, unless users have passwords or contacts.
         let named = self.digest.is_some() || self.contact.is_some();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let user = |number| User {
@@ -164,68 +151,26 @@ impl ServerSettings {
                     Some(status) => Answer::Refuse(ring, status),
                     None => Answer::Accept(ring),
                 };
-                let own = Manners::new((local, DISCARD).into());
-                let mut manners = Manners { answer, reliable: self.reliable, ..own };
+                let own = AnsweringPolicy::new((local, DISCARD).into());
+                let mut manners = AnsweringPolicy { answer, reliable: self.reliable, ..own };
                 if self.early_media {
-                    manners.progress.push(Progress::early_media());
+                    manners.progress.push(ProgressResponse::early_media());
                 }
                 Role::UserAgent(manners)
             }
         }
     }
 
-    /// That it does what users of this scenario want of it.
-    fn check_scenario(&self, scenario: ScenarioName, load: &LoadSettings) -> Result<(), SettingError> {
-        use ScenarioName::{EarlyMedia, Fork, Options, Prack, Redirect, Subscribe};
-        let calls = !scenario.registers() && scenario != Options;
-        match self.role {
-            ServerRole::Registrar if calls => {
-                wrong("server.role", "a registrar answers no calls: `proxy`, `redirect` or `uas` do")
-            }
-            ServerRole::Redirect if calls && scenario != Redirect && !load.follow_redirects => wrong(
-                "server.role",
-                "it sends callers elsewhere: `scenario = \"redirect\"` is a success then, or `follow_redirects = true` has them go there",
-            ),
-            ServerRole::Redirect | ServerRole::Proxy | ServerRole::StatelessProxy
-                if calls && load.callee == Called::Server && self.contact.is_none() =>
-            {
-                wrong(
-                    "callee",
-                    "nobody is registered whom the server could find: `callee = \"own\"`, or a `contact` of the server",
-                )
-            }
-            ServerRole::Uas => match scenario {
-                Redirect if self.refuse.is_none_or(|status| !(300..400).contains(&status)) => {
-                    wrong("server.refuse", "it sends nobody elsewhere: give it a status from 300 to 399")
-                }
-                EarlyMedia if !self.early_media => wrong(
-                    "server.early_media",
-                    "it sends no session description before it answers: switch it on",
-                ),
-                Prack if !self.reliable => wrong(
-                    "server.reliable",
-                    "its provisional responses are not to be acknowledged: switch it on",
-                ),
-                Fork | Subscribe => wrong(
-                    "server.role",
-                    format!("a `uas` does not serve `{scenario}`: `proxy` with `callee = \"own\"` does"),
-                ),
-                _ => Ok(()),
-            },
-            _ => Ok(()),
-        }
-    }
-
-    fn check(&self) -> Result<(), SettingError> {
+    pub(super) fn check(&self) -> Result<(), SettingError> {
         let is = |role: ServerRole| self.role == role;
         if self.record_route && !is(ServerRole::Proxy) {
-            return wrong("server.record_route", "only a proxy stays in the way of calls");
+            return wrong("server.record_route", "only a proxy stays in the path of calls");
         }
         if self.digest.is_some() && (is(ServerRole::Uas) || is(ServerRole::StatelessProxy)) {
-            return wrong("server.digest", "this server asks nobody who they are");
+            return wrong("server.digest", "this server does not authenticate users");
         }
         if self.contact.is_some() && (is(ServerRole::Uas) || is(ServerRole::Registrar)) {
-            return wrong("server.contact", "this server sends nobody to its users");
+            return wrong("server.contact", "this server neither forwards nor redirects requests");
         }
         let of_a_uas = [
             ("server.ring", self.ring.is_some()),
@@ -234,13 +179,13 @@ impl ServerSettings {
             ("server.reliable", self.reliable),
         ];
         if let Some((field, _)) = of_a_uas.into_iter().find(|(_, given)| *given && !is(ServerRole::Uas)) {
-            return wrong(field, "only a `uas` is called itself");
+            return wrong(field, "only a `uas` answers calls itself");
         }
         if self.refuse.is_some_and(|status| !(300..700).contains(&status)) {
             return wrong("server.refuse", "a refusal has a status from 300 to 699");
         }
         if self.delay.is_some() && (is(ServerRole::Proxy) || is(ServerRole::StatelessProxy)) {
-            return wrong("server.delay", "a proxy's responses are those of others: they are not kept back");
+            return wrong("server.delay", "a proxy forwards the responses of others and cannot delay them");
         }
         if let Some(Err(error)) = self.delay.as_ref().map(DrawnTime::check) {
             return wrong("server.delay", error.to_string());
@@ -263,8 +208,8 @@ impl Serialize for Serving {
 
 impl<'de> Deserialize<'de> for Serving {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> de::Visitor<'de> for Either {
+        struct ServingVisitor;
+        impl<'de> de::Visitor<'de> for ServingVisitor {
             type Value = Serving;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`\"program\"`, or a server such as `{ role = \"registrar\" }`")
@@ -280,7 +225,7 @@ impl<'de> Deserialize<'de> for Serving {
                 ServerSettings::deserialize(de::value::MapAccessDeserializer::new(map)).map(Serving::Own)
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(ServingVisitor)
     }
 }
 
@@ -290,7 +235,7 @@ impl JsonSchema for Serving {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Who serves the users: a server of netrig's, or `program` for somebody else who listens there.",
+            "description": "The server of the users: a server of netrig, or `program` for another server at that address.",
             "anyOf": [{ "const": "program" }, generator.subschema_for::<ServerSettings>()]
         })
     }

@@ -1,51 +1,58 @@
-//! An INVITE, as its sender sees it (RFC 3261 section 17.1.1, RFC 6026 section 8.4).
+//! The INVITE client transaction (RFC 3261 section 17.1.1, RFC 6026 section 8.4).
 
 use netrig_core::Instant;
 
 use super::machine::{Core, Machine, Transaction};
-use super::{Event, Timer, Timing};
+use super::{Timer, Timing, TransactionEvent};
 use crate::deadline::Deadline;
 use crate::header::CSeq;
 use crate::{Message, Method, Name, Request, Response};
 
-/// The INVITE client transaction. It acknowledges what is no 2xx by itself; a 2xx is its user's to acknowledge, each time
-/// that it comes.
-pub type InviteClient = Transaction<InviteClientMachine>;
+/// The INVITE client transaction. It acknowledges final responses other than 2xx itself. Its user acknowledges each 2xx and
+/// each of its retransmissions.
+pub type InviteClientTransaction = Transaction<InviteClientMachine>;
 
-/// What an INVITE client transaction does.
+/// State machine of an INVITE client transaction.
 #[derive(Debug)]
 pub struct InviteClientMachine {
     request: Request,
-    state: State,
+    state: InviteClientState,
     acknowledgement: Option<Box<Request>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum InviteClientState {
     Calling,
     Proceeding,
-    /// A final response that is no 2xx has come.
+    /// A final response other than 2xx was received.
     Completed,
-    /// A 2xx has come (RFC 6026).
+    /// A 2xx was received (RFC 6026).
     Accepted,
 }
 
-impl InviteClient {
+impl InviteClientTransaction {
     /// Sends `request`, an INVITE, over a transport that is `reliable` or not.
     pub fn new(now: Instant, request: Request, reliable: bool, timing: Timing) -> Self {
         let mut core = Core::new(reliable, timing);
         // "If an unreliable transport is being used, the client transaction MUST start timer A with a value of T1 ... For any
         // transport, the client transaction MUST start timer B with a value of 64*T1 seconds".
         core.send_repeatedly(now, request.clone());
-        Self { machine: InviteClientMachine { request, state: State::Calling, acknowledgement: None }, core }
+        Self {
+            machine: InviteClientMachine {
+                request,
+                state: InviteClientState::Calling,
+                acknowledgement: None,
+            },
+            core,
+        }
     }
 
-    /// Whether a CANCEL may be sent: a provisional response has come, and no final one (RFC 3261 section 9.1).
+    /// Whether a CANCEL may be sent: after a provisional response and before a final one (RFC 3261 section 9.1).
     pub fn can_be_cancelled(&self) -> bool {
-        self.machine.state == State::Proceeding && !self.core.is_over()
+        self.machine.state == InviteClientState::Proceeding && !self.core.is_over()
     }
 
-    /// The CANCEL for it (RFC 3261 section 9.1), which is a transaction of its own.
+    /// The CANCEL of the INVITE (RFC 3261 section 9.1), which is a separate transaction.
     pub fn cancellation(&self) -> Request {
         let request = &self.machine.request;
         follower(request, Method::Cancel, request.headers.get(&Name::To))
@@ -57,24 +64,24 @@ impl InviteClientMachine {
         let acknowledgement = follower(&self.request, Method::Ack, response.headers.get(&Name::To));
         core.send(acknowledgement.clone());
         self.acknowledgement = Some(acknowledgement.into());
-        self.state = State::Completed;
-        core.tell(Event::Response(response));
+        self.state = InviteClientState::Completed;
+        core.report(TransactionEvent::Response(response));
         core.linger(now, core.timing.timer_d());
     }
 
     fn accepted(&mut self, core: &mut Core, now: Instant, response: Response) {
-        if self.state != State::Accepted {
-            self.state = State::Accepted;
+        if self.state != InviteClientState::Accepted {
+            self.state = InviteClientState::Accepted;
             core.again.stop();
             // Timer M.
             core.end = Deadline::after(now, core.timing.patience());
         }
-        core.tell(Event::Response(response));
+        core.report(TransactionEvent::Response(response));
     }
 }
 
-/// The ACK or CANCEL of an INVITE (RFC 3261 sections 17.1.1.3 and 9.1): its Request-URI, topmost `Via`, `Route`s, `From`,
-/// `Call-ID` and the number of its `CSeq`; `To` as it is given.
+/// The ACK or CANCEL of an INVITE (RFC 3261 sections 17.1.1.3 and 9.1). It has the Request-URI, the topmost `Via`, `Route`s,
+/// `From`, `Call-ID` and the `CSeq` number of the INVITE, and the given `To`.
 fn follower(invite: &Request, method: Method, to: Option<&str>) -> Request {
     let mut request = Request::new(method.clone(), invite.uri.clone());
     let mut copy = |name: Name, value: Option<&str>| {
@@ -84,7 +91,7 @@ fn follower(invite: &Request, method: Method, to: Option<&str>) -> Request {
     };
     let own = &invite.headers;
     match own.top_via() {
-        // Several hops may stand in one field.
+        // One field may have several values.
         Ok(Some(via)) => copy(Name::Via, Some(&via.to_string())),
         _ => copy(Name::Via, own.get(&Name::Via)),
     }
@@ -105,33 +112,33 @@ impl Machine for InviteClientMachine {
     fn handle_packet(&mut self, core: &mut Core, now: Instant, packet: Message) {
         let Message::Response(response) = packet else { return };
         match self.state {
-            State::Calling | State::Proceeding if !response.status.is_final() => {
-                self.state = State::Proceeding;
+            InviteClientState::Calling | InviteClientState::Proceeding if !response.status.is_final() => {
+                self.state = InviteClientState::Proceeding;
                 core.again.stop();
-                // Timer B is of Calling alone: who rings may ring for long.
+                // Timer B runs in Calling only: a callee may ring for long.
                 core.end.stop();
-                core.tell(Event::Response(response));
+                core.report(TransactionEvent::Response(response));
             }
-            State::Calling | State::Proceeding if response.status.is_success() => {
+            InviteClientState::Calling | InviteClientState::Proceeding if response.status.is_success() => {
                 self.accepted(core, now, response)
             }
-            State::Calling | State::Proceeding => self.completed(core, now, response),
-            State::Accepted if response.status.is_success() => self.accepted(core, now, response),
+            InviteClientState::Calling | InviteClientState::Proceeding => self.completed(core, now, response),
+            InviteClientState::Accepted if response.status.is_success() => self.accepted(core, now, response),
             // "Any retransmissions of the final response that are received while in the "Completed" state MUST cause the ACK
             // to be re-passed to the transport layer for retransmission, but the newly received response MUST NOT be passed up".
-            State::Completed if response.status.is_final() => {
+            InviteClientState::Completed if response.status.is_final() => {
                 if let Some(acknowledgement) = &self.acknowledgement {
                     core.send(Request::clone(acknowledgement));
                 }
             }
-            State::Accepted | State::Completed => {}
+            InviteClientState::Accepted | InviteClientState::Completed => {}
         }
     }
 
     fn handle_timeout(&mut self, core: &mut Core, now: Instant) {
         if core.end.has_come(now) {
-            if self.state == State::Calling {
-                core.tell(Event::TimedOut(Timer::B));
+            if self.state == InviteClientState::Calling {
+                core.report(TransactionEvent::TimedOut(Timer::B));
             }
             core.terminate();
         } else if core.again.has_come(now, None) {

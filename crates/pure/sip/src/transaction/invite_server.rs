@@ -1,9 +1,9 @@
-//! An INVITE, as whoever answers it sees it (RFC 3261 section 17.2.1, RFC 6026 section 8.5).
+//! The INVITE server transaction (RFC 3261 section 17.2.1, RFC 6026 section 8.5).
 
 use netrig_core::{Duration, Instant};
 
 use super::machine::{Core, Machine, Transaction, Trying};
-use super::{Event, Timer, Timing};
+use super::{Timer, Timing, TransactionEvent};
 use crate::deadline::Deadline;
 use crate::{Message, Method, Request, Response, Status};
 
@@ -11,38 +11,38 @@ use crate::{Message, Method, Request, Response, Status};
 /// final response within 200 ms".
 const TRYING: Duration = Duration::from_millis(200);
 
-/// The INVITE server transaction. The request that began it is its user's already. A 2xx it sends once: until its ACK comes it
-/// is its user's to send again (RFC 3261 section 13.3.1.4).
-pub type InviteServer = Transaction<InviteServerMachine>;
+/// The INVITE server transaction. It does not report its first request, which its user has already. It sends a 2xx once. The
+/// user retransmits the 2xx until the ACK (RFC 3261 section 13.3.1.4).
+pub type InviteServerTransaction = Transaction<InviteServerMachine>;
 
-/// What an INVITE server transaction does.
+/// State machine of an INVITE server transaction.
 #[derive(Debug)]
 pub struct InviteServerMachine {
-    state: State,
-    /// The last, which a repetition of the request is answered with.
+    state: InviteServerState,
+    /// The last response, which answers retransmitted requests.
     response: Option<Response>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum InviteServerState {
     Proceeding,
-    /// A final response that is no 2xx was sent.
+    /// A final response other than 2xx was sent.
     Completed,
-    /// Its ACK has come.
+    /// The ACK of that response was received.
     Confirmed,
     /// A 2xx was sent (RFC 6026).
     Accepted,
 }
 
-impl InviteServer {
-    /// For `request`, an INVITE that came over a transport that is `reliable` or not.
+impl InviteServerTransaction {
+    /// A transaction for `request`, an INVITE received over a transport that is `reliable` or not.
     pub fn new(now: Instant, request: &Request, reliable: bool, timing: Timing) -> Self {
         let mut core = Core::new(reliable, timing);
         core.trying = Trying::after(now, TRYING, request);
-        Self { machine: InviteServerMachine { state: State::Proceeding, response: None }, core }
+        Self { machine: InviteServerMachine { state: InviteServerState::Proceeding, response: None }, core }
     }
 
-    /// Sends a response: provisional ones and one final, a 2xx as often as its user wants.
+    /// Sends a response: any number of provisional ones, and a final one. A 2xx may be sent repeatedly.
     pub fn respond(&mut self, now: Instant, response: Response) {
         self.machine.respond(&mut self.core, now, response);
     }
@@ -52,21 +52,21 @@ impl InviteServerMachine {
     fn respond(&mut self, core: &mut Core, now: Instant, response: Response) {
         let is_success = response.status.is_success();
         match self.state {
-            State::Proceeding => {}
-            State::Accepted if is_success => return core.send(response),
+            InviteServerState::Proceeding => {}
+            InviteServerState::Accepted if is_success => return core.send(response),
             _ => return,
         }
         core.trying.stop();
         if is_success {
-            self.state = State::Accepted;
+            self.state = InviteServerState::Accepted;
             // Timer L.
             core.end = Deadline::after(now, core.timing.patience());
             core.send(response);
         } else if response.status.is_final() {
-            self.state = State::Completed;
+            self.state = InviteServerState::Completed;
             if matches!(response.status, Status::UNAUTHORIZED | Status::PROXY_AUTHENTICATION_REQUIRED) {
                 // A challenge is sent once, "forgoing the normal response retransmission algorithm" (RFC 3261 section
-                // 26.3.2.4): a request with an invented source address causes no flood there. Timer H alone.
+                // 26.3.2.4): a request with a forged source address must not cause a flood. Only timer H runs.
                 core.end = Deadline::after(now, core.timing.patience());
                 core.send(response.clone());
             } else {
@@ -82,27 +82,31 @@ impl InviteServerMachine {
 
     fn acknowledged(&mut self, core: &mut Core, now: Instant, request: Request) {
         match self.state {
-            State::Completed => {
-                self.state = State::Confirmed;
+            InviteServerState::Completed => {
+                self.state = InviteServerState::Confirmed;
                 // Timer I.
                 core.linger(now, core.timing.t4);
             }
-            State::Accepted => core.tell(Event::Request(request)),
-            State::Proceeding | State::Confirmed => {}
+            InviteServerState::Accepted => core.report(TransactionEvent::Request(request)),
+            InviteServerState::Proceeding | InviteServerState::Confirmed => {}
         }
     }
 }
 
 impl Machine for InviteServerMachine {
-    /// A repetition of the INVITE, or an ACK.
+    /// Handles a retransmitted INVITE, or an ACK.
     fn handle_packet(&mut self, core: &mut Core, now: Instant, packet: Message) {
         let Message::Request(request) = packet else { return };
         match (&request.method, self.state, &self.response) {
             (Method::Ack, ..) => self.acknowledged(core, now, request),
-            (Method::Invite, State::Proceeding | State::Completed, Some(response)) => {
+            (
+                Method::Invite,
+                InviteServerState::Proceeding | InviteServerState::Completed,
+                Some(response),
+            ) => {
                 core.send(response.clone());
             }
-            // RFC 6026 section 7.1: repetitions of the INVITE are "absorbed" in Accepted.
+            // RFC 6026 section 7.1: retransmitted INVITEs are "absorbed" in Accepted.
             _ => {}
         }
     }
@@ -112,8 +116,8 @@ impl Machine for InviteServerMachine {
             self.respond(core, now, response);
         }
         if core.end.has_come(now) {
-            if self.state == State::Completed {
-                core.tell(Event::TimedOut(Timer::H));
+            if self.state == InviteServerState::Completed {
+                core.report(TransactionEvent::TimedOut(Timer::H));
             }
             core.terminate();
         } else if core.again.has_come(now, Some(core.timing.t2))
@@ -124,9 +128,9 @@ impl Machine for InviteServerMachine {
     }
 
     fn handle_transport_failure(&mut self, core: &mut Core) {
-        // RFC 6026 section 8.5: a 2xx may be on its way along another, so Accepted lasts.
-        if self.state == State::Accepted {
-            core.tell(Event::TransportFailed);
+        // RFC 6026 section 8.5: another 2xx may still arrive, so Accepted continues.
+        if self.state == InviteServerState::Accepted {
+            core.report(TransactionEvent::TransportFailed);
         } else {
             core.fail();
         }

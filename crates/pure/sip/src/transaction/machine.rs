@@ -1,45 +1,45 @@
-//! What the four transactions have in common: their timers, and what they say and tell.
+//! The common part of the four transactions: timers, outgoing messages and events.
 
 use std::collections::VecDeque;
 
 use netrig_core::{Duration, Endpoint, Instant};
 
-use super::{Event, Timing};
+use super::{Timing, TransactionEvent};
 use crate::deadline::{Deadline, Repetition, earliest};
 use crate::{Message, Name, Request, Response, Status};
 
-/// One of the four machines of RFC 3261 section 17 with its timers. What comes after its end is nothing to it.
+/// One of the four state machines of RFC 3261 section 17 with its timers. After its end it ignores all messages.
 #[derive(Debug)]
 pub struct Transaction<M> {
     pub(super) machine: M,
     pub(super) core: Core,
 }
 
-/// What tells the four from each other.
+/// The part in which the four transactions differ.
 pub trait Machine {
-    /// A message of the transaction came.
+    /// Handles a message of the transaction.
     fn handle_packet(&mut self, core: &mut Core, now: Instant, packet: Message);
 
-    /// A timer may have come.
+    /// Handles timers that may have expired.
     fn handle_timeout(&mut self, core: &mut Core, now: Instant);
 
-    /// A message could not be sent.
+    /// Handles a message that could not be sent.
     fn handle_transport_failure(&mut self, core: &mut Core);
 }
 
-/// Timers, and what is to be said and told.
+/// Timers, outgoing messages and events of a transaction.
 #[derive(Debug)]
 pub struct Core {
     pub(super) timing: Timing,
     pub(super) reliable: bool,
-    /// The last message is sent again: timers A, E and G.
+    /// Timers A, E and G, which retransmit the last message.
     pub(super) again: Repetition,
-    /// A state ends: all other timers.
+    /// All other timers, which end a state.
     pub(super) end: Deadline,
     pub(super) trying: Trying,
     is_over: bool,
     out: VecDeque<Message>,
-    events: VecDeque<Event>,
+    events: VecDeque<TransactionEvent>,
 }
 
 impl Core {
@@ -60,7 +60,7 @@ impl Core {
         self.is_over
     }
 
-    /// Sends what is sent again after T1 where messages get lost, and given up after 64·T1.
+    /// Sends a message. It is retransmitted from T1 on if the transport is unreliable, and times out after 64·T1.
     pub(super) fn send_repeatedly(&mut self, now: Instant, message: impl Into<Message>) {
         self.send(message);
         self.again =
@@ -72,11 +72,11 @@ impl Core {
         self.out.push_back(message.into());
     }
 
-    pub(super) fn tell(&mut self, event: Event) {
+    pub(super) fn report(&mut self, event: TransactionEvent) {
         self.events.push_back(event);
     }
 
-    /// Stays for messages that come again, so long where they may: "zero seconds for reliable transports".
+    /// Waits for retransmitted messages before the end: "zero seconds for reliable transports".
     pub(super) fn linger(&mut self, now: Instant, span: Duration) {
         self.again.stop();
         if self.reliable {
@@ -87,7 +87,7 @@ impl Core {
     }
 
     pub(super) fn fail(&mut self) {
-        self.tell(Event::TransportFailed);
+        self.report(TransactionEvent::TransportFailed);
         self.terminate();
     }
 
@@ -96,12 +96,12 @@ impl Core {
         self.again.stop();
         self.end.stop();
         self.trying.stop();
-        self.tell(Event::Ended);
+        self.report(TransactionEvent::Ended);
     }
 }
 
 impl<M: Machine> Transaction<M> {
-    /// A message could not be sent.
+    /// Handles a message that could not be sent.
     pub fn handle_transport_failure(&mut self) {
         if !self.core.is_over {
             self.machine.handle_transport_failure(&mut self.core);
@@ -111,7 +111,7 @@ impl<M: Machine> Transaction<M> {
 
 impl<M: Machine> Endpoint for Transaction<M> {
     type Packet = Message;
-    type Event = Event;
+    type Event = TransactionEvent;
 
     fn handle_packet(&mut self, now: Instant, packet: Message) {
         if !self.core.is_over {
@@ -131,12 +131,12 @@ impl<M: Machine> Endpoint for Transaction<M> {
         self.core.out.pop_front()
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<TransactionEvent> {
         self.core.events.pop_front()
     }
 }
 
-/// The 100 of a server whose user says nothing for long.
+/// The 100 that a server sends if its user does not respond in time.
 #[derive(Debug, Default)]
 pub(super) struct Trying {
     due: Deadline,
@@ -145,7 +145,7 @@ pub(super) struct Trying {
 }
 
 impl Trying {
-    /// To `request`, so long after `now`.
+    /// The 100 to `request`, due `span` after `now`.
     pub(super) fn after(now: Instant, span: Duration, request: &Request) -> Self {
         let mut response = request.response(Status::TRYING);
         // "any Timestamp header field present in the request MUST be copied into this 100 (Trying) response" (RFC 3261 section
@@ -156,13 +156,13 @@ impl Trying {
         Self { due: Deadline::after(now, span), since: now, response: Some(response.into()) }
     }
 
-    /// The user has said something.
+    /// Cancels the 100, because the user has responded.
     pub(super) fn stop(&mut self) {
         self.due.stop();
         self.response = None;
     }
 
-    /// The response, if it is time.
+    /// The 100, if it is due.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Response> {
         let mut response = self.due.has_come(now).then(|| self.response.take()).flatten()?;
         // "If there is a delay in generating the response, the UAS SHOULD add a delay value into the Timestamp value".

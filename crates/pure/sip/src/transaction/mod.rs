@@ -1,9 +1,9 @@
 //! Transactions: a request with its responses on one hop (RFC 3261 section 17, with RFC 6026's repair of INVITE).
 //!
-//! Start from [`InviteClient`] and [`Client`] for what one asks, [`InviteServer`] and [`Server`] for what one is asked. Each
-//! is an [`Endpoint`](netrig_core::Endpoint): messages and time go in, messages and [`Event`]s come out. They know neither
-//! dialogs nor where a message goes, and a message that is not theirs must not be given to them: [`ClientKey`] and
-//! [`ServerKey`] say whose it is.
+//! Start from [`InviteClientTransaction`] and [`ClientTransaction`] for outgoing requests, and from [`InviteServerTransaction`]
+//! and [`ServerTransaction`] for incoming ones. Each is an [`Endpoint`](netrig_core::Endpoint): messages and time go in, messages
+//! and [`TransactionEvent`]s come out. A transaction knows neither dialogs nor destinations. The caller passes it only its own
+//! messages, by [`ClientKey`] and [`ServerKey`].
 
 mod client;
 mod invite_client;
@@ -18,22 +18,22 @@ use netrig_core::Duration;
 
 use crate::{Request, Response};
 
-pub use client::Client;
-pub use invite_client::InviteClient;
-pub use invite_server::InviteServer;
+pub use client::ClientTransaction;
+pub use invite_client::InviteClientTransaction;
+pub use invite_server::InviteServerTransaction;
 pub(crate) use key::BranchKey;
 pub use key::{ClientKey, ServerKey};
 pub use machine::Transaction;
-pub use server::Server;
+pub use server::ServerTransaction;
 
-/// RFC 3261 table 4. All other timers follow from these.
+/// T1, T2 and T4 (RFC 3261 table 4). All other timers are computed from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// The estimate of a round trip: 500 ms where nothing is known.
+    /// Estimate of the round-trip time, by default 500 ms.
     pub t1: Duration,
-    /// The longest pause between retransmissions of what is no INVITE: 4 s.
+    /// Longest pause between retransmissions of non-INVITE requests and of INVITE responses, by default 4 s.
     pub t2: Duration,
-    /// How long a message may stay in the network: 5 s.
+    /// Longest time of a message in the network, by default 5 s.
     pub t4: Duration,
 }
 
@@ -44,23 +44,23 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// These; without a T2 that of RFC 3261, or T1 where that is more.
+    /// Without `t2`, T2 is that of RFC 3261, or T1 if that is longer.
     pub fn of(t1: Duration, t2: Option<Duration>, t4: Duration) -> Self {
         Self { t1, t2: t2.unwrap_or_else(|| Self::default().t2.max(t1)), t4 }
     }
 
-    /// After which a transaction gives up: 64·T1, 32 s by default.
+    /// Timeout of a transaction: 64·T1, by default 32 s.
     pub const fn patience(self) -> Duration {
         self.t1.saturating_mul(64)
     }
 
-    /// Timer D: "at least 32 seconds for unreliable transports", and no less than timer H of a server with the same T1: it is
-    /// "the amount of time that the server transaction can remain in the "Completed" state".
+    /// Timer D: "at least 32 seconds for unreliable transports". It is at least timer H of a server with the same T1, because it
+    /// reflects "the amount of time that the server transaction can remain in the "Completed" state".
     pub(crate) fn timer_d(self) -> Duration {
         self.patience().max(Duration::from_secs(32))
     }
 
-    /// After which timer E has doubled up to T2: 3.5 s by default.
+    /// Time after which timer E has doubled up to T2, by default 3.5 s.
     pub(crate) fn until_e_is_t2(self) -> Duration {
         let mut pause = self.t1.max(Duration::from_nanos(1));
         let mut at = pause;
@@ -75,45 +75,45 @@ impl Timing {
 /// The timers of RFC 3261 table 4, of RFC 6026 and of RFC 6665, by their letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// INVITE is sent again.
+    /// Retransmission of an INVITE.
     A,
-    /// INVITE has waited for any response: 64·T1.
+    /// Timeout of an INVITE without any response: 64·T1.
     B,
-    /// Responses to INVITE may come again: 64·T1, 32 s at least.
+    /// Wait for retransmitted responses to an INVITE: 64·T1, at least 32 s.
     D,
-    /// Another request is sent again.
+    /// Retransmission of a non-INVITE request.
     E,
-    /// Another request has waited for its final response: 64·T1.
+    /// Timeout of a non-INVITE request without a final response: 64·T1.
     F,
-    /// The response to INVITE is sent again.
+    /// Retransmission of a response to an INVITE.
     G,
-    /// The response to INVITE has waited for its ACK: 64·T1.
+    /// Timeout of a response to an INVITE without an ACK: 64·T1.
     H,
-    /// ACKs may come again: T4.
+    /// Wait for retransmitted ACKs: T4.
     I,
-    /// Another request may come again: 64·T1.
+    /// Wait for retransmitted non-INVITE requests: 64·T1.
     J,
-    /// Responses to another request may come again: T4.
+    /// Wait for retransmitted responses to a non-INVITE request: T4.
     K,
-    /// INVITEs may come again after their 2xx: 64·T1 (RFC 6026).
+    /// Wait for retransmitted INVITEs after a 2xx: 64·T1 (RFC 6026).
     L,
-    /// 2xx to INVITE may come again: 64·T1 (RFC 6026).
+    /// Wait for retransmitted 2xx to an INVITE: 64·T1 (RFC 6026).
     M,
-    /// SUBSCRIBE has waited for its NOTIFY: 64·T1 (RFC 6665).
+    /// Timeout of a SUBSCRIBE without a NOTIFY: 64·T1 (RFC 6665).
     N,
 }
 
-/// What a transaction tells its user.
+/// An event that a transaction reports to its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A response that the user has not seen: to an INVITE also each repetition of its 2xx, which is to be acknowledged again.
+pub enum TransactionEvent {
+    /// A new response. Each retransmission of a 2xx to an INVITE counts as new, because the user must acknowledge it.
     Response(Response),
-    /// A request of the transaction that is the user's affair: the ACK for a 2xx that came on the same branch.
+    /// A request of the transaction that the user handles: an ACK for a 2xx with the branch of the INVITE.
     Request(Request),
-    /// Nobody has answered in time: to be taken as 408 (RFC 3261 section 8.1.3.1), or for a server as the end of its call.
+    /// The transaction timed out. A client treats it as 408 (RFC 3261 section 8.1.3.1), a server as the end of its call.
     TimedOut(Timer),
-    /// The network has refused a message: to be taken as 503 (RFC 3261 section 8.1.3.1).
+    /// A message could not be sent. A client treats it as 503 (RFC 3261 section 8.1.3.1).
     TransportFailed,
-    /// It is over and may be forgotten. The last event.
+    /// The transaction has ended and can be dropped. It is the last event.
     Ended,
 }

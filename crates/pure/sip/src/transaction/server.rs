@@ -1,4 +1,4 @@
-//! A request that is no INVITE, as whoever answers it sees it (RFC 3261 section 17.2.2, RFC 4320).
+//! The non-INVITE server transaction (RFC 3261 section 17.2.2, RFC 4320).
 
 use netrig_core::Instant;
 
@@ -7,29 +7,29 @@ use super::machine::{Core, Machine, Transaction, Trying};
 use crate::deadline::Deadline;
 use crate::{Message, Request, Response};
 
-/// The non-INVITE server transaction. The request that began it is its user's already.
-pub type Server = Transaction<ServerMachine>;
+/// The non-INVITE server transaction. It does not report its first request, which its user has already.
+pub type ServerTransaction = Transaction<ServerMachine>;
 
-/// What a non-INVITE server transaction does.
+/// State machine of a non-INVITE server transaction.
 #[derive(Debug)]
 pub struct ServerMachine {
-    /// The last, which a repetition of the request is answered with.
+    /// The last response, which answers retransmitted requests.
     response: Option<Response>,
 }
 
-impl Server {
-    /// For `request`, which came over a transport that is `reliable` or not.
+impl ServerTransaction {
+    /// A transaction for `request`, received over a transport that is `reliable` or not.
     pub fn new(now: Instant, request: &Request, reliable: bool, timing: Timing) -> Self {
         let mut core = Core::new(reliable, timing);
         // "Without regard to transport, a SIP element MUST respond to a non-INVITE request with a Status-Code of 100 if it has not
         // otherwise responded after the amount of time it takes a client transaction's Timer E to be reset to T2" (RFC 4320
-        // section 4.1); earlier it must not over a transport that is not reliable.
+        // section 4.1). Over an unreliable transport it must not respond with 100 earlier.
         core.trying = Trying::after(now, timing.until_e_is_t2(), request);
         Self { machine: ServerMachine { response: None }, core }
     }
 
-    /// There will be no final response: "an element that cannot respond before the transaction expires will not send a final
-    /// response at all" (RFC 4320 section 4.2). What comes again is absorbed until whoever asks has given up.
+    /// Sends no final response: "an element that cannot respond before the transaction expires will not send a final
+    /// response at all" (RFC 4320 section 4.2). Retransmissions are absorbed until the client has timed out.
     pub fn leave_unanswered(&mut self, now: Instant) {
         if !self.machine.is_completed() {
             self.core.trying.stop();
@@ -37,7 +37,7 @@ impl Server {
         }
     }
 
-    /// Sends a response. One after the final one is none: "Any other final responses passed by the TU to the server transaction
+    /// Sends a response. After the final response, "Any other final responses passed by the TU to the server transaction
     /// MUST be discarded".
     pub fn respond(&mut self, now: Instant, response: Response) {
         self.machine.respond(&mut self.core, now, response);
@@ -64,7 +64,7 @@ impl ServerMachine {
 }
 
 impl Machine for ServerMachine {
-    /// A repetition of the request: in Trying it is "discarded", later answered as before.
+    /// Handles a retransmitted request: in Trying it is "discarded", later the last response is sent again.
     fn handle_packet(&mut self, core: &mut Core, _now: Instant, packet: Message) {
         if let (Message::Request(_), Some(response)) = (packet, &self.response) {
             core.send(response.clone());

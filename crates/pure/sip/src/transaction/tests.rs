@@ -1,4 +1,4 @@
-//! Each transaction on its own, against the times and rules that stand in the RFCs.
+//! Each transaction alone, against the times and rules of the RFCs.
 
 use bytes::Bytes;
 use netrig_core::{Duration, Endpoint, Instant};
@@ -6,8 +6,10 @@ use netrig_core::{Duration, Endpoint, Instant};
 use super::*;
 use crate::{Message, Name, Status};
 
-/// What a transaction does by itself until it has nothing left to do: when, and what.
-fn left_alone<E: Endpoint<Packet = Message, Event = Event>>(transaction: &mut E) -> Vec<(u64, String)> {
+/// The output of a transaction with its times, until its last timer.
+fn left_alone<E: Endpoint<Packet = Message, Event = TransactionEvent>>(
+    transaction: &mut E,
+) -> Vec<(u64, String)> {
     let mut done = Vec::new();
     let mut now = Instant::ZERO;
     loop {
@@ -16,7 +18,7 @@ fn left_alone<E: Endpoint<Packet = Message, Event = Event>>(transaction: &mut E)
             done.push((at, first_word(&message)));
         }
         while let Some(event) = transaction.poll_event() {
-            done.push((at, told(&event)));
+            done.push((at, described(&event)));
         }
         match transaction.poll_timeout() {
             Some(next) => now = next,
@@ -33,24 +35,27 @@ fn first_word(message: &Message) -> String {
     }
 }
 
-fn told(event: &Event) -> String {
+fn described(event: &TransactionEvent) -> String {
     match event {
-        Event::Response(response) => format!("told {}", response.status),
-        Event::Request(request) => format!("told {}", request.method),
-        Event::TimedOut(timer) => format!("timer {timer:?}"),
-        Event::TransportFailed => "failed".into(),
-        Event::Ended => "ended".into(),
+        TransactionEvent::Response(response) => format!("event {}", response.status),
+        TransactionEvent::Request(request) => format!("event {}", request.method),
+        TransactionEvent::TimedOut(timer) => format!("timer {timer:?}"),
+        TransactionEvent::TransportFailed => "failed".into(),
+        TransactionEvent::Ended => "ended".into(),
     }
 }
 
-/// What it says at once.
-fn said<E: Endpoint<Packet = Message, Event = Event>>(transaction: &mut E, now: Instant) -> Vec<String> {
+/// The output of a transaction at this time.
+fn output<E: Endpoint<Packet = Message, Event = TransactionEvent>>(
+    transaction: &mut E,
+    now: Instant,
+) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(message) = transaction.poll_transmit(now) {
         all.push(first_word(&message));
     }
     while let Some(event) = transaction.poll_event() {
-        all.push(told(&event));
+        all.push(described(&event));
     }
     all
 }
@@ -79,12 +84,13 @@ fn list(times: &[u64], what: &str) -> Vec<(u64, String)> {
 }
 
 /// RFC 3261 section 17.1.1.2: seven INVITEs, the first two T1 apart, the others "with intervals that double after each
-/// transmission", given up after 64·T1.
+/// transmission", with a timeout after 64·T1.
 #[test]
 fn an_invite_that_nobody_answers() {
     let mut sent = list(&[0, 500, 1500, 3500, 7500, 15500, 31500], "INVITE");
     sent.extend([(32000, "timer B".to_owned()), (32000, "ended".to_owned())]);
-    let invite = |reliable| InviteClient::new(at(0.0), request("INVITE"), reliable, Timing::default());
+    let invite =
+        |reliable| InviteClientTransaction::new(at(0.0), request("INVITE"), reliable, Timing::default());
     assert_eq!(left_alone(&mut invite(false)), sent);
     sent.retain(|(time, what)| what != "INVITE" || *time == 0);
     assert_eq!(left_alone(&mut invite(true)), sent);
@@ -96,7 +102,7 @@ fn a_request_that_nobody_answers() {
     let times = [0, 500, 1500, 3500, 7500, 11500, 15500, 19500, 23500, 27500, 31500];
     let mut sent = list(&times, "OPTIONS");
     sent.extend([(32000, "timer F".to_owned()), (32000, "ended".to_owned())]);
-    let mut options = Client::new(at(0.0), request("OPTIONS"), false, Timing::default());
+    let mut options = ClientTransaction::new(at(0.0), request("OPTIONS"), false, Timing::default());
     assert_eq!(left_alone(&mut options), sent);
 }
 
@@ -104,10 +110,10 @@ fn a_request_that_nobody_answers() {
 /// and Timer E MUST be reset with a value of T2 seconds." (RFC 3261 section 17.1.2.2)
 #[test]
 fn a_request_that_is_being_worked_on_is_repeated_each_t2() {
-    let mut options = Client::new(at(0.0), request("OPTIONS"), false, Timing::default());
-    said(&mut options, at(0.0));
+    let mut options = ClientTransaction::new(at(0.0), request("OPTIONS"), false, Timing::default());
+    output(&mut options, at(0.0));
     options.handle_packet(at(0.1), response("OPTIONS", 100).into());
-    let mut sent = vec![(0, "told 100".to_owned())];
+    let mut sent = vec![(0, "event 100".to_owned())];
     sent.extend(list(&[500, 4500, 8500, 12500, 16500, 20500, 24500, 28500], "OPTIONS"));
     sent.extend([(32000, "timer F".to_owned()), (32000, "ended".to_owned())]);
     assert_eq!(left_alone(&mut options), sent);
@@ -115,28 +121,28 @@ fn a_request_that_is_being_worked_on_is_repeated_each_t2() {
 
 #[test]
 fn a_request_that_is_answered_absorbs_repetitions_for_t4() {
-    let mut options = Client::new(at(0.0), request("OPTIONS"), false, Timing::default());
-    said(&mut options, at(0.0));
+    let mut options = ClientTransaction::new(at(0.0), request("OPTIONS"), false, Timing::default());
+    output(&mut options, at(0.0));
     options.handle_packet(at(1.0), response("OPTIONS", 200).into());
-    assert_eq!(said(&mut options, at(1.0)), ["told 200"]);
+    assert_eq!(output(&mut options, at(1.0)), ["event 200"]);
     options.handle_packet(at(2.0), response("OPTIONS", 200).into());
-    assert_eq!(said(&mut options, at(2.0)), [""; 0]);
+    assert_eq!(output(&mut options, at(2.0)), [""; 0]);
     assert_eq!(options.poll_timeout(), Some(at(6.0)));
     assert_eq!(left_alone(&mut options), [(6000, "ended".to_owned())]);
 
-    let mut options = Client::new(at(0.0), request("OPTIONS"), true, Timing::default());
+    let mut options = ClientTransaction::new(at(0.0), request("OPTIONS"), true, Timing::default());
     options.handle_packet(at(1.0), response("OPTIONS", 200).into());
-    assert_eq!(said(&mut options, at(1.0)), ["OPTIONS", "told 200", "ended"]);
+    assert_eq!(output(&mut options, at(1.0)), ["OPTIONS", "event 200", "ended"]);
 }
 
 /// RFC 3261 section 17.1.1.3: the ACK has the branch, the `Route`s and the number of its INVITE, and the `To` of the response.
 #[test]
 fn an_invite_that_is_refused_is_acknowledged_each_time() {
-    let mut invite = InviteClient::new(at(0.0), request("INVITE"), false, Timing::default());
-    said(&mut invite, at(0.0));
+    let mut invite = InviteClientTransaction::new(at(0.0), request("INVITE"), false, Timing::default());
+    output(&mut invite, at(0.0));
     invite.handle_packet(at(0.1), response("INVITE", 180).into());
     assert!(invite.can_be_cancelled());
-    assert_eq!((said(&mut invite, at(0.1)), invite.poll_timeout()), (vec!["told 180".to_owned()], None));
+    assert_eq!((output(&mut invite, at(0.1)), invite.poll_timeout()), (vec!["event 180".to_owned()], None));
     invite.handle_packet(at(60.0), response("INVITE", 486).into());
     let acknowledgement = invite.poll_transmit(at(60.0)).unwrap();
     assert_eq!(acknowledgement.violations(), []);
@@ -145,20 +151,20 @@ fn an_invite_that_is_refused_is_acknowledged_each_time() {
     assert_eq!(headers.get(&Name::CSeq), Some("986759 ACK"));
     assert_eq!(headers.get(&Name::To), Some("Bob <sip:bob@biloxi.com>;tag=99sa0xk"));
     assert_eq!(headers.get(&Name::Route), Some("<sip:p1.example.com;lr>"));
-    assert_eq!(said(&mut invite, at(60.0)), ["told 486"]);
+    assert_eq!(output(&mut invite, at(60.0)), ["event 486"]);
     invite.handle_packet(at(61.0), response("INVITE", 486).into());
-    assert_eq!(said(&mut invite, at(61.0)), ["ACK"]);
+    assert_eq!(output(&mut invite, at(61.0)), ["ACK"]);
     assert_eq!(left_alone(&mut invite), [(92000, "ended".to_owned())]);
 }
 
-/// RFC 6026: each 2xx goes to the user, for 64·T1.
+/// RFC 6026: each 2xx is reported to the user, for 64·T1.
 #[test]
 fn an_invite_that_is_accepted_tells_each_2xx() {
-    let mut invite = InviteClient::new(at(0.0), request("INVITE"), false, Timing::default());
-    said(&mut invite, at(0.0));
+    let mut invite = InviteClientTransaction::new(at(0.0), request("INVITE"), false, Timing::default());
+    output(&mut invite, at(0.0));
     for seconds in [1.0, 1.5, 2.5] {
         invite.handle_packet(at(seconds), response("INVITE", 200).into());
-        assert_eq!(said(&mut invite, at(seconds)), ["told 200"]);
+        assert_eq!(output(&mut invite, at(seconds)), ["event 200"]);
     }
     invite.handle_packet(at(3.0), response("INVITE", 486).into());
     assert_eq!(left_alone(&mut invite), [(33000, "ended".to_owned())]);
@@ -166,7 +172,7 @@ fn an_invite_that_is_accepted_tells_each_2xx() {
 
 #[test]
 fn a_cancel_is_of_its_invite() {
-    let invite = InviteClient::new(at(0.0), request("INVITE"), false, Timing::default());
+    let invite = InviteClientTransaction::new(at(0.0), request("INVITE"), false, Timing::default());
     let cancel = invite.cancellation();
     assert_eq!(Message::from(cancel.clone()).violations(), []);
     let [own, other] = [&cancel, &request("INVITE")].map(|request| ServerKey::of(request).unwrap().unwrap());
@@ -174,16 +180,16 @@ fn a_cancel_is_of_its_invite() {
     assert_eq!(own.cancelled(), other);
 }
 
-/// RFC 3261 section 17.2.1: 100 after 200 ms, then what the user says.
+/// RFC 3261 section 17.2.1: 100 after 200 ms, then the responses of the user.
 #[test]
 fn an_invite_that_is_worked_on_gets_100() {
-    let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
+    let mut server = InviteServerTransaction::new(at(0.0), &request("INVITE"), false, Timing::default());
     assert_eq!(left_alone(&mut server), [(200, "100".to_owned())]);
     server.handle_packet(at(0.5), request("INVITE").into());
-    assert_eq!(said(&mut server, at(0.5)), ["100"]);
+    assert_eq!(output(&mut server, at(0.5)), ["100"]);
     server.respond(at(0.6), response("INVITE", 180));
     server.handle_packet(at(0.7), request("INVITE").into());
-    assert_eq!(said(&mut server, at(0.7)), ["180", "180"]);
+    assert_eq!(output(&mut server, at(0.7)), ["180", "180"]);
 }
 
 /// RFC 3261 section 8.2.6.1.
@@ -191,41 +197,41 @@ fn an_invite_that_is_worked_on_gets_100() {
 fn a_100_has_the_timestamp_of_its_request() {
     let mut invite = request("INVITE");
     invite.headers.push(Name::Timestamp, "54.21");
-    let mut server = InviteServer::new(at(0.0), &invite, false, Timing::default());
+    let mut server = InviteServerTransaction::new(at(0.0), &invite, false, Timing::default());
     server.handle_timeout(at(0.2));
     let trying = server.poll_transmit(at(0.2)).unwrap();
     assert_eq!(trying.headers().get(&Name::Timestamp), Some("54.21 0.200"));
 }
 
-/// RFC 4320 section 4.1: 100 when whoever asks has slowed down to T2, and not before.
+/// RFC 4320 section 4.1: 100 when the client retransmits every T2, and not before.
 #[test]
 fn a_request_that_is_worked_on_for_long_gets_100() {
     for reliable in [false, true] {
-        let mut server = Server::new(at(0.0), &request("OPTIONS"), reliable, Timing::default());
+        let mut server = ServerTransaction::new(at(0.0), &request("OPTIONS"), reliable, Timing::default());
         assert_eq!(left_alone(&mut server), [(3500, "100".to_owned())]);
         server.handle_packet(at(4.0), request("OPTIONS").into());
         server.respond(at(4.1), response("OPTIONS", 200));
-        assert_eq!(said(&mut server, at(4.1))[..2], ["100", "200"]);
+        assert_eq!(output(&mut server, at(4.1))[..2], ["100", "200"]);
     }
     let slow = Timing { t1: Duration::from_secs(4), ..Timing::default() };
     assert_eq!(slow.until_e_is_t2(), Duration::from_secs(4));
     assert!(Timing { t1: Duration::ZERO, ..slow }.until_e_is_t2() > Duration::ZERO);
 }
 
-/// A server with the same T1 may send its response again for 64·T1, and each is to be acknowledged.
+/// A server with the same T1 may retransmit its response for 64·T1, and the client acknowledges each.
 #[test]
 fn timer_d_is_as_long_as_timer_h() {
     let timing = Timing { t1: Duration::from_secs(1), ..Timing::default() };
-    let mut invite = InviteClient::new(at(0.0), request("INVITE"), false, timing);
+    let mut invite = InviteClientTransaction::new(at(0.0), request("INVITE"), false, timing);
     invite.handle_packet(at(0.1), response("INVITE", 486).into());
-    said(&mut invite, at(0.1));
+    output(&mut invite, at(0.1));
     assert_eq!(left_alone(&mut invite), [(64_100, "ended".to_owned())]);
 }
 
-/// Its final response is sent again after T1, then twice as long each time up to T2, until 64·T1 are over.
+/// The final response is retransmitted after T1, then after doubled pauses up to T2, until 64·T1.
 #[test]
 fn a_refusal_that_nobody_acknowledges() {
-    let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
+    let mut server = InviteServerTransaction::new(at(0.0), &request("INVITE"), false, Timing::default());
     server.respond(at(0.0), response("INVITE", 486));
     let mut sent = list(&[0, 500, 1500, 3500, 7500, 11500, 15500, 19500, 23500, 27500, 31500], "486");
     sent.extend([(32000, "timer H".to_owned()), (32000, "ended".to_owned())]);
@@ -234,50 +240,50 @@ fn a_refusal_that_nobody_acknowledges() {
 
 #[test]
 fn a_refusal_that_is_acknowledged_absorbs_acks_for_t4() {
-    let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
+    let mut server = InviteServerTransaction::new(at(0.0), &request("INVITE"), false, Timing::default());
     server.respond(at(0.0), response("INVITE", 486));
-    said(&mut server, at(0.0));
+    output(&mut server, at(0.0));
     server.handle_packet(at(0.1), request("ACK").into());
     server.handle_packet(at(0.2), request("ACK").into());
     server.handle_packet(at(0.3), request("INVITE").into());
-    assert_eq!(said(&mut server, at(0.3)), [""; 0]);
+    assert_eq!(output(&mut server, at(0.3)), [""; 0]);
     assert_eq!(left_alone(&mut server), [(5100, "ended".to_owned())]);
 }
 
 /// RFC 6026 section 7.1.
 #[test]
 fn an_accepted_invite_absorbs_its_repetitions() {
-    let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
+    let mut server = InviteServerTransaction::new(at(0.0), &request("INVITE"), false, Timing::default());
     for seconds in [0.0, 0.5] {
         server.respond(at(seconds), response("INVITE", 200));
-        assert_eq!(said(&mut server, at(seconds)), ["200"]);
+        assert_eq!(output(&mut server, at(seconds)), ["200"]);
     }
     server.handle_packet(at(0.6), request("INVITE").into());
-    assert_eq!(said(&mut server, at(0.6)), [""; 0]);
+    assert_eq!(output(&mut server, at(0.6)), [""; 0]);
     server.handle_packet(at(0.7), request("ACK").into());
-    assert_eq!(said(&mut server, at(0.7)), ["told ACK"]);
+    assert_eq!(output(&mut server, at(0.7)), ["event ACK"]);
     server.respond(at(0.8), response("INVITE", 486));
     assert_eq!(left_alone(&mut server), [(32000, "ended".to_owned())]);
 }
 
 #[test]
 fn a_request_that_comes_again_is_answered_as_before() {
-    let mut server = Server::new(at(0.0), &request("OPTIONS"), false, Timing::default());
+    let mut server = ServerTransaction::new(at(0.0), &request("OPTIONS"), false, Timing::default());
     server.handle_packet(at(0.0), request("OPTIONS").into());
-    assert_eq!(said(&mut server, at(0.0)), [""; 0]);
+    assert_eq!(output(&mut server, at(0.0)), [""; 0]);
     server.respond(at(0.1), response("OPTIONS", 200));
     server.respond(at(0.2), response("OPTIONS", 500));
     server.handle_packet(at(0.3), request("OPTIONS").into());
-    assert_eq!(said(&mut server, at(0.3)), ["200", "200"]);
+    assert_eq!(output(&mut server, at(0.3)), ["200", "200"]);
     assert_eq!(left_alone(&mut server), [(32100, "ended".to_owned())]);
 }
 
 #[test]
 fn a_network_that_refuses_ends_it() {
-    let mut invite = InviteClient::new(at(0.0), request("INVITE"), true, Timing::default());
+    let mut invite = InviteClientTransaction::new(at(0.0), request("INVITE"), true, Timing::default());
     invite.handle_transport_failure();
     invite.handle_transport_failure();
-    assert_eq!(said(&mut invite, at(0.0)), ["INVITE", "failed", "ended"]);
+    assert_eq!(output(&mut invite, at(0.0)), ["INVITE", "failed", "ended"]);
     assert_eq!(invite.poll_timeout(), None);
 }
 
@@ -310,11 +316,11 @@ fn a_message_is_of_its_transaction() {
 #[test]
 fn a_challenge_is_sent_once_and_again_only_when_it_is_asked_for() {
     for code in [401, 407] {
-        let mut server = InviteServer::new(at(0.0), &request("INVITE"), false, Timing::default());
+        let mut server = InviteServerTransaction::new(at(0.0), &request("INVITE"), false, Timing::default());
         server.respond(at(0.0), response("INVITE", code));
-        assert_eq!(said(&mut server, at(0.0)), [code.to_string()]);
+        assert_eq!(output(&mut server, at(0.0)), [code.to_string()]);
         server.handle_packet(at(0.3), request("INVITE").into());
-        assert_eq!(said(&mut server, at(0.3)), [code.to_string()]);
+        assert_eq!(output(&mut server, at(0.3)), [code.to_string()]);
         assert_eq!(left_alone(&mut server), [(32000, "timer H".to_owned()), (32000, "ended".to_owned())]);
     }
 }

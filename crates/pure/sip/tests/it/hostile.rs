@@ -1,10 +1,10 @@
-//! Whatever comes, no server panics, answers an answer, or keeps more than it may.
+//! For any input, no server panics, responds to a response, or exceeds its memory limits.
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::header::Transport;
 use netrig_sip::server::{
-    Answer, AnsweringMachine, Domain, Manners, Proxy, Redirect, Registrar, Registry, Server, Source,
+    Answer, AnsweringMachine, AnsweringPolicy, Domain, Proxy, Redirect, Registrar, Registry, Server, Source,
     StatelessProxy,
 };
 use netrig_sip::torture::MESSAGES;
@@ -24,11 +24,11 @@ fn servers() -> Vec<Box<dyn Server>> {
     };
     let (timing, random) = (Timing::default(), |name: &str| Seeds::new(1).stream(name));
     let second = Duration::from_secs(1);
-    let manners = Manners {
+    let manners = AnsweringPolicy {
         answer: Answer::Accept(second),
         hold: Some(second),
         reliable: true,
-        ..Manners::new(([192, 0, 2, 9], 4000).into())
+        ..AnsweringPolicy::new(([192, 0, 2, 9], 4000).into())
     };
     vec![
         Box::new(Registrar::new(registry(), MOST, timing)),
@@ -39,7 +39,7 @@ fn servers() -> Vec<Box<dyn Server>> {
     ]
 }
 
-/// Gives each message to each server, some of what it says back to it, and lets time go on.
+/// Passes each message to each server, returns some of its output to it, and lets time pass.
 fn survive(messages: &[Message]) -> Result<(), TestCaseError> {
     let from = Source { transport: Transport::Udp, address: ([192, 0, 2, 1], 5060).into() };
     for mut server in servers() {
@@ -61,7 +61,7 @@ fn survive(messages: &[Message]) -> Result<(), TestCaseError> {
             server.handle_timeout(now);
             while server.poll_transmit().is_some() {}
         }
-        // Left alone it comes to rest: what rings for ever is no more than it may keep.
+        // Without input it comes to rest: calls that ring for ever are within its limits.
         for _ in 0..2000 {
             let Some(next) = server.poll_timeout() else { break };
             now = next.max(now);

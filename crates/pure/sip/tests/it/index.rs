@@ -1,9 +1,9 @@
-//! Indices of examples that are computed by hand, as RFC 6076 defines them.
+//! Indices of RFC 6076, with examples computed by hand.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{Duration, Instant};
-use netrig_sip::index::{Delay, Statistic, Tally, Thresholds, Verdict};
-use netrig_sip::load::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish};
+use netrig_sip::index::{Delay, DelayStatistic, Tally, ThresholdVerdict, Thresholds};
+use netrig_sip::load::{AttemptCounts, CalleeAction, Failure, Key, Owner, Record, Side, Stamps, Token, What};
 use netrig_sip::transaction::Timer;
 
 const NEVER: Instant = Instant::NEVER;
@@ -16,7 +16,7 @@ fn span(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// A record in which the times of `[request, ringing, answered, acknowledged, ending, ended]` are as given.
+/// A record with these times of `[request, ringing, answered, acknowledged, ending, ended]`.
 fn record(what: What, status: u16, failure: Option<Failure>, times: [Instant; 6]) -> Record {
     let [request, ringing, answered, acknowledged, ending, ended] = times;
     let stamps = Stamps {
@@ -34,13 +34,23 @@ fn record(what: What, status: u16, failure: Option<Failure>, times: [Instant; 6]
         unended: NEVER,
     };
     let key = Key { index: 0, generation: 0 };
-    let token = Token { run: 1, shard: 0, owner: Owner::Caller(Wish::Answer), key };
+    let token = Token { run: 1, shard: 0, owner: Owner::Caller(CalleeAction::Answer), key };
     let side = match what {
         What::Answer => Side::Callee,
         What::Register | What::Renew | What::Unregister => Side::Registrant,
         _ => Side::Caller,
     };
-    Record { token, side, what, user: 0, failure, status, stamps, counts: Counts::default(), lookup: None }
+    Record {
+        token,
+        side,
+        what,
+        user: 0,
+        failure,
+        status,
+        stamps,
+        counts: AttemptCounts::default(),
+        lookup: None,
+    }
 }
 
 fn tally_of(records: &[Record]) -> Tally {
@@ -91,20 +101,20 @@ fn the_delays_of_a_call() {
     ] {
         assert_eq!(only(&tally, delay), expected.map(span), "{delay:?}");
     }
-    // Where no provisional response comes, the 200 is what the caller hears first.
+    // Without a provisional response, the 200 is the first response.
     let times = [ms(0), NEVER, ms(700), ms(700), ms(800), ms(830)];
     let tally = tally_of(&[record(What::Call, 200, None, times)]);
     assert_eq!(only(&tally, Delay::SessionRequest), Some(span(700)));
     assert_eq!(only(&tally, Delay::Connection), None);
 }
 
-/// Of calls that fail the request delay is kept apart, and nothing else is measured.
+/// The request delay of failed calls is kept apart, and nothing else is measured.
 #[test]
 fn the_delays_of_a_call_that_is_refused() {
     let tally = tally_of(&[refused(503)]);
     assert_eq!(only(&tally, Delay::SessionRequestFailed), Some(span(40)));
     assert_eq!([Delay::SessionRequest, Delay::Connection].map(|delay| only(&tally, delay)), [None; 2]);
-    // A challenge that stays unanswered is none of the 4xx that RFC 6076 counts as failures.
+    // RFC 6076 does not count an unanswered challenge among the failures with 4xx.
     let tally = tally_of(&[refused(407)]);
     assert_eq!(only(&tally, Delay::SessionRequestFailed), None);
     assert_eq!(only(&tally_of(&[silent()]), Delay::SessionRequestFailed), None);
@@ -119,11 +129,12 @@ fn a_bye_that_is_refused_is_no_disconnection() {
     assert_eq!([Delay::Disconnect, Delay::Total].map(|delay| only(&tally, delay)), [None; 2]);
     assert_eq!(only(&tally, Delay::DisconnectRefused), Some(span(50)));
     assert_eq!(only(&tally, Delay::DisconnectFailed), None);
-    // It did not fail for want of a response.
+    // The reason of the failure is not a missing response.
     assert_eq!(tally.sessions().completion(), Some(1.0));
 }
 
-/// The delay of a disconnect ends with the 2xx or the timeout (RFC 6076 section 4.4), kept apart where it was the timeout, whatever else was wrong with the call; one whose other rule was broken and whose BYE was answered has not failed there.
+/// The delay of a disconnect ends with the 2xx or the timeout (RFC 6076 section 4.4). Delays that end with the timeout are kept
+/// apart, whatever else failed in the call. A call that broke another rule and whose BYE was answered has no failed disconnect.
 #[test]
 fn a_disconnect_fails_at_the_expiry_of_timer_f() {
     for failure in [Failure::TimedOut(Timer::F), Failure::Rule("RFC 3261 section 12.1.1")] {
@@ -141,7 +152,7 @@ fn a_disconnect_fails_at_the_expiry_of_timer_f() {
     assert_eq!(delays.map(|delay| only(&tally, delay)), [None; 3]);
 }
 
-/// A CANCEL that the 200 overtakes ends nothing: the session lasts until the BYE, and only that is answered.
+/// A CANCEL that the 200 overtakes ends nothing: the session lasts until the BYE, and only the BYE is answered.
 #[test]
 fn a_session_ends_with_its_bye_and_not_with_a_cancel() {
     for what in [What::Call, What::Cancel] {
@@ -167,8 +178,8 @@ fn who_is_called_measures_the_answer_signal() {
     assert_eq!(tally.sessions().requests, 0, "a session is counted where it is asked for");
 }
 
-/// Ten sessions: five answered, of which one whose BYE nobody answers, one redirected, one busy, one declined, one 503,
-/// one without any answer.
+/// Ten sessions: five answered, one of them with an unanswered BYE, one redirected, one busy, one declined, one 503, one without
+/// any response.
 #[test]
 fn ratios_of_sessions() {
     let mut lost = answered();
@@ -181,7 +192,7 @@ fn ratios_of_sessions() {
     assert_eq!(sessions.effectiveness(), Some(7.0 / 9.0));
     assert_eq!(sessions.ineffective(), Some(2.0 / 10.0));
     assert_eq!(sessions.completion(), Some(4.0 / 10.0));
-    // What says nothing of the user, nor of an overloaded server, is in neither.
+    // A response that indicates neither the user nor an overloaded server counts in neither ratio.
     let tally = tally_of(&[answered(), refused(404), refused(401), refused(420)]);
     let sessions = tally.sessions();
     assert_eq!(sessions.establishment(), Some(0.25));
@@ -190,8 +201,8 @@ fn ratios_of_sessions() {
     assert_eq!((redirected.establishment(), redirected.ineffective()), (None, Some(0.0)));
 }
 
-/// Five registrations: two that succeed (one of them after a challenge), one forbidden, one that timer F gives up, one
-/// whose credentials are refused, which is no *ineffective* attempt.
+/// Five registrations: two that succeed (one of them after a challenge), one forbidden, one that timer F ends, one whose
+/// credentials are refused, which is not an *ineffective* attempt.
 #[test]
 fn ratios_of_registrations() {
     let of = |status, failure| {
@@ -228,7 +239,7 @@ fn all_that_was_begun_is_accounted_for() {
     assert_eq!(twice.delay(Delay::Invite).count(), 6);
 }
 
-/// A mean may be kept where the 95th percentile is not.
+/// A threshold of the mean may be met when that of the 95th percentile is not.
 #[test]
 fn thresholds_hold_what_they_are_told_to_hold() {
     let with = |ringing| {
@@ -242,14 +253,21 @@ fn thresholds_hold_what_they_are_told_to_hold() {
         let verdicts = thresholds.judge(&tally);
         let connection = verdicts
             .iter()
-            .find(|verdict| matches!(verdict, Verdict::Delay { delay: Delay::Connection, .. }));
+            .find(|verdict| matches!(verdict, ThresholdVerdict::Delay { delay: Delay::Connection, .. }));
         connection.unwrap().is_kept()
     };
-    // In the mean 290 ms; the second longest of ten is their 95th percentile no more.
-    assert_eq!([Statistic::Mean, Statistic::P95, Statistic::Each].map(kept), [true, false, false]);
+    // The mean is 290 ms. The 95th percentile of ten is no longer the second longest.
+    assert_eq!(
+        [DelayStatistic::Mean, DelayStatistic::P95, DelayStatistic::Each].map(kept),
+        [true, false, false]
+    );
     let tally = tally_of(&[answered(), silent()]);
     let verdicts = Thresholds::default().judge(&tally);
-    let success = Verdict::Success { what: What::Call, was: 0.5, least: 0.999 };
+    let success = ThresholdVerdict::Success { what: What::Call, was: 0.5, least: 0.999 };
     assert!(verdicts.contains(&success) && !success.is_kept());
-    assert!(!verdicts.iter().any(|verdict| matches!(verdict, Verdict::Delay { delay: Delay::Redirect, .. })));
+    assert!(
+        !verdicts
+            .iter()
+            .any(|verdict| matches!(verdict, ThresholdVerdict::Delay { delay: Delay::Redirect, .. }))
+    );
 }

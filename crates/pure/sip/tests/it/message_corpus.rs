@@ -1,4 +1,4 @@
-//! The committed corpus of the fuzzer holds what it must, with any compiler.
+//! The property of the fuzzer for its committed corpus, with any compiler.
 #![allow(clippy::disallowed_methods, reason = "a test reads its inputs from the tree")]
 
 use std::path::Path;

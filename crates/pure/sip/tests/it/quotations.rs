@@ -1,23 +1,23 @@
-//! What stands in quotation marks in a comment is what an RFC says: `quotations.txt` has each sentence that is quoted, with
-//! the section that it stands in, as it stands there.
+//! Each text in quotation marks in a comment is a literal quotation of an RFC. `quotations.txt` has the quoted sentences with
+//! their sections.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "a test of the source reads it")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Fewer words are a term, and no quotation.
+/// Fewer words are a term, not a quotation.
 const LEAST_WORDS: usize = 4;
-/// A sentence that is quoted may have so many quotation marks of its own.
+/// Most quotation marks within a quoted sentence.
 const MOST_MARKS: usize = 9;
 
-/// Letters without case, marks of quotation and line ends.
+/// A text in lower case, without quotation marks and line ends.
 fn plain(text: &str) -> String {
     let text = text.replace('"', "").to_lowercase();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The parts of a quotation between what it leaves out (`...`) or puts in (`[...]`).
+/// The parts of a quotation between omissions (`...`) and insertions (`[...]`).
 fn parts(quotation: &str) -> Vec<String> {
     let mut parts = Vec::new();
     for piece in quotation.replace("[...]", "...").split("...") {
@@ -33,7 +33,7 @@ fn parts(quotation: &str) -> Vec<String> {
     parts
 }
 
-/// Whether a sentence has the parts, one after the other.
+/// Whether a sentence has the parts in this order.
 fn says(sentence: &str, parts: &[String]) -> bool {
     let mut rest = sentence;
     parts.iter().all(|part| match rest.split_once(part.as_str()) {
@@ -45,8 +45,8 @@ fn says(sentence: &str, parts: &[String]) -> bool {
     })
 }
 
-/// The comments of a file, each run of lines as one text, with the line where it begins. What is code in one, between
-/// backticks, has no marks of quotation.
+/// The comments of a file with their first lines. Consecutive lines are one text. Quotation marks within backticks, which are
+/// code, are removed.
 fn comments(source: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut last = "";
@@ -69,7 +69,7 @@ fn comments(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Quotations of a comment that no sentence has.
+/// Quotations of a comment that are in no sentence.
 fn unknown<'a>(comment: &'a str, sentences: &[String]) -> Vec<&'a str> {
     let marks: Vec<usize> = comment.match_indices('"').map(|(at, _)| at).collect();
     let opens = |at: usize| {
@@ -90,7 +90,7 @@ fn unknown<'a>(comment: &'a str, sentences: &[String]) -> Vec<&'a str> {
             is_one && sentences.iter().any(|sentence| says(sentence, &parts))
         });
         let end = known.unwrap_or(next + 1);
-        // The last mark alone begins nothing.
+        // A single last mark begins no quotation.
         if known.is_none() && end < marks.len() && quoted(&end).split_whitespace().count() >= LEAST_WORDS {
             unknown.push(quoted(&end));
         }

@@ -1,4 +1,4 @@
-//! The scanner finds what the strict parser finds, and survives what it does not.
+//! The scanner finds the parts that the strict parser finds, and survives any other input.
 
 use bytes::Bytes;
 use netrig_sip::Message;
@@ -20,7 +20,7 @@ const RESPONSE: &[u8] = b"SIP/2.0 183 Session Progress\r\n\
     Proxy-Authenticate: Digest realm=\"a, b\", nonce=\"c\"\r\n\
     l: 3\r\n\r\nv=0more";
 
-/// Quotes, brackets, folds, compact names, lists: each part is found, whatever stands around it.
+/// Quotes, brackets, folds, compact names, lists: each part is found in any context.
 #[test]
 fn each_part_is_found() {
     let scan = Scan::of(RESPONSE);
@@ -42,7 +42,7 @@ fn each_part_is_found() {
     agree(&scan, &Message::parse(&Bytes::from_static(RESPONSE)).unwrap());
 }
 
-/// What a strict parser refuses: lines that end with LF alone, no empty line, more body than there is.
+/// Input that a strict parser refuses: lines that end with LF alone, no empty line, a truncated body.
 #[test]
 fn what_is_not_right_is_read_as_far_as_it_goes() {
     let lines = RESPONSE.iter().copied().filter(|byte| *byte != b'\r').collect::<Vec<_>>();
@@ -63,7 +63,7 @@ fn what_is_not_right_is_read_as_far_as_it_goes() {
     assert_eq!(Address::of(b"\"a\\").uri, b"\"a\\");
 }
 
-/// A line of a generated message: a name in any spelling and a value that the grammar takes.
+/// A line of a generated message: a name in any spelling and a value of the grammar.
 fn field() -> impl Strategy<Value = String> {
     let white = prop::sample::select(vec!["", " ", "\t", "  ", "\r\n ", " \r\n\t "]);
     let token = "[a-zA-Z0-9.!%*_+`'~-]{1,12}";
@@ -156,7 +156,7 @@ proptest! {
         agree(&Scan::of(&bytes), &message);
     }
 
-    /// Bytes put in, taken away and changed at random.
+    /// Bytes inserted, removed and changed at random.
     #[test]
     fn damaged_messages_are_survived(
         bytes in message(),

@@ -1,9 +1,9 @@
-//! What templates write is right where it should be and wrong where it should be, as the strict parser sees it.
+//! Messages from templates are right or wrong as intended, by the strict parser.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use bytes::Bytes;
 use netrig_sip::fault::{Fault, broken_rules};
-use netrig_sip::load::{Hole, Scan, Template, TemplateError, Values};
+use netrig_sip::load::{Hole, HoleValues, Scan, Template, TemplateError};
 use netrig_sip::{Message, Name};
 
 /// An INVITE with a hole of every kind, but `Copied`.
@@ -30,8 +30,8 @@ fn invite() -> Message {
     Message::parse(&Bytes::from(text)).unwrap()
 }
 
-fn values() -> Values<'static> {
-    Values::default()
+fn values() -> HoleValues<'static> {
+    HoleValues::default()
         .with(Hole::Target, b"sip:bob@192.0.2.9:5070;transport=udp")
         .with(Hole::Branch, b"0001")
         .with(Hole::User, b"alice")
@@ -42,7 +42,7 @@ fn values() -> Values<'static> {
         .with(Hole::Body, b"- 1 1 IN IP4 192.0.2.1")
 }
 
-fn written(template: &Template, values: &Values<'_>) -> Bytes {
+fn written(template: &Template, values: &HoleValues<'_>) -> Bytes {
     let mut out = b"before".to_vec();
     template.write(values, &mut out);
     Bytes::from(out).slice(6..)
@@ -85,7 +85,7 @@ fn holes_stand_where_they_can() {
     assert_eq!(Template::new(&message).unwrap_err(), TemplateError::InTheBody(Hole::Routes.text()));
 }
 
-/// Each fault breaks the rule that it names, and no other; without it nothing is broken.
+/// Each fault breaks the rule that it names and no other. Without a fault no rule is broken.
 #[test]
 fn each_fault_breaks_its_rule() {
     assert_eq!(broken_rules(&written(&Template::new(&invite()).unwrap(), &values())), [""; 0]);
@@ -99,7 +99,7 @@ fn each_fault_breaks_its_rule() {
     }
 }
 
-/// Those that can be in a response.
+/// Faults that a response can have.
 #[test]
 fn a_response_is_wrong_in_its_own_ways() {
     let request = Message::parse(&written(&Template::new(&invite()).unwrap(), &values())).unwrap();

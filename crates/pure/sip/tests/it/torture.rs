@@ -1,22 +1,22 @@
-//! The torture tests of RFC 4475: what it calls well-formed is read and breaks no rule, what it calls wrong is refused or
-//! has the rule named.
+//! The torture tests of RFC 4475. A well-formed message is parsed and breaks no rule. A wrong message is refused, or its
+//! broken rule is named.
 
 use bytes::Bytes;
 use netrig_sip::torture::{self, MESSAGES, TortureMessage};
 use netrig_sip::{Headers, Message, Name};
 use proptest::prelude::*;
 
-/// What is to become of a message.
+/// The expected treatment of a message.
 enum Outcome {
-    /// It is read, and the sections of the rules that it breaks are these, in their order.
+    /// It is parsed, and breaks the rules of these sections in this order.
     Breaks(&'static [&'static str]),
-    /// It is refused, where this section says so.
+    /// It is refused by the rule of this section.
     Refused(&'static str),
 }
 
 use Outcome::{Breaks, Refused};
 
-/// A well-formed message that a strict peer takes. Where RFC 4475 expects another refusal than 400, that is a server's affair.
+/// A well-formed message that a strict peer accepts. A refusal other than 400 in RFC 4475 is left to servers.
 const FINE: Outcome = Breaks(&[]);
 
 macro_rules! outcomes {
@@ -26,7 +26,7 @@ macro_rules! outcomes {
 }
 
 outcomes! {
-    // Section 3.1.1, valid messages. Two of them have branches of RFC 2543's kind, which a sender of today does not make.
+    // Section 3.1.1, valid messages. Two of them have branches of RFC 2543, which a sender of RFC 3261 does not make.
     wsinv Breaks(&["RFC 3261 section 8.1.1.7"]);
     intmeth FINE;
     esc01 FINE;
@@ -118,7 +118,7 @@ fn each_message_is_judged_as_the_rfc_says() {
     }
 }
 
-/// What the RFC says of what stands in the well-formed ones.
+/// Details of the well-formed messages by the RFC.
 #[test]
 fn what_stands_in_them_is_found() {
     let message =
@@ -134,34 +134,34 @@ fn what_stands_in_them_is_found() {
         headers("intmeth").to().unwrap().unwrap().display.as_deref(),
         Some("BEL:\u{7} NUL:\0 DEL:\u{7f}")
     );
-    // "RE%47IST%45R" is no REGISTER, and "C%6Fntact" no Contact.
+    // "RE%47IST%45R" is not REGISTER, and "C%6Fntact" is not Contact.
     assert_eq!(message("esc02").as_request().unwrap().method.as_str(), "RE%47IST%45R");
     assert_eq!(headers("esc02").addresses(&Name::Contact).unwrap().len(), 2);
     assert_eq!(headers("longreq").vias().unwrap().len(), 34);
-    // What stands behind the body is none of it.
+    // Bytes after the body do not belong to it.
     assert_eq!(message("dblreq").body().len(), 0);
-    // A semicolon in the user is the user's.
+    // A semicolon in the user part belongs to the user part.
     let uri = message("semiuri").as_request().unwrap().uri.clone();
     assert_eq!(uri.as_sip().unwrap().user.as_deref(), Some("user;par=u%40example.net"));
     assert_eq!(headers("transports").vias().unwrap()[3].transport, Err("UNKNOWN".into()));
     assert_eq!(message("noreason").as_response().unwrap().reason, "");
-    // "unknownparam" is the field's in the one, the URI's in the other.
+    // "unknownparam" belongs to the field in one message, to the URI in the other.
     let contact = |name: &str| headers(name).addresses(&Name::Contact).unwrap().remove(0);
     assert!(contact("cparam01").parameters.has("unknownparam"));
     assert!(contact("cparam02").uri.as_sip().unwrap().parameters.has("unknownparam"));
     assert_eq!(contact("regescrt").uri.as_sip().unwrap().headers.len(), 1);
 }
 
-/// `Content-Length` is said by whoever writes.
+/// The writer sets `Content-Length`.
 fn without_length(mut message: Message) -> Message {
     message.headers_mut().remove(&Name::ContentLength);
     message
 }
 
-/// What is read is written, and read again it is the same.
+/// A parsed message is the same after it is written and parsed again.
 fn comes_back(bytes: &[u8]) -> Result<(), TestCaseError> {
     let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) else { return Ok(()) };
-    // Nothing that is read panics.
+    // No access to a parsed message panics.
     let _ = message.violations();
     let written = message.to_bytes();
     let again = Message::parse(&written);
@@ -170,7 +170,7 @@ fn comes_back(bytes: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Each address, hop and number of a message, where it can be read, written and read again.
+/// Each readable address, hop and number of a message is written and read again.
 fn fields_come_back(headers: &Headers) -> Result<(), TestCaseError> {
     let mut again = Headers::default();
     if let Ok(vias) = headers.vias() {
@@ -205,7 +205,7 @@ fn what_is_read_comes_back_as_it_was() {
 }
 
 proptest! {
-    /// The same of each of them with some bytes changed, taken out or put in.
+    /// The same for each message with some bytes changed, removed or inserted.
     #[test]
     fn what_is_broken_comes_back_or_is_refused(
         place in 0..MESSAGES.len(),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::Duration;
-use netrig_sip::load::{Callee, Moment, Output, Recipient, Scan, Setup, Wish};
+use netrig_sip::load::{Callee, CalleeAction, LoadOutput, Moment, Recipient, Scan, Setup};
 
 use super::attention::{Attention, REST};
 use super::order::{Carrier, LoadError, Reconnecting};
@@ -44,7 +44,7 @@ pub enum Answering {
     /// wished; and 200 for a BYE.
     Calls {
         /// What becomes of them.
-        wish: Wish,
+        wish: CalleeAction,
         /// How long they ring.
         ringing: Duration,
     },
@@ -59,7 +59,7 @@ pub enum Answering {
 impl Answering {
     /// Calls that ring so long.
     pub const fn calls(ringing: Duration) -> Self {
-        Self::Calls { wish: Wish::Answer, ringing }
+        Self::Calls { wish: CalleeAction::Answer, ringing }
     }
 }
 
@@ -95,7 +95,7 @@ pub fn answer(
     let (clock, offset) = (Clock::starting_in(Duration::ZERO), RealtimeOffset::measure());
     let mut attention = Attention::to(&wire, clock, REST, false)?;
     let (mut out, mut counts, mut report) =
-        (Output::default(), TesterSecond::default(), AnswerReport::default());
+        (LoadOutput::default(), TesterSecond::default(), AnswerReport::default());
     ready(local);
     while !stop.load(Ordering::Relaxed) {
         let mut next = clock.now() + LOOK;
@@ -144,7 +144,7 @@ pub fn answer(
 fn settle(
     wire: &mut Wire,
     clock: &Clock,
-    out: &mut Output,
+    out: &mut LoadOutput,
     counts: &mut TesterSecond,
     report: &mut AnswerReport,
 ) -> Result<(), LoadError> {

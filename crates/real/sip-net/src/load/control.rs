@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use netrig_core::{Duration, Instant};
-use netrig_sip::load::Course;
+use netrig_sip::load::PlanClock;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -82,13 +82,13 @@ impl Control {
     }
 
     /// How a load goes that began at `start` and how much was done, if that is more than `known`.
-    pub(super) fn course(&self, start: Instant, known: usize) -> Option<(Course, usize)> {
+    pub(super) fn course(&self, start: Instant, known: usize) -> Option<(PlanClock, usize)> {
         (self.count.load(Ordering::Acquire) > known).then(|| self.whole(start))
     }
 
-    fn whole(&self, start: Instant) -> (Course, usize) {
+    fn whole(&self, start: Instant) -> (PlanClock, usize) {
         let deeds = self.deeds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut course = Course::default();
+        let mut course = PlanClock::default();
         for (at, deed) in deeds.iter() {
             let at = Instant::ZERO + (*at - start);
             match deed {

@@ -167,7 +167,7 @@ pub fn pace_words(pace: &Pace) -> String {
 #[cfg(test)]
 mod tests {
     use netrig_core::{Duration, SpanDistribution};
-    use netrig_sip::load::{CalleeOrder, Directory, Scenario, Stage};
+    use netrig_sip::load::{CalleeOrder, Directory, RateStage, Scenario};
     use netrig_sip::transaction::Timing;
 
     use super::super::order::Carrier;
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_pace_has_its_words() {
-        let stage = |from, to| Stage { from, to, lasts: Duration::from_secs(30) };
+        let stage = |from, to| RateStage { from, to, lasts: Duration::from_secs(30) };
         let ramp =
             Arrivals::Rate { gaps: Gaps::Poisson, stages: vec![stage(100.0, 500.0), stage(500.0, 500.0)] };
         assert_eq!(pace_words(&Pace::Open(ramp)), "100/s..500/s in 30 s, 500/s in 30 s; poisson");

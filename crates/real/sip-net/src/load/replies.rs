@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use netrig_sip::load::scan::{Field, Start};
-use netrig_sip::load::{Output, Scan, Way, in_messages};
+use netrig_sip::load::{LoadOutput, MessageConnection, Scan, in_messages};
 
 /// Behind the name of a header field with credentials.
 const CREDENTIALS: [&[u8]; 2] = [b"\nAuthorization:", b"\nProxy-Authorization:"];
@@ -24,7 +24,7 @@ impl Replies {
     }
 
     /// Puts the response to a request behind those that wait. There is none to an ACK, and none to what is no request.
-    pub fn to(&mut self, from: SocketAddr, scan: &Scan<'_>, bytes: &[u8], out: &mut Output) {
+    pub fn to(&mut self, from: SocketAddr, scan: &Scan<'_>, bytes: &[u8], out: &mut LoadOutput) {
         let (Some(Start::Request { method, .. }), Some(to), Some(sender), Some(call_id), Some(cseq)) =
             (scan.start, scan.to, scan.from, scan.call_id, scan.cseq)
         else {
@@ -54,7 +54,7 @@ impl Replies {
         self.say(&[b"CSeq: ", number.as_bytes(), cseq.method]);
         self.text.extend_from_slice(further.as_bytes());
         self.say(&[b"Content-Length: 0\r\n"]);
-        out.messages.push(from, Way::Back, &self.text);
+        out.messages.push(from, MessageConnection::Back, &self.text);
     }
 
     /// A line.
@@ -77,7 +77,7 @@ mod tests {
         let from = "127.0.0.1:5060".parse().unwrap();
         let mut replies = Replies::new("127.0.0.1:5070".parse().unwrap(), true);
         let mut told = |method: &str, further: &str| {
-            let mut out = Output::default();
+            let mut out = LoadOutput::default();
             let request = format!(
                 "{method} sip:example.net SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1;branch=z9hG4bKx\r\nFrom: <sip:a@b>;tag=1\r\n\
                  To: <sip:a@b>\r\nCall-ID: 7\r\nCSeq: 3 {method}\r\n{further}Content-Length: 0\r\n\r\n"

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use netrig_core::Duration;
-use netrig_sip::index::{Bound, Delay, Histogram, Tally, Thresholds, Verdict};
+use netrig_sip::index::{Bound, Delay, Histogram, Tally, ThresholdVerdict, Thresholds};
 use netrig_sip::load::{Failure, What};
 use netrig_sip::location::Hop;
 use schemars::JsonSchema;
@@ -450,14 +450,14 @@ pub(super) fn judged(thresholds: &Thresholds, tally: &Tally) -> Vec<ThresholdRow
     thresholds.judge(tally).iter().map(|verdict| threshold(verdict, name)).collect()
 }
 
-fn threshold(verdict: &Verdict, statistic: &'static str) -> ThresholdRow {
+fn threshold(verdict: &ThresholdVerdict, statistic: &'static str) -> ThresholdRow {
     let kept = verdict.is_kept();
     match *verdict {
-        Verdict::Delay { delay, was, most } => {
+        ThresholdVerdict::Delay { delay, was, most } => {
             let [was, bound] = [was, most].map(micros);
             ThresholdRow { name: delay.name().to_owned(), statistic, unit: "us", was, bound, kept }
         }
-        Verdict::Success { what, was, least } => ThresholdRow {
+        ThresholdVerdict::Success { what, was, least } => ThresholdRow {
             name: attempt_name(what).to_owned(),
             statistic: "success",
             unit: "1",

@@ -235,7 +235,9 @@ fn cut_off(plan: &Plan) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use netrig_core::Instant;
-    use netrig_sip::load::{Arrivals, Counts, Gaps, Key, Owner, Record, Scenario, Side, Stamps, Token, Wish};
+    use netrig_sip::load::{
+        Arrivals, AttemptCounts, CalleeAction, Gaps, Key, Owner, Record, Scenario, Side, Stamps, Token,
+    };
     use netrig_sip::transaction::Timer;
 
     use super::*;
@@ -255,7 +257,7 @@ mod tests {
             token: Token {
                 run: 1,
                 shard: 0,
-                owner: Owner::Caller(Wish::Answer),
+                owner: Owner::Caller(CalleeAction::Answer),
                 key: Key { index: 0, generation: 0 },
             },
             side: Side::Caller,
@@ -264,7 +266,7 @@ mod tests {
             failure,
             status: 0,
             stamps: Stamps::new(Instant::ZERO, Instant::ZERO),
-            counts: Counts::default(),
+            counts: AttemptCounts::default(),
             lookup: None,
         }
     }

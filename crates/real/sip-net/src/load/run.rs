@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use netrig_core::{Duration, Instant, Sample};
-use netrig_sip::load::{Course, Pace, Part, Setup};
+use netrig_sip::load::{Pace, Part, PlanClock, Setup};
 
 use super::control::{Control, Steering};
 use super::locating::look_for_server;
@@ -77,7 +77,7 @@ pub fn run<'a, N: Into<Next>>(
 }
 
 /// How the plan of a load that has begun goes.
-fn course(shared: &Shared<'_>) -> Course {
+fn course(shared: &Shared<'_>) -> PlanClock {
     let begins = Instant::from_nanos(shared.begins.load(Ordering::Acquire));
     shared.control.and_then(|control| control.course(begins, 0)).map(|(course, _)| course).unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use netrig_core::{Duration, Instant, Sample, quantity};
 use netrig_sip::header::Transport;
 use netrig_sip::index::{Tally, samples_of};
-use netrig_sip::load::{Begun, Broken, Moment, Outbox, Part, Scan, Side, Unlocated, is_over_tcp};
+use netrig_sip::load::{AttemptStart, Broken, Moment, Outbox, Part, Scan, Side, Unlocated, is_over_tcp};
 use smallvec::SmallVec;
 
 use super::attention::{Attention, REST};
@@ -343,7 +343,7 @@ impl<'a> Shard<'a> {
         for _ in 0..most {
             match self.part.begin(now) {
                 None => break,
-                Some(Begun::At(due)) => {
+                Some(AttemptStart::At(due)) => {
                     // Who has to look for a server first sends nothing yet.
                     match self.finder {
                         None => self.dues.push(due),
@@ -353,8 +353,8 @@ impl<'a> Shard<'a> {
                         self.met.push(Sample { at: due, quantity: &quantity::SIP_BEGUN, value: 1.0 });
                     }
                 }
-                Some(Begun::Full) => self.second.full += 1,
-                Some(Begun::Busy) => self.second.busy += 1,
+                Some(AttemptStart::Full) => self.second.full += 1,
+                Some(AttemptStart::Busy) => self.second.busy += 1,
             }
             self.look_up();
         }

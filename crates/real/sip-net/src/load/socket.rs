@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use netrig_core::{Duration, Instant};
-use netrig_sip::load::{DepartingMessage, Outbox, Way};
+use netrig_sip::load::{DepartingMessage, MessageConnection, Outbox};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use smallvec::SmallVec;
 
@@ -212,12 +212,12 @@ impl LoadSocket {
 }
 
 /// The order key of a message: its attempt. A response keeps its place among all.
-fn order_key(way: Way) -> Option<u64> {
+fn order_key(way: MessageConnection) -> Option<u64> {
     match way {
-        Way::Of { attempt, .. } => {
+        MessageConnection::Of { attempt, .. } => {
             Some(u64::from(attempt.key.generation) << 32 | u64::from(attempt.key.index))
         }
-        Way::Back => None,
+        MessageConnection::Back => None,
     }
 }
 

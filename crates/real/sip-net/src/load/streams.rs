@@ -8,7 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 use netrig_sip::header::Transport;
-use netrig_sip::load::{Broken, Key, LONGEST_MESSAGE, Outbox, Owner, TlsFault, Token, Way, Whose};
+use netrig_sip::load::{
+    Broken, ConnectionScope, Key, LONGEST_MESSAGE, MessageConnection, Outbox, Owner, TlsFault, Token,
+};
 use netrig_sip::{Framed, FramingError};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -71,7 +73,7 @@ pub(super) struct Lost {
     pub to: SocketAddr,
     /// Whether those who register used it, and not those who call; both if it is nobody's in particular.
     pub registers: Option<bool>,
-    pub whose: Whose,
+    pub whose: ConnectionScope,
     pub why: Broken,
 }
 
@@ -328,7 +330,7 @@ impl LoadStreams {
     /// Has a message sent with the next [`LoadStreams::flush`], and shows it to a tap with the time.
     pub fn queue(
         &mut self,
-        (to, way): (SocketAddr, Way),
+        (to, way): (SocketAddr, MessageConnection),
         bytes: &[u8],
         counts: &mut TesterSecond,
         tap: Option<(&mut ShardTap, Instant)>,
@@ -336,8 +338,8 @@ impl LoadStreams {
         let place = match way {
             // Who has asked and gone is not there to hear the answer (RFC 3261 section 18.2.2 would call back: a
             // server that closes what it asked on has no use for it).
-            Way::Back => self.by_peer.get(&to).copied(),
-            Way::Of { user, attempt } => self.place_for(to, user, attempt, counts),
+            MessageConnection::Back => self.by_peer.get(&to).copied(),
+            MessageConnection::Of { user, attempt } => self.place_for(to, user, attempt, counts),
         };
         let transport = self.transport();
         let Some((place, connection)) =
@@ -377,9 +379,9 @@ impl LoadStreams {
             return Some(*place);
         }
         let whose = match lane {
-            Lane::All => Whose::All,
-            Lane::User { user, .. } => Whose::User(user),
-            Lane::Attempt { .. } => Whose::Attempt(attempt),
+            Lane::All => ConnectionScope::All,
+            Lane::User { user, .. } => ConnectionScope::User(user),
+            Lane::Attempt { .. } => ConnectionScope::Attempt(attempt),
         };
         let registers = (lane != Lane::All).then_some(attempt.owner == Owner::Registration);
         let lost = Lost { to, registers, whose, why: Broken::Closed };

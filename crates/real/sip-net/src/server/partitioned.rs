@@ -90,9 +90,9 @@ impl PartitionedSockets {
     ) -> Result<Tally, ServeError> {
         assert_eq!(self.threads.len(), servers.len(), "one server for each partition");
         for place in 0..servers.len() {
-            for change in servers[place].take_place_changes() {
+            for change in servers[place].take_target_changes() {
                 let others = servers.iter_mut().enumerate().filter(|(other, _)| *other != place);
-                others.for_each(|(_, server)| server.handle_place_change(&change));
+                others.for_each(|(_, server)| server.handle_target_change(&change));
             }
         }
         let threads = match self.watcher {

@@ -15,10 +15,10 @@ use bytes::Bytes;
 use netrig_core::{Duration, Seeds};
 use netrig_host::tls::{self, Trust};
 use netrig_sip::dialog::Dialog;
-use netrig_sip::digest::{Algorithm, Challenge, Session};
+use netrig_sip::digest::{Algorithm, DigestChallenge, DigestSession};
 use netrig_sip::header::Transport;
 use netrig_sip::partitioning::Partitioning;
-use netrig_sip::server::{Manners, Role, ServerOrder, User};
+use netrig_sip::server::{AnsweringPolicy, Role, ServerOrder, User};
 use netrig_sip::{Framed, Host, Message, Method, Name, Request, Response, Status};
 use netrig_sip_net::server::{Limits, Names, PartitionedSockets, ServeError, Sockets, SocketsOrder};
 use netrig_sip_net::{Bounds, SipStream, server_name};
@@ -29,7 +29,7 @@ use crate::sip_server::{Running, server, sockets};
 const PATIENCE: StdDuration = StdDuration::from_secs(30);
 
 fn machine() -> Role {
-    Role::UserAgent(Manners::new("127.0.0.1:9".parse().unwrap()))
+    Role::UserAgent(AnsweringPolicy::new("127.0.0.1:9".parse().unwrap()))
 }
 
 /// A peer of a server, over any transport.
@@ -230,10 +230,10 @@ fn users_prove_who_they_are_by_either_algorithm() {
         let refusal = client.answer();
         assert_eq!(refusal.status, Status::UNAUTHORIZED);
         let challenges = refusal.headers.challenges(&Name::WwwAuthenticate).unwrap();
-        let challenge = Challenge::read(&challenges[0]).unwrap();
+        let challenge = DigestChallenge::read(&challenges[0]).unwrap();
         assert_eq!((challenge.realm.as_str(), challenge.algorithm), ("example.com", algorithm));
         for (number, password, expected) in [(2, "tanzania", 401), (3, "zanzibar", 200)] {
-            let mut session = Session::new(challenge.clone(), "bob", password);
+            let mut session = DigestSession::new(challenge.clone(), "bob", password);
             let answer = session.answer(&Method::Register, "sip:example.com", b"", "0a4f113b");
             register.headers.set(Name::CSeq, format!("{number} REGISTER"));
             register.headers.set(Name::Via, client.via(&number.to_string()));
@@ -517,7 +517,7 @@ fn strangers_without_a_password_do_not_shut_out_a_user() {
     let refusal = user.answer();
     assert_eq!(refusal.status, Status::UNAUTHORIZED);
     let challenges = refusal.headers.challenges(&Name::WwwAuthenticate).unwrap();
-    let mut session = Session::new(Challenge::read(&challenges[0]).unwrap(), "bob", "zanzibar");
+    let mut session = DigestSession::new(DigestChallenge::read(&challenges[0]).unwrap(), "bob", "zanzibar");
     register.headers.set(Name::CSeq, "51 REGISTER");
     register.headers.set(Name::Via, user.via("51"));
     register

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::{Duration, Seeds};
-use netrig_sip::digest::{Algorithm, Challenge, Session};
+use netrig_sip::digest::{Algorithm, DigestChallenge, DigestSession};
 use netrig_sip::header::Transport;
 use netrig_sip::location::{Kind, Question, Zone};
-use netrig_sip::server::{Manners, Role, ServerOrder, User};
+use netrig_sip::server::{AnsweringPolicy, Role, ServerOrder, User};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Method, Name, Response};
 use netrig_sip_net::dns::message::query;
@@ -79,7 +79,7 @@ fn no_sip_server_sends_a_stranger_more_than_three_times_what_came() {
         User { name: "bob".into(), password: "zanzibar".into(), contact: Some("sip:bob@127.7.9.2:9".into()) };
     let known = |role| ServerOrder { users: Some(vec![bob.clone()]), ..server(role) };
     let orders = [
-        ("uas", server(Role::UserAgent(Manners::new("127.0.0.1:9".parse().unwrap())))),
+        ("uas", server(Role::UserAgent(AnsweringPolicy::new("127.0.0.1:9".parse().unwrap())))),
         ("registrar", server(Role::Registrar)),
         ("redirect", server(Role::Redirect)),
         ("proxy", server(Role::Proxy { record_route: true })),
@@ -131,7 +131,7 @@ fn a_datagram_of_a_stranger_opens_no_connection() {
     let carol =
         User { name: "carol".into(), password: String::new(), contact: Some("sip:carol@127.7.9.2:9".into()) };
     for role in [
-        Role::UserAgent(Manners::new("127.0.0.1:9".parse().unwrap())),
+        Role::UserAgent(AnsweringPolicy::new("127.0.0.1:9".parse().unwrap())),
         Role::Registrar,
         Role::Redirect,
         Role::Proxy { record_route: true },
@@ -214,7 +214,7 @@ fn who_has_proved_who_it_is_gets_its_whole_list() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(StdDuration::from_secs(30))).unwrap();
     let from = socket.local_addr().unwrap();
-    let mut session: Option<Session> = None;
+    let mut session: Option<DigestSession> = None;
     let mut ask = |number: u32, contacts: &str| -> Response {
         let uri = format!("sip:{to}");
         let proof = session.as_mut().map_or(String::new(), |session| {
@@ -233,7 +233,7 @@ fn who_has_proved_who_it_is_gets_its_whole_list() {
         if let Ok(challenges) = response.headers.challenges(&Name::WwwAuthenticate)
             && let Some(challenge) = challenges.first()
         {
-            session = Some(Session::new(Challenge::read(challenge).unwrap(), "bob", "zanzibar"));
+            session = Some(DigestSession::new(DigestChallenge::read(challenge).unwrap(), "bob", "zanzibar"));
         }
         response
     };

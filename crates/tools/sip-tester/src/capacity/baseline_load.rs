@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 
 use super::{Baseline, BaselineSearch, CallCounts, Seen, TesterSeen};
 use netrig_core::Duration;
-use netrig_sip::load::{CalleeOrder, Scenario, Wish, Work};
+use netrig_sip::load::{CalleeAction, CalleeOrder, Scenario, Work};
 use netrig_sip_net::load::{Answering, LoadError, LoadOrder, LoadReport, answer, run};
 
 use super::order::{CapacityError, CapacityOrder};
@@ -80,9 +80,9 @@ fn answering(order: &LoadOrder, challenges: bool) -> Answering {
     let ringing = Duration::ZERO;
     match order.plan.work {
         Work::Call(Scenario::Call { .. } | Scenario::Subscribe { .. }) => Answering::calls(ringing),
-        Work::Call(Scenario::Busy) => Answering::Calls { wish: Wish::Refuse, ringing },
+        Work::Call(Scenario::Busy) => Answering::Calls { wish: CalleeAction::Refuse, ringing },
         Work::Call(Scenario::Cancel { .. } | Scenario::NoAnswer { .. }) => {
-            Answering::Calls { wish: Wish::Ring, ringing }
+            Answering::Calls { wish: CalleeAction::Ring, ringing }
         }
         _ => Answering::Requests { challenges },
     }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds, Stream};
 use netrig_host::{Clock, HostAddress, random, realtime_nanos};
-use netrig_sip::digest::{Challenge, DigestClient, NonceCounts};
+use netrig_sip::digest::{DigestChallenge, DigestClient, NonceCounts};
 use netrig_sip::header::{CSeq, MAGIC_COOKIE, NameAddr, Transport, Via};
-use netrig_sip::sdp::Description;
+use netrig_sip::sdp::SessionDescription;
 use netrig_sip::{Host, Message, Method, Name, Request, Response, SipUri, Status, Uri};
 use netrig_sip_net::dns::RecordedQuestion;
 use netrig_sip_net::{ArrivalPath, ArrivedBytes, EndAddress, UserAgentEnd, wait_for_ends};
@@ -473,7 +473,7 @@ impl<'a> TestCase<'a> {
     pub fn description(&mut self, agent: TestAgent) -> Result<Bytes, PurposeEnd> {
         let ip = self.local(agent)?.ip();
         let id = self.draws.label() >> 32;
-        Ok(Bytes::from(Description::audio(ip, 40_000, id).to_string()))
+        Ok(Bytes::from(SessionDescription::audio(ip, 40_000, id).to_string()))
     }
 
     /// A Via of a user agent with a new branch. It asks for `rport` (RFC 3581).
@@ -1463,10 +1463,10 @@ fn first_line(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&line[..line.len().min(60)]).trim_end().escape_debug().to_string()
 }
 
-fn challenges(response: &Response) -> Vec<(Name, Challenge)> {
+fn challenges(response: &Response) -> Vec<(Name, DigestChallenge)> {
     let known = [Name::WwwAuthenticate, Name::ProxyAuthenticate];
     let fields = response.headers.iter().filter(|(name, _)| known.contains(name));
-    fields.filter_map(|(name, value)| Some((name.clone(), Challenge::of_value(value)?))).collect()
+    fields.filter_map(|(name, value)| Some((name.clone(), DigestChallenge::of_value(value)?))).collect()
 }
 
 /// RFC 3261 section 17.1.1.3.

@@ -91,7 +91,9 @@ mod tests {
 
     use netrig_core::{Duration, Instant};
     use netrig_sip::header::Transport;
-    use netrig_sip::load::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish};
+    use netrig_sip::load::{
+        AttemptCounts, CalleeAction, Failure, Key, Owner, Record, Side, Stamps, Token, What,
+    };
     use netrig_sip::transaction::Timer;
     use netrig_sip_net::tap::PassedMessage;
 
@@ -99,7 +101,12 @@ mod tests {
     use crate::trace::SipTrace;
 
     fn token(index: u32) -> Token {
-        Token { run: 1, shard: 0, owner: Owner::Caller(Wish::Answer), key: Key { index, generation: 0 } }
+        Token {
+            run: 1,
+            shard: 0,
+            owner: Owner::Caller(CalleeAction::Answer),
+            key: Key { index, generation: 0 },
+        }
     }
 
     /// An attempt that ended so long after it began.
@@ -114,7 +121,7 @@ mod tests {
             failure,
             status: 0,
             stamps,
-            counts: Counts::default(),
+            counts: AttemptCounts::default(),
             lookup: None,
         }
     }

@@ -309,14 +309,14 @@ fn attributes(codec: Option<MediaCodec>) -> String {
 }
 
 /// Challenges of a response.
-fn challenges(message: &ReceivedText) -> Vec<(netrig_sip::Name, netrig_sip::digest::Challenge)> {
+fn challenges(message: &ReceivedText) -> Vec<(netrig_sip::Name, netrig_sip::digest::DigestChallenge)> {
     use netrig_sip::Name;
-    use netrig_sip::digest::Challenge;
+    use netrig_sip::digest::DigestChallenge;
     let of = |name: Name| {
         let lines = message.lines_of(&name.to_string());
         let values: Vec<String> =
             lines.iter().filter_map(|line| Some(line.split_once(':')?.1.trim().to_owned())).collect();
-        values.into_iter().filter_map(move |value| Some((name.clone(), Challenge::of_value(&value)?)))
+        values.into_iter().filter_map(move |value| Some((name.clone(), DigestChallenge::of_value(&value)?)))
     };
     of(Name::WwwAuthenticate).chain(of(Name::ProxyAuthenticate)).collect()
 }

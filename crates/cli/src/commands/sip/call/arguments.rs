@@ -6,7 +6,7 @@ use clap::Args;
 use netrig_core::{Duration, Size};
 use netrig_host::HostAddress;
 use netrig_sip::Uri;
-use netrig_sip::manual::{Change, Flaw};
+use netrig_sip::manual::{Flaw, MessageChange};
 
 /// `netrig sip call`.
 #[derive(Debug, Args)]
@@ -61,11 +61,11 @@ pub struct Parties {
 pub struct Messages {
     /// A header field beside those of its name: `X-Test: 1`, or `INVITE Subject: x` of one method; given several times
     #[arg(long, value_name = "[METHOD ]NAME: VALUE")]
-    pub header: Vec<Change>,
+    pub header: Vec<MessageChange>,
     /// A header field in the place of those of its name, none without a value: `Max-Forwards: 0`, `INVITE Contact:`. Also
     /// `Request-URI`, `Request-Line` and `Body`. What is wrong is sent as it is; given several times
     #[arg(long, value_name = "[METHOD ]NAME: VALUE")]
-    pub set: Vec<Change>,
+    pub set: Vec<MessageChange>,
     /// Break a rule of SIP on purpose, which is told with the message: `garbled-via`, or `INVITE garbled-via` of one method;
     /// the page on `sip call` has them all
     #[arg(long, value_name = "[METHOD ]FAULT")]

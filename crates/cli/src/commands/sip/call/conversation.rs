@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 use netrig_sip::Status;
-use netrig_sip::manual::{Change, Desk, Draft, Flaw, Step, Told};
+use netrig_sip::manual::{Draft, Flaw, ManualClient, ManualClientEvent, MessageChange, Step};
 use netrig_sip_net::Line;
 
 use super::ladder::Ladder;
@@ -46,9 +46,9 @@ impl Heard {
 /// A call under way.
 pub struct Conversation {
     pub line: Line,
-    pub desk: Desk,
+    pub desk: ManualClient,
     /// Of all messages.
-    pub changes: Vec<Change>,
+    pub changes: Vec<MessageChange>,
     /// What is wrong with them on purpose.
     pub flaw: Option<Flaw>,
     pub ladder: Ladder,
@@ -62,7 +62,7 @@ pub struct Conversation {
 
 impl Conversation {
     /// The draft as it would be sent, with these changes behind those of all messages.
-    pub fn changed(&self, draft: &Draft, more: &[Change]) -> Bytes {
+    pub fn changed(&self, draft: &Draft, more: &[MessageChange]) -> Bytes {
         let all = self.changes.iter().chain(more).filter(|change| change.is_of(draft.method()));
         let flaw = self.flaw.as_ref().filter(|flaw| flaw.is_of(draft.method()));
         let composed = flaw.map_or_else(|| draft.to_bytes(), |flaw| draft.spoiled(flaw.fault));
@@ -98,13 +98,13 @@ impl Conversation {
         while let Some(told) = self.desk.poll() {
             let now = self.line.now();
             match told {
-                Told::Send { bytes, step, why } => {
+                ManualClientEvent::Send { bytes, step, why } => {
                     let sent = self.line.send(&bytes);
                     sent.map_err(|error| Failure::failed(format!("the way to the server: {error}")))?;
                     let words = self.ladder.sent(now, &bytes, step, why).words();
                     self.show(&words)?;
                 }
-                Told::Came(came) => {
+                ManualClientEvent::Received(came) => {
                     if let (Some(status), Some((step, _)), Some(heard)) =
                         (came.status(), came.answers, &mut self.heard)
                         && heard.step == step
@@ -114,7 +114,7 @@ impl Conversation {
                     let words = self.ladder.came(now, &came).words();
                     self.show(&words)?;
                 }
-                Told::TimedOut { step, timer } => {
+                ManualClientEvent::TimedOut { step, timer } => {
                     if let Some(heard) = self.heard.as_mut().filter(|heard| heard.step == step) {
                         heard.timed_out = true;
                     }
@@ -166,7 +166,7 @@ impl Conversation {
         Ok(if self.is_stopped() { Ended::Interrupted } else { Ended::Held })
     }
 
-    fn compose_and_send(&mut self, step: Step, changes: &[Change]) -> Result<Ended, Failure> {
+    fn compose_and_send(&mut self, step: Step, changes: &[MessageChange]) -> Result<Ended, Failure> {
         let draft = match self.desk.compose(step) {
             Ok(draft) => draft,
             Err(violation) => return Ok(Ended::Failed(format!("{step} cannot be sent: {violation}"))),
@@ -190,7 +190,7 @@ impl Conversation {
 
     /// Waits for a response; each challenge that can be answered is, by the same request with credentials for all realms that
     /// have asked (RFC 3261 section 22.3).
-    fn wait(&mut self, wanted: Wanted, sent: Option<(Step, &Vec<Change>)>) -> Result<Ended, Failure> {
+    fn wait(&mut self, wanted: Wanted, sent: Option<(Step, &Vec<MessageChange>)>) -> Result<Ended, Failure> {
         let Some((step, changes)) = sent else {
             return Ok(Ended::Failed("nothing was sent whose response could be waited for".to_owned()));
         };

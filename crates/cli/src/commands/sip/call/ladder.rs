@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use netrig_core::Instant;
-use netrig_sip::manual::{Came, Step, Why};
+use netrig_sip::manual::{ReceivedMessage, SendReason, Step};
 use netrig_sip::{ParseError, Violation};
 use serde::Serialize;
 
@@ -55,14 +55,14 @@ impl Ladder {
     }
 
     /// Something is sent.
-    pub fn sent(&mut self, at: Instant, bytes: &Bytes, step: Option<Step>, why: Why) -> &Entry {
+    pub fn sent(&mut self, at: Instant, bytes: &Bytes, step: Option<Step>, why: SendReason) -> &Entry {
         let at_ms = self.ms(at);
         self.push(Entry {
             at_ms,
             direction: "sent",
             line: first_line(bytes),
-            again: why == Why::Again,
-            by_hand: why == Why::Person && step.is_some(),
+            again: why == SendReason::Again,
+            by_hand: why == SendReason::Person && step.is_some(),
             answers: None,
             after_ms: None,
             breaks: broken(bytes),
@@ -71,7 +71,7 @@ impl Ladder {
     }
 
     /// Something has come.
-    pub fn came(&mut self, at: Instant, came: &Came) -> &Entry {
+    pub fn came(&mut self, at: Instant, came: &ReceivedMessage) -> &Entry {
         let at_ms = self.ms(at);
         let breaks = match &came.message {
             Err(error) => vec![unreadable(error)],

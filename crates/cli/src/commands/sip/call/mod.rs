@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use netrig_core::Seeds;
 use netrig_host::is_public;
 use netrig_host::{HostAddress, random, tls};
-use netrig_sip::manual::{Change, Desk, Party};
+use netrig_sip::manual::{ManualClient, ManualClientConfig, MessageChange};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, SipUri, Uri};
 use netrig_sip_net::{Line, LineTls, Transport, server_name};
@@ -56,9 +56,9 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
     let party = party(typed, &line)?;
     let has_credentials = party.credentials.is_some();
     let seed = u64::from_le_bytes(random().map_err(Failure::failed)?);
-    let desk = Desk::new(party, Seeds::new(seed).stream("sip/call"));
-    let changes = typed.messages.header.iter().cloned().map(Change::added);
-    let changes: Vec<Change> = typed.messages.set.iter().cloned().chain(changes).collect();
+    let desk = ManualClient::new(party, Seeds::new(seed).stream("sip/call"));
+    let changes = typed.messages.header.iter().cloned().map(MessageChange::added);
+    let changes: Vec<MessageChange> = typed.messages.set.iter().cloned().chain(changes).collect();
     let stop = until_interrupted()?;
     let has_keys =
         typed.course.script.is_none() && !typed.course.no_keys && !typed.json && terminal::can_be_screen();
@@ -146,7 +146,7 @@ fn without_interface(host: &str) -> String {
 }
 
 /// Who calls whom.
-fn party(typed: &Call, line: &Line) -> Result<Party, Failure> {
+fn party(typed: &Call, line: &Line) -> Result<ManualClientConfig, Failure> {
     let (transport, host) = target(&typed.target)?;
     let parties = &typed.parties;
     let server: Uri = format!("sip:{}", without_interface(host))
@@ -175,7 +175,7 @@ fn party(typed: &Call, line: &Line) -> Result<Party, Failure> {
     if messages.sdp.bytes() > LONGEST_DESCRIPTION {
         return Err(Failure::request("--sdp: a message of SIP takes at most 60 KB of it"));
     }
-    Ok(Party {
+    Ok(ManualClientConfig {
         local: line.local(),
         transport,
         target: parties.request_uri.clone().unwrap_or_else(|| to.clone()),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use netrig_core::Duration;
 use netrig_sip::Status;
-use netrig_sip::manual::{Change, Step};
+use netrig_sip::manual::{MessageChange, Step};
 
 use crate::failure::Failure;
 use crate::input::read;
@@ -13,7 +13,7 @@ use crate::input::read;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     /// A request is sent with these changes; once more with credentials, if it is challenged and there are some.
-    Send(Step, Vec<Change>),
+    Send(Step, Vec<MessageChange>),
     /// The last request's response is waited for.
     Wait(Wanted),
     /// Nothing is done but what the transactions do.
@@ -114,9 +114,9 @@ mod tests {
     #[test]
     fn an_invalid_step_is_reported_with_its_line() {
         for (text, line, words) in [
-            ("invite\nhello", 2, "`hello` is no request"),
+            ("invite\nhello", 2, "`hello` is not a request"),
             ("  X: y", 1, "below the request"),
-            ("invite\n  X", 2, "is no change"),
+            ("invite\n  X", 2, "is not a change"),
             ("wait soon", 1, "is no response"),
             ("pause soon", 1, "soon"),
             ("send bye", 1, "nothing to do"),

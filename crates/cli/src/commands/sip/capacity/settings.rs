@@ -63,9 +63,9 @@ fn sequential(typed: &Capacity, search: &SearchArguments) -> Sequential {
 fn bounds(typed: &Capacity) -> Vec<Threshold> {
     let index::Thresholds { bounds, statistic, .. } = thresholds(&typed.subject);
     let statistic = match statistic {
-        index::Statistic::Mean => DelayStatistic::Mean,
-        index::Statistic::P95 => DelayStatistic::P95,
-        index::Statistic::Each => DelayStatistic::Max,
+        index::DelayStatistic::Mean => DelayStatistic::Mean,
+        index::DelayStatistic::P95 => DelayStatistic::P95,
+        index::DelayStatistic::Each => DelayStatistic::Max,
     };
     let bound = |bound: &index::Bound| Threshold {
         delay: bound.delay.name().to_owned(),

@@ -15,7 +15,7 @@ use netrig_sip::digest::Algorithm;
 use netrig_sip::header::Transport;
 use netrig_sip::partitioning::Partitioning;
 use netrig_sip::sdp::DISCARD;
-use netrig_sip::server::{self, Answer, Manners, Progress, RoleError, ServerOrder};
+use netrig_sip::server::{self, Answer, AnsweringPolicy, ProgressResponse, RoleError, ServerOrder};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, Status};
 use netrig_sip_net::ListeningPoint;
@@ -262,13 +262,14 @@ fn written((transport, address): &(Transport, std::net::SocketAddr)) -> String {
     ListeningPoint { transport: *transport, address: *address }.to_string()
 }
 
-fn manners(typed: &Uas, listen: &[ListeningPoint]) -> Manners {
+fn manners(typed: &Uas, listen: &[ListeningPoint]) -> AnsweringPolicy {
     let first = listen.first().map(|point| (point.address.ip(), DISCARD).into());
     let media = typed.media.or(first).unwrap_or_else(|| ([127, 0, 0, 1], DISCARD).into());
-    let own = Manners::new(media);
-    let mut manners = Manners { hold: typed.talk, longest: typed.max_call, reliable: typed.reliable, ..own };
+    let own = AnsweringPolicy::new(media);
+    let mut manners =
+        AnsweringPolicy { hold: typed.talk, longest: typed.max_call, reliable: typed.reliable, ..own };
     if typed.early_media {
-        manners.progress.push(Progress::early_media());
+        manners.progress.push(ProgressResponse::early_media());
     }
     manners.answer = match typed.refuse.and_then(Status::new) {
         Some(status) => Answer::Refuse(typed.ring, status),

@@ -84,7 +84,7 @@ mod tests {
         assert!(
             read_from("alice,x\nbob,pw,extra\n")
                 .unwrap_err()
-                .starts_with("users.csv:2: `extra` is no contact")
+                .starts_with("users.csv:2: `extra` is not a contact")
         );
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use netrig_core::Duration;
 use netrig_host::is_public;
 use netrig_sip::header::Transport;
-use netrig_sip::index::{Statistic, Thresholds};
+use netrig_sip::index::{DelayStatistic, Thresholds};
 use netrig_sip::load::{CalleeOrder, Directory, OwnMessage, Pace, Plan, Portion, Work};
 use netrig_sip::settings::{DrawnTime, ScenarioName, Spans};
 use netrig_sip::transaction::Timing;
@@ -197,9 +197,9 @@ fn mix(subject: &Subject) -> Vec<Portion> {
 
 pub fn thresholds(subject: &Subject) -> Thresholds {
     let statistic = match subject.judge.statistic {
-        StatisticName::Mean => Statistic::Mean,
-        StatisticName::P95 => Statistic::P95,
-        StatisticName::Each => Statistic::Each,
+        StatisticName::Mean => DelayStatistic::Mean,
+        StatisticName::P95 => DelayStatistic::P95,
+        StatisticName::Each => DelayStatistic::Each,
     };
     Thresholds { statistic, success: subject.judge.success.get(), ..Thresholds::default() }
 }

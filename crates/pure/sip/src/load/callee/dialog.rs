@@ -1,4 +1,4 @@
-//! What is asked of one who is called once it rings or has answered.
+//! Requests within the dialog of a callee.
 
 use std::net::SocketAddr;
 
@@ -7,14 +7,14 @@ use netrig_core::Instant;
 use super::super::messages::copy_of;
 use super::super::refresh::granted;
 use super::super::scan::{Field, Scan};
-use super::super::session::{Session, direction_of};
+use super::super::session::{DescribedSession, direction_of};
 use super::{
-    Answer, Answering, Callee, Clock, Deadline, Failure, Key, Output, Said, Text, Timed, Token, decimal,
-    record, stamp,
+    CallTimers, Callee, CalleeCall, CalleePhase, Deadline, Failure, InlineText, Key, LastResponse,
+    LoadOutput, Timed, Token, decimal, record, stamp,
 };
 
 impl Callee {
-    fn of_tag(&mut self, tag: Option<Token>) -> Option<(Key, &mut Answer)> {
+    fn of_tag(&mut self, tag: Option<Token>) -> Option<(Key, &mut CalleeCall)> {
         let key = tag?.key;
         Some((key, self.calls.get_mut(key)?))
     }
@@ -24,7 +24,7 @@ impl Callee {
         now: Instant,
         scan: &Scan<'_>,
         tag: Option<Token>,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let (t4, longest, arrived) = (self.setup.timing.t4, self.setup.longest_call, self.arrived);
         let Some((key, call)) = self.of_tag(tag) else {
@@ -34,19 +34,19 @@ impl Callee {
         let is_last = scan.cseq.is_some_and(|cseq| cseq.number == call.cseq);
         stamp(&mut call.stamps.acknowledged, arrived);
         match call.phase {
-            Answering::Accepted if is_last => {
-                call.phase = Answering::Confirmed;
+            CalleePhase::Accepted if is_last => {
+                call.phase = CalleePhase::Confirmed;
                 // "the answer MUST be in the ACK" if the offer was in the 2xx (RFC 3261 section 13.2.1).
                 if call.has_offered && scan.body.is_empty() {
                     call.failure = call.failure.or(Some(Failure::Rule("RFC 3261 section 13.2.1")));
                 }
                 call.has_offered = false;
-                call.clock = Clock { end: Deadline::after(now, longest), ..Clock::default() };
+                call.timers = CallTimers { end: Deadline::after(now, longest), ..CallTimers::default() };
             }
-            Answering::Refusing => {
-                call.phase = Answering::Over;
+            CalleePhase::Refusing => {
+                call.phase = CalleePhase::Over;
                 // Timer I.
-                call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
+                call.timers = CallTimers { end: Deadline::after(now, t4), ..CallTimers::default() };
                 if call.stamps.ending != Instant::NEVER {
                     stamp(&mut call.stamps.ended, arrived);
                 }
@@ -57,14 +57,14 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// PRACK (RFC 3262 section 3).
+    /// Handles a PRACK (RFC 3262 section 3).
     pub(super) fn pracked(
         &mut self,
         now: Instant,
         from: SocketAddr,
         scan: &Scan<'_>,
         tag: Option<Token>,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let known = self.of_tag(tag).map(|(key, call)| (key, call.rseq, call.cseq));
         let said = scan.all(Field::RAck).next().unwrap_or_default();
@@ -83,31 +83,31 @@ impl Callee {
         self.at_once(from, scan, |responses| &responses.ok, out);
         let Some(call) = self.calls.get_mut(key) else { return };
         if !call.is_unacknowledged {
-            // It came again, for its response was lost.
+            // A retransmission: the response was lost.
             call.counts.repeated += 1;
             return;
         }
         call.is_unacknowledged = false;
-        if call.phase == Answering::Ringing {
-            call.clock.again.stop();
-            call.clock.end.stop();
-            // What was due while it was waited for.
-            if !call.clock.act.is_running() {
-                call.clock.act = Deadline::after(now, netrig_core::Duration::ZERO);
+        if call.phase == CalleePhase::Ringing {
+            call.timers.again.stop();
+            call.timers.end.stop();
+            // Handles the timer that expired while the PRACK was awaited.
+            if !call.timers.act.is_running() {
+                call.timers.act = Deadline::after(now, netrig_core::Duration::ZERO);
                 self.due(now, key, out);
             }
         }
         self.rest(key.index);
     }
 
-    /// INVITE within the dialog (RFC 3261 section 14.2).
+    /// Handles an INVITE within the dialog (RFC 3261 section 14.2).
     pub(super) fn invited_within(
         &mut self,
         now: Instant,
         from: SocketAddr,
         scan: &Scan<'_>,
         tag: Option<Token>,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let arrived = self.arrived;
         let has_description = !self.setup.described_answer().is_empty();
@@ -116,11 +116,11 @@ impl Callee {
             return self.at_once(from, scan, |responses| &responses.unknown, out);
         };
         let number = scan.cseq.map_or(0, |cseq| cseq.number);
-        if !matches!(call.phase, Answering::Accepted | Answering::Confirmed) {
+        if !matches!(call.phase, CalleePhase::Accepted | CalleePhase::Confirmed) {
             return self.at_once(from, scan, |responses| &responses.unknown, out);
         }
         if number == call.cseq {
-            // It comes again: its 2xx does so by itself.
+            // A retransmission. The 2xx is retransmitted by its timer.
             call.counts.repeated += 1;
             return;
         }
@@ -141,16 +141,16 @@ impl Callee {
         copy_of(scan, from, &token.digits(), &mut self.lines);
         let Some(call) = self.calls.get_mut(key) else { return };
         (call.cseq, call.from) = (number, from);
-        call.copied = Text::of_lines(&self.lines);
+        call.copied = InlineText::of_lines(&self.lines);
         stamp(&mut call.stamps.changing, arrived);
         call.has_offered = scan.body.is_empty() && has_description;
         if has_description {
             let direction = direction_of(scan.body).reversed();
-            call.session = Session { changes: call.session.changes.saturating_add(1), direction };
+            call.session = DescribedSession { changes: call.session.changes.saturating_add(1), direction };
         }
         call.counts.refreshes_answered += u16::from(grant.is_some());
         self.grant_timer(scan, grant, key);
-        self.respond(now, key, Said::Ok, out);
+        self.respond(now, key, LastResponse::Ok, out);
         self.rest(key.index);
     }
 
@@ -160,7 +160,7 @@ impl Callee {
         from: SocketAddr,
         scan: &Scan<'_>,
         tag: Option<Token>,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let key = tag.map(|tag| tag.key);
         let is_known = key.is_some_and(|key| self.calls.get(key).is_some() || self.calls.is_past(key));
@@ -171,23 +171,23 @@ impl Callee {
         self.at_once(from, scan, |responses| &responses.ok, out);
         let t4 = self.setup.timing.t4;
         let Some((key, call)) = key.and_then(|key| Some((key, self.calls.get_mut(key)?))) else { return };
-        if call.phase == Answering::Ringing {
+        if call.phase == CalleePhase::Ringing {
             // "The UAS MUST still respond to any pending requests received for that dialog. It is RECOMMENDED that a 487
             // (Request Terminated) response be generated to those pending requests" (RFC 3261 section 15.1.2).
             stamp(&mut call.stamps.ending, self.arrived);
-            self.respond(now, key, Said::Terminated, out);
+            self.respond(now, key, LastResponse::Terminated, out);
             return self.rest(key.index);
         }
-        if matches!(call.phase, Answering::Over | Answering::Refusing) {
+        if matches!(call.phase, CalleePhase::Over | CalleePhase::Refusing) {
             call.counts.repeated += 1;
             return;
         }
         stamp(&mut call.stamps.ending, self.arrived);
         stamp(&mut call.stamps.ended, now);
-        (call.phase, call.refresh) = (Answering::Over, None);
-        // What was sent before its end may still be in the network.
-        call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
-        call.copied = Text::default();
+        (call.phase, call.refresh) = (CalleePhase::Over, None);
+        // Messages from before the end may still be in the network.
+        call.timers = CallTimers { end: Deadline::after(now, t4), ..CallTimers::default() };
+        call.copied = InlineText::default();
         out.records.push(record(call));
         self.rest(key.index);
     }

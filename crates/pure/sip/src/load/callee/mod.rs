@@ -1,6 +1,6 @@
-//! Who is called: any user, in the way that the caller wishes.
+//! Callees: the server side of the scenarios, for any called user.
 //!
-//! What is asked once a call stands is in `dialog`, session timers are in `refreshing`, and subscriptions in `notifying`.
+//! `dialog` handles requests within a dialog, `refreshing` session timers and `notifying` subscriptions.
 
 mod dialog;
 mod notifying;
@@ -10,89 +10,91 @@ use std::net::SocketAddr;
 
 use netrig_core::{Duration, Instant};
 
-use super::call::{Answer, Answering, Clock, Said};
-use super::messages::{Inquiries, Responses, copy_of};
+use super::call::{CallTimers, CalleeCall, CalleePhase, LastResponse};
+use super::messages::{CalleeRequests, Responses, copy_of};
 use super::moment::Moment;
-use super::output::{Output, Way, names_tcp};
+use super::output::{LoadOutput, MessageConnection, names_tcp};
 use super::refresh::granted;
 use super::scan::{Scan, Start};
-use super::session::Session;
+use super::session::DescribedSession;
 use super::setup::Setup;
-use super::template::{Hole, Template, TemplateError, Values};
-use super::text::Text;
+use super::template::{Hole, HoleValues, Template, TemplateError};
+use super::text::InlineText;
 use super::timed::Timed;
 use crate::deadline::{Deadline, Repetition};
 use crate::digits::{Decimal, decimal};
-use crate::record::{Counts, Failure, Key, Owner, Record, Side, Stamps, Token, What, Wish, stamp};
+use crate::record::{
+    AttemptCounts, CalleeAction, Failure, Key, Owner, Record, Side, Stamps, Token, What, stamp,
+};
 use crate::slab::Slab;
-use crate::table::Table;
+use crate::slab_index::SlabIndex;
 use crate::transaction::Timer;
 use crate::wheel::Wheel;
 
-/// The tag where no call is: of OPTIONS, MESSAGE, and what is refused at once. Always the same, as a repetition gets
-/// the same answer.
+/// Key in the tag of responses that belong to no call: to OPTIONS, MESSAGE and requests that are refused at once. It
+/// is always the same, so that a retransmission gets the same response.
 const NOBODY: Key = Key { index: u32::MAX, generation: u32::MAX };
 
-/// "the UAS MUST send a non-100 provisional response at every minute" (RFC 3261 section 13.3.1.1), so that no proxy gives the call
-/// up.
+/// "the UAS MUST send a non-100 provisional response at every minute" (RFC 3261 section 13.3.1.1), so that no proxy
+/// cancels the call.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What the name of a user's second place has behind that of the first.
+/// Suffix of the user name in the second contact of a user.
 const SECOND: &[u8] = b"~2";
 
-/// How many of the places at which one is called answer it.
-const fn answering(wish: Wish) -> u32 {
-    match wish {
-        Wish::Both => 2,
+/// How many of the called contacts answer.
+const fn answering_contacts(action: CalleeAction) -> u32 {
+    match action {
+        CalleeAction::Both => 2,
         _ => 1,
     }
 }
 
-/// All calls that one shard is asked to take. It is driven by [`Callee::handle_request`], [`Callee::handle_response`] and
+/// The calls of the callees of one shard. It is driven by [`Callee::handle_request`], [`Callee::handle_response`] and
 /// [`Callee::handle_timeout`].
 ///
-/// A call is found by the tag that this side has given it; only an INVITE and a CANCEL, which have none, are looked up
-/// by their Call-ID and by who is called: each place at which a user is registered is one of its own. A call takes memory
-/// from its INVITE until T4 after its end, and beyond [`Setup::calls`] calls are refused with 503.
+/// A call is found by its own tag. An INVITE and a CANCEL have none: they are found by their Call-ID and the called
+/// user, because each contact of a user is a call of its own. A call takes memory from its INVITE until T4 after its
+/// end. Beyond [`Setup::calls`] calls, an INVITE is refused with 503.
 #[derive(Debug)]
 pub struct Callee {
     setup: Setup,
     responses: Responses,
-    inquiries: Inquiries,
-    /// What calls of another test want.
-    foreign: Wish,
-    /// From the INVITE to its answer.
+    inquiries: CalleeRequests,
+    /// Behavior for calls that are not of this load.
+    foreign: CalleeAction,
+    /// From the INVITE to its 200.
     ringing: Duration,
-    calls: Slab<Answer>,
-    table: Table,
+    calls: Slab<CalleeCall>,
+    table: SlabIndex,
     wheel: Wheel,
     lines: Vec<u8>,
-    /// When what is being handled came.
+    /// Time of arrival of the message that is handled.
     arrived: Instant,
     refused: u64,
     strays: u64,
 }
 
 impl Callee {
-    /// Without any call. `ringing` is how long it rings before it answers, zero for not at all; `foreign` is how calls
-    /// of others than this test's callers are treated. `secret` keeps the table of calls safe from chosen Call-IDs: it
-    /// is to be drawn at random.
+    /// Without calls. `ringing` is the time from INVITE to 200; zero sends no 180. `foreign` is the action for
+    /// calls of callers outside this load. `secret` must be random: it protects the table of calls against chosen
+    /// Call-IDs.
     ///
     /// # Errors
-    /// The setup's domain is none.
+    /// If the domain of the setup is not valid in a URI.
     pub fn new(
         setup: Setup,
-        foreign: Wish,
+        foreign: CalleeAction,
         ringing: Duration,
         secret: [u8; 16],
     ) -> Result<Self, TemplateError> {
         Ok(Self {
             responses: Responses::new(&setup)?,
-            inquiries: Inquiries::new(&setup)?,
+            inquiries: CalleeRequests::new(&setup)?,
             foreign,
             ringing,
             calls: Slab::new(setup.calls),
-            table: Table::new(secret),
+            table: SlabIndex::new(secret),
             wheel: Wheel::new(setup.resolution),
             setup,
             lines: Vec::new(),
@@ -102,44 +104,44 @@ impl Callee {
         })
     }
 
-    /// How many calls there are, those included that have just ended.
+    /// Number of calls, including those that ended less than T4 ago.
     pub const fn len(&self) -> u32 {
         self.calls.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no calls.
     pub const fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// How many calls were refused because there were as many as there may be: the tester's own limit.
+    /// Number of calls refused because [`Setup::calls`] calls were active, a limit of the tester.
     pub const fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// How many messages came that belong to no call.
+    /// Number of received messages that belong to no call.
     pub const fn strays(&self) -> u64 {
         self.strays
     }
 
-    /// When [`Callee::handle_timeout`] is to be called at the latest.
+    /// The latest time at which to call [`Callee::handle_timeout`].
     pub fn next_deadline(&mut self) -> Option<Instant> {
         self.wheel.next_deadline()
     }
 
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
+    /// Handles all timers that have expired by `now`.
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut LoadOutput) {
         self.arrived = now;
         self.do_all_due(now, out);
     }
 
-    /// A request that has come from `from`, where its responses go.
+    /// Handles a request from `from`, to which its responses go.
     pub fn handle_request(
         &mut self,
         moment: impl Into<Moment>,
         from: SocketAddr,
         scan: &Scan<'_>,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let Moment { arrived, now } = moment.into();
         self.arrived = arrived;
@@ -178,24 +180,24 @@ impl Callee {
         Token { run: self.setup.run, shard: self.setup.shard, owner: Owner::Callee, key }
     }
 
-    /// Answers what needs no state: the same answer as often as it comes.
+    /// Answers without state: each retransmission gets the same response.
     fn at_once(
         &mut self,
         from: SocketAddr,
         scan: &Scan<'_>,
         template: impl FnOnce(&Responses) -> &Template,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         copy_of(scan, from, &self.token(NOBODY).digits(), &mut self.lines);
-        let values = Values::default().with(Hole::Copied, &self.lines);
-        out.messages.write(from, Way::Back, template(&self.responses), &values);
+        let values = HoleValues::default().with(Hole::Copied, &self.lines);
+        out.messages.write(from, MessageConnection::Back, template(&self.responses), &values);
     }
 
     fn find(&self, scan: &Scan<'_>) -> (u64, Option<Key>) {
         self.find_at(scan.call_id.unwrap_or_default(), user_of(scan))
     }
 
-    /// The call of that name to one place of a user.
+    /// The call with this Call-ID to one contact of a user.
     fn find_at(&self, name: &[u8], user: &[u8]) -> (u64, Option<Key>) {
         let hash = self.table.hash(name, user);
         let call = |index| self.calls.key_at(index).and_then(|key| self.calls.get(key));
@@ -204,7 +206,7 @@ impl Callee {
         (hash, index.and_then(|index| self.calls.key_at(index)))
     }
 
-    fn invited(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut Output) {
+    fn invited(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut LoadOutput) {
         let (hash, known) = self.find(scan);
         let Some(cseq) = scan.cseq else {
             self.strays += 1;
@@ -212,16 +214,16 @@ impl Callee {
         };
         let is_later = |key| self.calls.get(key).is_some_and(|call| call.cseq < cseq.number);
         match known {
-            // A request of its own, though it has the name of another: it begins a dialog, and the other goes on by its To tag.
+            // A new call with the Call-ID of an earlier one. The earlier one is still found by its To tag.
             Some(key) if is_later(key) => self.table.remove(hash, key.index),
             Some(key) => return self.invited_again(from, scan, key, cseq.number, out),
             None => {}
         }
-        let wish = self.wish_of(scan);
+        let action = self.action_for(scan);
         let Ok(grant) = granted(scan) else {
             return self.at_once(from, scan, |responses| &responses.too_small, out);
         };
-        let Some(key) = self.open(from, scan, hash, wish) else {
+        let Some(key) = self.open(from, scan, hash, action) else {
             self.refused += u64::from(scan.call_id.is_some());
             return self.at_once(from, scan, |responses| &responses.full, out);
         };
@@ -230,21 +232,22 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// What the caller wants of who is called at this place. Where that is registered at several, as many answer as are to, and
-    /// all others ring until they are cancelled.
-    fn wish_of(&self, scan: &Scan<'_>) -> Wish {
+    /// The action that the caller wants at this contact. If the user has several contacts, the first ones answer,
+    /// and all others ring until they are cancelled.
+    fn action_for(&self, scan: &Scan<'_>) -> CalleeAction {
         let caller = scan.call_id.and_then(Token::read).filter(|token| token.run == self.setup.run);
-        let wish = match caller.map(|token| token.owner) {
-            Some(Owner::Caller(wish)) => wish,
+        let action = match caller.map(|token| token.owner) {
+            Some(Owner::Caller(action)) => action,
             _ => self.foreign,
         };
         let place = user_of(scan).rsplit(|byte| *byte == b'~').next().and_then(decimal);
-        let is_behind = self.setup.contacts > 1 && place.is_some_and(|place| place > answering(wish));
-        if is_behind && wish != Wish::Refuse { Wish::Ring } else { wish }
+        let is_behind =
+            self.setup.contacts > 1 && place.is_some_and(|place| place > answering_contacts(action));
+        if is_behind && action != CalleeAction::Refuse { CalleeAction::Ring } else { action }
     }
 
-    /// A place for what begins; `None` if there is none left, or if it has no name.
-    fn open(&mut self, from: SocketAddr, scan: &Scan<'_>, hash: u64, wish: Wish) -> Option<Key> {
+    /// Opens a call. `None` if there are too many calls, or if the request has no Call-ID.
+    fn open(&mut self, from: SocketAddr, scan: &Scan<'_>, hash: u64, action: CalleeAction) -> Option<Key> {
         let name = scan.call_id?;
         let caller = Token::read(name).filter(|token| token.run == self.setup.run);
         let own = self.token(NOBODY);
@@ -253,22 +256,22 @@ impl Callee {
         let make = |key| {
             let own = Token { key, ..own };
             copy_of(scan, from, &own.digits(), lines);
-            Answer {
+            CalleeCall {
                 token: caller.unwrap_or(own),
-                phase: Answering::Ringing,
+                phase: CalleePhase::Ringing,
                 failure: None,
-                wish,
-                said: Said::Ringing,
+                action,
+                response: LastResponse::Ringing,
                 cseq: scan.cseq.map_or(0, |cseq| cseq.number),
-                counts: Counts::default(),
-                clock: Clock::default(),
+                counts: AttemptCounts::default(),
+                timers: CallTimers::default(),
                 stamps: Stamps::new(self.arrived, self.arrived),
                 hash,
-                call_id: Text::of(name),
+                call_id: InlineText::of(name),
                 branch,
                 answers: Instant::NEVER,
                 provisionals: 0,
-                session: Session::default(),
+                session: DescribedSession::default(),
                 rseq: 0,
                 is_unacknowledged: false,
                 has_offered: scan.body.is_empty() && !self.setup.described_answer().is_empty(),
@@ -276,7 +279,7 @@ impl Callee {
                 subscription: None,
                 came_over_tcp: scan.via.is_some_and(names_tcp),
                 from,
-                copied: Text::of_lines(lines),
+                copied: InlineText::of_lines(lines),
             }
         };
         let key = self.calls.insert(make)?;
@@ -284,51 +287,60 @@ impl Callee {
         Some(key)
     }
 
-    /// Rings, or refuses, or answers at once.
-    fn begin(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Starts the action of a new call: rings, refuses or answers at once.
+    fn begin(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Setup { longest_ringing, provisionals, .. } = self.setup;
         let Some(call) = self.calls.get_mut(key) else { return };
-        let span = match call.wish {
-            Wish::Refuse => return self.respond(now, key, Said::Busy, out),
-            Wish::Ring => longest_ringing,
-            Wish::Answer | Wish::Progress | Wish::Reliable | Wish::Both => self.ringing,
+        let span = match call.action {
+            CalleeAction::Refuse => return self.respond(now, key, LastResponse::Busy, out),
+            CalleeAction::Ring => longest_ringing,
+            CalleeAction::Answer | CalleeAction::Progress | CalleeAction::Reliable | CalleeAction::Both => {
+                self.ringing
+            }
         };
-        let is_silent = matches!(call.wish, Wish::Answer | Wish::Both);
+        let is_silent = matches!(call.action, CalleeAction::Answer | CalleeAction::Both);
         if span.is_zero() && is_silent && provisionals <= 1 {
-            return self.respond(now, key, Said::Ok, out);
+            return self.respond(now, key, LastResponse::Ok, out);
         }
         stamp(&mut call.stamps.ringing, now);
         call.answers = now + span;
         call.provisionals = provisionals;
         self.ring(now, key, out);
-        let is_due = |call: &Answer| call.phase == Answering::Ringing && !call.is_unacknowledged;
+        let is_due = |call: &CalleeCall| call.phase == CalleePhase::Ringing && !call.is_unacknowledged;
         while span.is_zero() && self.calls.get(key).is_some_and(is_due) {
             self.due(now, key, out);
         }
     }
 
-    /// Sends the next provisional response; until it is answered or cancelled others follow.
-    fn ring(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Sends the next provisional response and schedules the one after it.
+    fn ring(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let timing = self.setup.timing;
         let Some(call) = self.calls.get_mut(key) else { return };
         let left = call.answers.max(now) - now;
         call.provisionals = call.provisionals.saturating_sub(1);
         let pause = Duration::from_nanos(left.as_nanos() / (u64::from(call.provisionals) + 1));
-        if call.wish == Wish::Reliable {
+        if call.action == CalleeAction::Reliable {
             // "The RSeq numbering space is within a single transaction", and that of "each subsequent reliable provisional
             // response for the same request MUST be greater by exactly one" (RFC 3262 section 3).
             call.rseq += 1;
             call.is_unacknowledged = true;
-            call.clock.again = Repetition::after(now, timing.t1);
-            call.clock.end = Deadline::after(now, timing.patience());
+            call.timers.again = Repetition::after(now, timing.t1);
+            call.timers.end = Deadline::after(now, timing.patience());
         }
-        call.clock.act = Deadline::after(now, pause.min(MINUTE));
+        call.timers.act = Deadline::after(now, pause.min(MINUTE));
         self.write(key, out);
     }
 
-    /// An INVITE that has come before: its transaction answers with what it has answered last, and a 2xx is sent again
-    /// by its own timer (RFC 6026 section 7.1).
-    fn invited_again(&mut self, from: SocketAddr, scan: &Scan<'_>, key: Key, cseq: u32, out: &mut Output) {
+    /// Handles a retransmitted INVITE: repeats the last provisional response or refusal. A 2xx is retransmitted by
+    /// its own timer (RFC 6026 section 7.1).
+    fn invited_again(
+        &mut self,
+        from: SocketAddr,
+        scan: &Scan<'_>,
+        key: Key,
+        cseq: u32,
+        out: &mut LoadOutput,
+    ) {
         let branch = self.table.hash(scan.branch.unwrap_or_default(), b"");
         let Some(call) = self.calls.get_mut(key) else { return };
         call.counts.repeated += 1;
@@ -337,25 +349,25 @@ impl Callee {
             // forking.": 482 (RFC 3261 section 8.2.2.2).
             return self.at_once(from, scan, |responses| &responses.merged, out);
         }
-        if call.cseq == cseq && matches!(call.phase, Answering::Ringing | Answering::Refusing) {
+        if call.cseq == cseq && matches!(call.phase, CalleePhase::Ringing | CalleePhase::Refusing) {
             self.write(key, out);
         }
     }
 
-    /// Sends a final response with its timers: G and H, and for a 2xx those of RFC 3261 section 13.3.1.4, which are the
-    /// same.
-    fn respond(&mut self, now: Instant, key: Key, said: Said, out: &mut Output) {
+    /// Sends a final response and starts its timers: G and H. The timers of a 2xx have the same values (RFC 3261
+    /// section 13.3.1.4).
+    fn respond(&mut self, now: Instant, key: Key, response: LastResponse, out: &mut LoadOutput) {
         let timing = self.setup.timing;
         let Some(call) = self.calls.get_mut(key) else { return };
-        // Its request may have come over TCP because of its length.
+        // A load over UDP receives long requests over TCP.
         let reliable = self.setup.transport.is_reliable() || call.came_over_tcp;
-        let is_accepted = said == Said::Ok;
-        call.said = said;
-        call.phase = if is_accepted { Answering::Accepted } else { Answering::Refusing };
+        let is_accepted = response == LastResponse::Ok;
+        call.response = response;
+        call.phase = if is_accepted { CalleePhase::Accepted } else { CalleePhase::Refusing };
         stamp(&mut call.stamps.answered, now);
-        // A 2xx is sent again over any transport: a proxy may have lost it on another.
+        // A 2xx is retransmitted over any transport, because a later hop may be unreliable.
         let again = is_accepted || !reliable;
-        call.clock = Clock {
+        call.timers = CallTimers {
             again: if again { Repetition::after(now, timing.t1) } else { Repetition::default() },
             end: Deadline::after(now, timing.patience()),
             act: Deadline::default(),
@@ -366,42 +378,42 @@ impl Callee {
         self.write(key, out);
     }
 
-    /// The last response, once more.
-    fn write(&self, key: Key, out: &mut Output) {
+    /// Writes the last response.
+    fn write(&self, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get(key) else { return };
         let session = call.refresh.as_ref().map(|refresh| refresh.grant.lines()).unwrap_or_default();
-        let values = Values::default()
+        let values = HoleValues::default()
             .with(Hole::Copied, call.copied.as_bytes())
             .with(Hole::Session, session.as_bytes());
         let Responses { ringing, progress, reliable, accepted, accepted_bare, .. } = &self.responses;
         let Responses { changed, busy, unavailable, unacknowledged, terminated, .. } = &self.responses;
-        let template = match (call.said, call.wish) {
-            (Said::Ringing, Wish::Progress) => progress,
-            (Said::Ringing, Wish::Reliable) => {
+        let template = match (call.response, call.action) {
+            (LastResponse::Ringing, CalleeAction::Progress) => progress,
+            (LastResponse::Ringing, CalleeAction::Reliable) => {
                 let number = Decimal::new(call.rseq.into());
                 let values = values.with(Hole::Reliable, number.as_bytes());
-                return out.messages.write(call.from, Way::Back, reliable, &values);
+                return out.messages.write(call.from, MessageConnection::Back, reliable, &values);
             }
-            (Said::Ringing, _) => ringing,
-            (Said::Ok, _) if call.session.changes > 0 => {
+            (LastResponse::Ringing, _) => ringing,
+            (LastResponse::Ok, _) if call.session.changes > 0 => {
                 let version = Decimal::new(u64::from(call.session.changes) + 1);
                 let values = values.with(Hole::Body, version.as_bytes());
                 let template = &changed[call.session.direction as usize];
-                return out.messages.write(call.from, Way::Back, template, &values);
+                return out.messages.write(call.from, MessageConnection::Back, template, &values);
             }
-            // The session is described in what was acknowledged.
-            (Said::Ok, Wish::Reliable) => accepted_bare,
-            (Said::Ok, _) => accepted,
-            (Said::Unavailable, _) => unavailable,
-            (Said::Busy, _) => busy,
-            (Said::Unacknowledged, _) => unacknowledged,
-            (Said::Terminated, _) => terminated,
+            // The reliable provisional response has described the session.
+            (LastResponse::Ok, CalleeAction::Reliable) => accepted_bare,
+            (LastResponse::Ok, _) => accepted,
+            (LastResponse::Unavailable, _) => unavailable,
+            (LastResponse::Busy, _) => busy,
+            (LastResponse::Unacknowledged, _) => unacknowledged,
+            (LastResponse::Terminated, _) => terminated,
         };
-        out.messages.write(call.from, Way::Back, template, &values);
+        out.messages.write(call.from, MessageConnection::Back, template, &values);
     }
 
-    fn cancelled(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut Output) {
-        // What it cancels has its branch (RFC 3261 section 9.1).
+    fn cancelled(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut LoadOutput) {
+        // A CANCEL has the branch of its INVITE (RFC 3261 section 9.1).
         let branch = self.table.hash(scan.branch.unwrap_or_default(), b"");
         let is_its_own = |key: &Key| self.calls.get(*key).is_some_and(|call| call.branch == branch);
         let Some(key) = self.find(scan).1.filter(is_its_own) else {
@@ -411,26 +423,26 @@ impl Callee {
         // "the To tag of the response to the CANCEL and the To tag in the response to the original request SHOULD be
         // the same" (RFC 3261 section 9.2).
         copy_of(scan, from, &self.token(key).digits(), &mut self.lines);
-        let values = Values::default().with(Hole::Copied, &self.lines);
-        out.messages.write(from, Way::Back, &self.responses.ok, &values);
+        let values = HoleValues::default().with(Hole::Copied, &self.lines);
+        out.messages.write(from, MessageConnection::Back, &self.responses.ok, &values);
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.phase == Answering::Ringing {
+        if call.phase == CalleePhase::Ringing {
             stamp(&mut call.stamps.cancelling, self.arrived);
-            let said = if call.wish == Wish::Both && self.has_answered_elsewhere(scan) {
-                Said::Ok
+            let response = if call.action == CalleeAction::Both && self.has_answered_elsewhere(scan) {
+                LastResponse::Ok
             } else {
-                Said::Terminated
+                LastResponse::Terminated
             };
-            self.respond(now, key, said, out);
+            self.respond(now, key, response, out);
             self.rest(key.index);
         } else {
             call.counts.repeated += 1;
         }
     }
 
-    /// Whether the other of the two places that are to answer has done so. A proxy MUST cancel this one then (RFC 3261 section
-    /// 16.7 step 10) and is right however soon it does: whether its CANCEL or the answer that is due here comes first is up to
-    /// who is called, not to it. Here the answer always does, as if the two had crossed (section 9.1).
+    /// Whether the other one of the two answering contacts has answered. A proxy MUST cancel this contact then (RFC
+    /// 3261 section 16.7 step 10), however soon. Whether CANCEL or the 200 comes first is up to the callee. Here the
+    /// 200 always does, as if the two had crossed (section 9.1).
     fn has_answered_elsewhere(&self, scan: &Scan<'_>) -> bool {
         let own = user_of(scan);
         let other = match own.strip_suffix(SECOND) {
@@ -438,30 +450,30 @@ impl Callee {
             None => [own, SECOND].concat(),
         };
         let other = self.find_at(scan.call_id.unwrap_or_default(), &other).1;
-        other.and_then(|key| self.calls.get(key)).is_some_and(|call| call.said == Said::Ok)
+        other.and_then(|key| self.calls.get(key)).is_some_and(|call| call.response == LastResponse::Ok)
     }
 
-    /// Does what is due of one call.
-    fn due(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Handles the expired timers of one call.
+    fn due(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let t2 = self.setup.timing.t2;
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.phase == Answering::Notifying {
+        if call.phase == CalleePhase::Notifying {
             return self.due_to_notify(now, key, out);
         }
         if self.refresh_due(now, key, out) {
             return;
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.clock.end.has_come(now) {
+        if call.timers.end.has_come(now) {
             return self.given_up(now, key, out);
         }
-        let is_provisional = call.phase == Answering::Ringing;
-        if call.clock.again.has_come(now, (!is_provisional).then_some(t2)) {
+        let is_provisional = call.phase == CalleePhase::Ringing;
+        if call.timers.again.has_come(now, (!is_provisional).then_some(t2)) {
             call.counts.responses_again += 1;
             self.write(key, out);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        if !call.clock.act.has_come(now) {
+        if !call.timers.act.has_come(now) {
             return;
         }
         if call.is_unacknowledged {
@@ -473,25 +485,26 @@ impl Callee {
         if now < call.answers || call.provisionals > 0 {
             return self.ring(now, key, out);
         }
-        if call.wish == Wish::Ring {
+        if call.action == CalleeAction::Ring {
             call.failure = Some(Failure::RangTooLong);
         }
-        let said = if call.wish == Wish::Ring { Said::Unavailable } else { Said::Ok };
-        self.respond(now, key, said, out);
+        let response =
+            if call.action == CalleeAction::Ring { LastResponse::Unavailable } else { LastResponse::Ok };
+        self.respond(now, key, response, out);
     }
 
-    /// What was sent last is not acknowledged in time, or nobody has hung up.
-    fn given_up(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Handles a response that was not acknowledged in time, or a call that nothing has ended.
+    fn given_up(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let failure = match call.phase {
-            Answering::Over => return self.forget(key),
-            Answering::Confirmed => Failure::LeftAlone,
+            CalleePhase::Over => return self.forget(key),
+            CalleePhase::Confirmed => Failure::LeftAlone,
             // "If a reliable provisional response is retransmitted for 64*T1 seconds without reception of a corresponding
             // PRACK, the UAS SHOULD reject the original request with a 5xx response." (RFC 3262 section 3)
-            Answering::Ringing => {
+            CalleePhase::Ringing => {
                 call.is_unacknowledged = false;
                 call.failure = Some(Failure::Without("PRACK"));
-                return self.respond(now, key, Said::Unacknowledged, out);
+                return self.respond(now, key, LastResponse::Unacknowledged, out);
             }
             _ => Failure::TimedOut(Timer::H),
         };
@@ -516,26 +529,26 @@ impl Timed for Callee {
     fn next_of(&self, index: u32) -> Option<Instant> {
         let call = self.calls.get(self.calls.key_at(index)?)?;
         let refresh = call.refresh.as_ref().and_then(|refresh| refresh.own.as_ref()?.next());
-        Some(call.clock.next().min(refresh.unwrap_or(Instant::NEVER)))
+        Some(call.timers.next().min(refresh.unwrap_or(Instant::NEVER)))
     }
 
-    fn do_due(&mut self, now: Instant, index: u32, out: &mut Output) {
+    fn do_due(&mut self, now: Instant, index: u32, out: &mut LoadOutput) {
         if let Some(key) = self.calls.key_at(index) {
             self.due(now, key, out);
         }
     }
 }
 
-/// Who is asked, as the Request-URI says.
+/// The user part of the Request-URI.
 fn user_of<'a>(scan: &Scan<'a>) -> &'a [u8] {
     let Some(Start::Request { uri, .. }) = scan.start else { return &[] };
     let behind = uri.splitn(2, |byte| *byte == b':').nth(1).unwrap_or_default();
     memchr::memchr(b'@', behind).map_or(&[], |at| &behind[..at])
 }
 
-fn record(call: &Answer) -> Record {
-    let Answer { token, failure, said, stamps, counts, .. } = *call;
-    let status = said.status();
+fn record(call: &CalleeCall) -> Record {
+    let CalleeCall { token, failure, response, stamps, counts, .. } = *call;
+    let status = response.status();
     let what = if call.subscription.is_some() { What::Notify } else { What::Answer };
     Record { token, side: Side::Callee, what, user: u32::MAX, failure, status, stamps, counts, lookup: None }
 }

@@ -1,4 +1,4 @@
-//! Who is subscribed to, and notifies (RFC 6665).
+//! Subscriptions at the notifier (RFC 6665).
 
 use std::net::SocketAddr;
 
@@ -9,21 +9,21 @@ use super::super::messages::copy_of;
 use super::super::scan::{Field, Scan};
 use super::refreshing::unfolded;
 use super::{
-    Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Moment, Output, Repetition, Said, Timed,
-    Timer, Token, Values, Way, Wish, record, stamp,
+    CallTimers, Callee, CalleeAction, CalleePhase, Deadline, Decimal, Failure, Hole, HoleValues, Key,
+    LastResponse, LoadOutput, MessageConnection, Moment, Repetition, Timed, Timer, Token, record, stamp,
 };
 
-/// For how long is granted what does not say for how long it asks, s: the default of RFC 3856 section 6.4.
+/// Duration of a subscription without `Expires`, s: the default of RFC 3856 section 6.4.
 const EXPIRES: u32 = 3600;
 
 impl Callee {
-    /// A response to a request of this side: see [`Recipient`](super::super::Recipient).
+    /// Handles a response to a request of this side (see [`Recipient`](super::super::Recipient)).
     pub fn handle_response(
         &mut self,
         moment: impl Into<Moment>,
         scan: &Scan<'_>,
         (token, transaction): (Token, u16),
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let Moment { arrived, now } = moment.into();
         self.arrived = arrived;
@@ -58,13 +58,13 @@ impl Callee {
             return;
         };
         if status < 200 {
-            return call.clock.again.slow_down(self.setup.timing.t2);
+            return call.timers.again.slow_down(self.setup.timing.t2);
         }
         subscription.is_open = false;
         let is_due = std::mem::take(&mut subscription.is_due);
         let is_over = subscription.until <= now;
-        call.clock.again.stop();
-        call.clock.end.stop();
+        call.timers.again.stop();
+        call.timers.end.stop();
         if status >= 300 {
             call.failure = call.failure.or(Some(Failure::Status(status)));
             return self.over(now, key, out);
@@ -77,8 +77,14 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// The first SUBSCRIBE.
-    pub(super) fn subscribed(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, out: &mut Output) {
+    /// Handles the first SUBSCRIBE.
+    pub(super) fn subscribed(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        scan: &Scan<'_>,
+        out: &mut LoadOutput,
+    ) {
         let (hash, known) = self.find(scan);
         if let Some(key) = known {
             if let Some(call) = self.calls.get_mut(key) {
@@ -93,13 +99,13 @@ impl Callee {
             self.strays += 1;
             return self.at_once(from, scan, |responses| &responses.bad_event, out);
         }
-        let Some(key) = self.open(from, scan, hash, Wish::Answer) else {
+        let Some(key) = self.open(from, scan, hash, CalleeAction::Answer) else {
             self.refused += 1;
             return self.at_once(from, scan, |responses| &responses.full, out);
         };
         let subscription = self.subscription(scan, key, package);
         let Some(call) = self.calls.get_mut(key) else { return };
-        (call.phase, call.said) = (Answering::Notifying, Said::Ok);
+        (call.phase, call.response) = (CalleePhase::Notifying, LastResponse::Ok);
         stamp(&mut call.stamps.answered, now);
         call.has_offered = false;
         call.subscription = Some(Box::new(subscription));
@@ -108,7 +114,7 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// What is kept of who subscribes.
+    /// The state of a new subscription.
     fn subscription(&self, scan: &Scan<'_>, key: Key, event: &[u8]) -> Subscription {
         Subscription {
             far: self.far_side(scan, key),
@@ -120,18 +126,18 @@ impl Callee {
         }
     }
 
-    /// A later SUBSCRIBE: it is renewed, or taken back.
+    /// Handles a later SUBSCRIBE, which renews or terminates the subscription.
     pub(super) fn subscribed_again(
         &mut self,
         now: Instant,
         from: SocketAddr,
         scan: &Scan<'_>,
         tag: Option<Token>,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let key = tag.map(|tag| tag.key);
         let known = key.and_then(|key| Some((key, self.calls.get_mut(key)?)));
-        let Some((key, call)) = known.filter(|(_, call)| call.phase == Answering::Notifying) else {
+        let Some((key, call)) = known.filter(|(_, call)| call.phase == CalleePhase::Notifying) else {
             self.strays += 1;
             return self.at_once(from, scan, |responses| &responses.unknown, out);
         };
@@ -152,27 +158,28 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// 200, for as long as is asked for.
-    fn grant(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, key: Key, out: &mut Output) {
+    /// Answers with 200 and grants the requested duration.
+    fn grant(&mut self, now: Instant, from: SocketAddr, scan: &Scan<'_>, key: Key, out: &mut LoadOutput) {
         let asked = scan.expires.unwrap_or(EXPIRES);
         if let Some(call) = self.calls.get_mut(key)
             && let Some(subscription) = &mut call.subscription
         {
             subscription.until = now + Duration::from_secs(asked.into());
-            call.clock.act = Deadline::after(now, Duration::from_secs(asked.into()));
+            call.timers.act = Deadline::after(now, Duration::from_secs(asked.into()));
             if asked == 0 {
                 stamp(&mut call.stamps.ending, self.arrived);
-                call.clock.act.stop();
+                call.timers.act.stop();
             }
         }
         copy_of(scan, from, &self.token(key).digits(), &mut self.lines);
         let asked = Decimal::new(asked.into());
-        let values = Values::default().with(Hole::Copied, &self.lines).with(Hole::Expires, asked.as_bytes());
-        out.messages.write(from, Way::Back, &self.responses.subscribed, &values);
+        let values =
+            HoleValues::default().with(Hole::Copied, &self.lines).with(Hole::Expires, asked.as_bytes());
+        out.messages.write(from, MessageConnection::Back, &self.responses.subscribed, &values);
     }
 
-    /// Sends NOTIFY, or when the one before is answered.
-    fn notify(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Sends a NOTIFY, after the response to the previous one if that is pending.
+    fn notify(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let timing = self.setup.timing;
         let reliable = self.setup.transport.is_reliable();
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -183,12 +190,12 @@ impl Callee {
         }
         subscription.is_open = true;
         subscription.cseq += 1;
-        call.clock.again = if reliable { Repetition::default() } else { Repetition::after(now, timing.t1) };
-        call.clock.end = Deadline::after(now, timing.patience());
+        call.timers.again = if reliable { Repetition::default() } else { Repetition::after(now, timing.t1) };
+        call.timers.end = Deadline::after(now, timing.patience());
         self.write_notice(now, key, out);
     }
 
-    fn write_notice(&self, now: Instant, key: Key, out: &mut Output) {
+    fn write_notice(&self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get(key) else { return };
         let Some(own) = &call.subscription else { return };
         let left = (own.until.max(now) - now).as_nanos() / 1_000_000_000;
@@ -198,39 +205,39 @@ impl Callee {
         };
         let event = String::from_utf8_lossy(&own.event);
         let lines = format!("Event: {event}\r\nSubscription-State: {state}\r\n");
-        let values = Values::default().with(Hole::Copied, lines.as_bytes());
+        let values = HoleValues::default().with(Hole::Copied, lines.as_bytes());
         let which = (own.cseq, own.cseq as u16);
         self.inquire((call, key), &own.far, &self.inquiries.notify, which, values, out);
     }
 
-    /// What is due of a subscription.
-    pub(super) fn due_to_notify(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Handles the expired timers of a subscription.
+    pub(super) fn due_to_notify(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let t2 = self.setup.timing.t2;
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.clock.end.has_come(now) {
+        if call.timers.end.has_come(now) {
             call.failure = call.failure.or(Some(Failure::TimedOut(Timer::F)));
             return self.over(now, key, out);
         }
-        if call.clock.again.has_come(now, Some(t2)) {
+        if call.timers.again.has_come(now, Some(t2)) {
             call.counts.requests_again += 1;
             self.write_notice(now, key, out);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.clock.act.has_come(now) {
-            // Nobody has renewed it.
+        if call.timers.act.has_come(now) {
+            // The subscriber has not renewed it.
             stamp(&mut call.stamps.ending, now);
             call.failure = call.failure.or(Some(Failure::LeftAlone));
             self.notify(now, key, out);
         }
     }
 
-    /// A subscription, or a call that this side hangs up, has come to its end.
-    pub(super) fn over(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Ends a subscription, or a call that this side has hung up.
+    pub(super) fn over(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let t4 = self.setup.timing.t4;
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.ended, self.arrived);
-        (call.phase, call.refresh) = (Answering::Over, None);
-        call.clock = Clock { end: Deadline::after(now, t4), ..Clock::default() };
+        (call.phase, call.refresh) = (CalleePhase::Over, None);
+        call.timers = CallTimers { end: Deadline::after(now, t4), ..CallTimers::default() };
         out.records.push(record(call));
         self.rest(key.index);
     }

@@ -1,24 +1,24 @@
-//! The session timer of a call as the one sees it who is called (RFC 4028), and requests of this side within its dialog.
+//! The session timer of a call at its callee (RFC 4028), and requests of this side within its dialog.
 
 use std::net::SocketAddr;
 
 use netrig_core::Instant;
 
 use super::super::glare::pause_after_glare;
-use super::super::messages::{Inquiries, copy_of};
+use super::super::messages::{CalleeRequests, copy_of};
 use super::super::refresh::{CalleeRefresh, FarSide, LATER, Refresh, granted, least_interval};
 use super::super::routes::put_routes;
 use super::super::scan::{Field, Scan};
 use super::super::template::Template;
 use super::super::text::put_unfolded;
 use super::{
-    Answer, Answering, Callee, Clock, Deadline, Decimal, Failure, Hole, Key, Output, Timed, Timer, Token,
-    Values, Way, stamp,
+    CallTimers, Callee, CalleeCall, CalleePhase, Deadline, Decimal, Failure, Hole, HoleValues, Key,
+    LoadOutput, MessageConnection, Timed, Timer, Token, stamp,
 };
 use crate::dialog::{Refresher, SessionTimer, TimerEvent, TimerGrant};
 use crate::record::acknowledgement;
 
-/// Parts of a message one behind the other, with their folds as spaces.
+/// Concatenated parts of a message, with folds as spaces.
 pub(super) fn unfolded(parts: &[&[u8]]) -> Box<[u8]> {
     let mut out = Vec::new();
     parts.iter().for_each(|part| put_unfolded(part, &mut out));
@@ -26,19 +26,19 @@ pub(super) fn unfolded(parts: &[&[u8]]) -> Box<[u8]> {
 }
 
 impl CalleeRefresh {
-    /// Whether an INVITE of this side is under way.
+    /// Whether an INVITE of this side is pending.
     pub(super) fn is_inviting(&self) -> bool {
         self.own.as_ref().is_some_and(Refresh::is_inviting)
     }
 
-    /// Whether the response to this transaction is to come.
+    /// Whether this transaction is pending.
     pub(super) fn waits_for(&self, transaction: u16) -> bool {
         self.own.as_ref().is_some_and(|own| own.cseq != 0 && own.cseq as u16 == transaction)
     }
 }
 
-impl Answer {
-    /// Its 2xx is sent now.
+impl CalleeCall {
+    /// Starts the session timer when the 2xx is sent.
     pub(super) fn start_timer(&mut self, now: Instant) {
         if let Some(refresh) = &mut self.refresh {
             let TimerGrant { interval, refresher, .. } = refresh.grant;
@@ -49,8 +49,8 @@ impl Answer {
 }
 
 impl Callee {
-    /// The other side of the dialog that a request begins. "The route set MUST be set to the list of URIs in the Record-Route
-    /// header field from the request, taken in order" (RFC 3261 section 12.1.1).
+    /// The other side of the dialog that a request creates. "The route set MUST be set to the list of URIs in the
+    /// Record-Route header field from the request, taken in order" (RFC 3261 section 12.1.1).
     pub(super) fn far_side(&self, scan: &Scan<'_>, key: Key) -> FarSide {
         let contact = scan.contact.unwrap_or_default();
         let mut lines = Vec::new();
@@ -67,7 +67,7 @@ impl Callee {
         }
     }
 
-    /// Keeps what the 2xx to an INVITE is to say of the session timer.
+    /// Keeps the session timer that the 2xx to an INVITE grants.
     pub(super) fn grant_timer(&mut self, scan: &Scan<'_>, grant: Option<TimerGrant>, key: Key) {
         let refresh = grant.map(|grant| {
             let takes_update = scan.lists(Field::Allow, b"UPDATE");
@@ -89,16 +89,17 @@ impl Callee {
         }
     }
 
-    /// UPDATE without an offer (RFC 3311 section 5.2): it refreshes the session, if it says so.
+    /// Handles an UPDATE without an offer (RFC 3311 section 5.2). With `Session-Expires` it refreshes the session.
     pub(super) fn updated(
         &mut self,
         now: Instant,
         from: SocketAddr,
         scan: &Scan<'_>,
         tag: Option<Token>,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
-        let is_talk = |call: &Answer| matches!(call.phase, Answering::Accepted | Answering::Confirmed);
+        let is_talk =
+            |call: &CalleeCall| matches!(call.phase, CalleePhase::Accepted | CalleePhase::Confirmed);
         let key = tag.map(|tag| tag.key);
         let known = key.and_then(|key| Some((key, self.calls.get(key).filter(|call| is_talk(call))?)));
         let Some((key, call)) = known else {
@@ -113,8 +114,9 @@ impl Callee {
         };
         let lines = grant.map(|grant| grant.lines()).unwrap_or_default();
         copy_of(scan, from, b"", &mut self.lines);
-        let values = Values::default().with(Hole::Copied, &self.lines).with(Hole::Session, lines.as_bytes());
-        out.messages.write(from, Way::Back, &self.responses.updated, &values);
+        let values =
+            HoleValues::default().with(Hole::Copied, &self.lines).with(Hole::Session, lines.as_bytes());
+        out.messages.write(from, MessageConnection::Back, &self.responses.updated, &values);
         let is_refresh = grant.is_some();
         self.grant_timer(scan, grant, key);
         if let Some(call) = self.calls.get_mut(key) {
@@ -127,11 +129,11 @@ impl Callee {
         self.rest(key.index);
     }
 
-    /// Does what is due of the session timer. Whether nothing else is: this side hangs up.
-    pub(super) fn refresh_due(&mut self, now: Instant, key: Key, out: &mut Output) -> bool {
+    /// Handles the session timer. Returns whether this side hangs up, so that no other timer matters.
+    pub(super) fn refresh_due(&mut self, now: Instant, key: Key, out: &mut LoadOutput) -> bool {
         let t2 = self.setup.timing.t2;
         let Some(call) = self.calls.get_mut(key) else { return false };
-        let is_free = call.phase == Answering::Confirmed;
+        let is_free = call.phase == CalleePhase::Confirmed;
         let Some(refresh) = call.refresh.as_deref_mut() else { return false };
         let is_ending = refresh.is_ending;
         let Some(own) = &mut refresh.own else { return false };
@@ -164,26 +166,26 @@ impl Callee {
         false
     }
 
-    /// Refreshes the session: by UPDATE where the other side takes it, else by an INVITE that describes it as it is.
-    fn ask_refresh(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Refreshes the session: by UPDATE if the other side takes it, else by INVITE with the same description.
+    fn ask_refresh(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         if let Some(call) = self.calls.get_mut(key) {
             call.counts.refreshes_sent += 1;
         }
         self.begin_request(now, key, out);
     }
 
-    /// Hangs up: the session has expired, or cannot be refreshed.
-    fn end_session(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Hangs up, because the session has expired or cannot be refreshed.
+    fn end_session(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.ending, now);
-        call.clock = Clock::default();
+        call.timers = CallTimers::default();
         if let Some(refresh) = &mut call.refresh {
             refresh.is_ending = true;
         }
         self.begin_request(now, key, out);
     }
 
-    fn begin_request(&mut self, now: Instant, key: Key, out: &mut Output) {
+    fn begin_request(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let timing = self.setup.timing;
         let again = self.setup.first_repetition(now, false);
         let Some(refresh) = self.calls.get_mut(key).and_then(|call| call.refresh.as_mut()) else { return };
@@ -194,42 +196,42 @@ impl Callee {
         self.write_refresh(key, out);
     }
 
-    /// The request that is under way.
-    fn write_refresh(&self, key: Key, out: &mut Output) {
+    /// Writes the pending request.
+    fn write_refresh(&self, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get(key) else { return };
         let Some((refresh, own)) = call.refresh.as_ref().and_then(|all| Some((all, all.own.as_ref()?)))
         else {
             return;
         };
-        let Inquiries { update, refresh: invite, bye, .. } = &self.inquiries;
+        let CalleeRequests { update, refresh: invite, bye, .. } = &self.inquiries;
         let template = match (refresh.is_ending, own.by_update) {
             (true, _) => bye,
             (false, true) => update,
             (false, false) => invite,
         };
         let session = format!("Session-Expires: {}\r\n", own.timer.expires());
-        let values = Values::default().with(Hole::Session, session.as_bytes());
+        let values = HoleValues::default().with(Hole::Session, session.as_bytes());
         self.inquire((call, key), &refresh.far, template, (own.cseq, own.cseq as u16), values, out);
     }
 
-    /// The ACK for the final response to an INVITE of this side. That for a 2xx is a transaction of its own.
-    pub(super) fn acknowledge_refresh(&self, key: Key, cseq: u32, is_accepted: bool, out: &mut Output) {
+    /// Acknowledges the final response to an INVITE of this side. The ACK of a 2xx is a transaction of its own.
+    pub(super) fn acknowledge_refresh(&self, key: Key, cseq: u32, is_accepted: bool, out: &mut LoadOutput) {
         let Some(call) = self.calls.get(key) else { return };
         let Some(refresh) = &call.refresh else { return };
         let transaction = if is_accepted { acknowledgement(cseq, 0) } else { cseq as u16 };
         let template = &self.inquiries.acknowledge;
-        self.inquire((call, key), &refresh.far, template, (cseq, transaction), Values::default(), out);
+        self.inquire((call, key), &refresh.far, template, (cseq, transaction), HoleValues::default(), out);
     }
 
-    /// Writes a request within the dialog with the other side.
+    /// Writes a request within the dialog.
     pub(super) fn inquire(
         &self,
-        (call, key): (&Answer, Key),
+        (call, key): (&CalleeCall, Key),
         far: &FarSide,
         template: &Template,
         (cseq, transaction): (u32, u16),
-        values: Values<'_>,
-        out: &mut Output,
+        values: HoleValues<'_>,
+        out: &mut LoadOutput,
     ) {
         let token = self.token(key);
         let (branch, cseq) = (token.branch(transaction), Decimal::new(cseq.into()));
@@ -241,17 +243,22 @@ impl Callee {
             .with(Hole::Remote, &far.remote)
             .with(Hole::CallId, call.call_id.as_bytes())
             .with(Hole::CSeq, cseq.as_bytes());
-        out.messages.write(far.next_hop, Way::Of { user: u32::MAX, attempt: token }, template, &values);
+        out.messages.write(
+            far.next_hop,
+            MessageConnection::Of { user: u32::MAX, attempt: token },
+            template,
+            &values,
+        );
     }
 
-    /// A response to a refresh, or to the BYE, of this side.
+    /// Handles a response to a refresh or to the BYE of this side.
     pub(super) fn refreshed(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         status: u16,
         key: Key,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let (t2, longest) = (self.setup.timing.t2, self.setup.longest_ringing);
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -286,7 +293,14 @@ impl Callee {
         }
     }
 
-    fn refresh_refused(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut Output) {
+    fn refresh_refused(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        status: u16,
+        key: Key,
+        out: &mut LoadOutput,
+    ) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(own) = call.refresh.as_mut().and_then(|refresh| refresh.own.as_mut()) else { return };
         match status {
@@ -298,7 +312,7 @@ impl Callee {
                 own.by_update = false;
                 self.ask_refresh(now, key, out);
             }
-            // Until the session expires.
+            // Retried until the session expires.
             491 => {
                 call.counts.pending = call.counts.pending.saturating_add(1);
                 own.timer.postpone(now, pause_after_glare(false, key, call.counts.pending));

@@ -1,35 +1,22 @@
-//! The dialog of a call: where its requests go, and what they come to.
+//! The dialog of a call: its route set, and responses to requests within it.
 
 use netrig_core::Instant;
 
 use super::super::authorize::failure_of;
-use super::super::output::Output;
-use super::super::routes::put_routes;
-use super::super::scan::{Address, Scan};
-use super::super::text::Text;
-use super::sending::Sent;
-use super::{Caller, Key, Phase, Scenario};
+use super::super::output::LoadOutput;
+use super::super::routes::{put_routes, transport_of};
+use super::super::scan::Scan;
+use super::super::text::InlineText;
+use super::sending::CallRequest;
+use super::{Caller, CallerPhase, Key, Scenario};
 use crate::Method;
 use crate::record::stamp;
 
-/// Routes that are looked at without taking memory.
+/// Routes that are collected without an allocation.
 const FEW: usize = 16;
 
-/// The tag of an address as it stands in a message.
-pub(super) fn tag_of(address: &[u8]) -> Option<&[u8]> {
-    Address::of(address).parameter(b"tag")
-}
-
-/// The transport that a URI names, if it does (RFC 3261 section 19.1.1).
-pub(super) fn transport_of(uri: &[u8]) -> Option<&[u8]> {
-    uri.split(|byte| matches!(byte, b';' | b'?' | b'>')).skip(1).find_map(|parameter| {
-        let (name, value) = parameter.split_at_checked(10)?;
-        name.eq_ignore_ascii_case(b"transport=").then_some(value)
-    })
-}
-
 impl Caller {
-    /// The dialog that a response has begun: the other side, and the way to it.
+    /// Takes the remote target and the route set of the dialog that a response has created.
     pub(super) fn take_dialog(&mut self, scan: &Scan<'_>, key: Key) {
         self.lines.clear();
         let mut few: [&[u8]; FEW] = [&[]; FEW];
@@ -46,7 +33,7 @@ impl Caller {
         let routes = if many.is_empty() { &few[..count] } else { &many[..] };
         // "The route set MUST be set to the list of URIs in the Record-Route header field from the response, taken in
         // reverse order" (RFC 3261 section 12.1.2).
-        // Without one it is asked where it was called.
+        // Without a contact, the remote target is the called URI.
         let peer = self.calls.get(key).map(|call| call.peer).filter(|_| scan.contact.is_none());
         let called = peer.map(|peer| self.address_of(peer)).unwrap_or_default();
         let contact = scan.contact.unwrap_or(&called);
@@ -56,29 +43,30 @@ impl Caller {
         call.next_hop = self.setup.next_hop(route.next, call.located.as_deref(), server);
         call.is_dialog_over_tcp = self.setup.has_two_transports()
             && transport_of(route.next).is_some_and(|named| named.eq_ignore_ascii_case(b"tcp"));
-        call.routes = Text::of_lines(&self.lines);
-        call.remote = Text::of(scan.to.unwrap_or_default());
-        call.target = Text::of(route.target);
+        call.routes = InlineText::of_lines(&self.lines);
+        call.remote = InlineText::of(scan.to.unwrap_or_default());
+        call.target = InlineText::of(route.target);
     }
 
-    /// A response to BYE, OPTIONS, MESSAGE or SUBSCRIBE.
+    /// Handles a response to BYE, OPTIONS, MESSAGE or SUBSCRIBE.
     pub(super) fn answered(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         (status, cseq): (u16, u32),
         key: Key,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let timing = self.setup.timing;
         let Some(call) = self.calls.get_mut(key) else { return };
         let method = match (call.phase, call.scenario) {
-            (Phase::Asking | Phase::Changing | Phase::Ending, Scenario::Subscribe { .. }) => {
-                Method::Subscribe
-            }
-            (Phase::Ending, _) => Method::Bye,
-            (Phase::Asking, Scenario::Options) => Method::Options,
-            (Phase::Asking, _) => Method::Message,
+            (
+                CallerPhase::Asking | CallerPhase::Changing | CallerPhase::Ending,
+                Scenario::Subscribe { .. },
+            ) => Method::Subscribe,
+            (CallerPhase::Ending, _) => Method::Bye,
+            (CallerPhase::Asking, Scenario::Options) => Method::Options,
+            (CallerPhase::Asking, _) => Method::Message,
             _ => return self.strays += 1,
         };
         if call.cseq != cseq {
@@ -87,15 +75,15 @@ impl Caller {
         if status < 200 {
             // "If Timer E fires while in the "Proceeding" state, the request MUST be passed to the transport layer for
             // retransmission, and Timer E MUST be reset with a value of T2 seconds" (RFC 3261 section 17.1.2.2).
-            call.clock.again.slow_down(timing.t2);
+            call.timers.again.slow_down(timing.t2);
             return;
         }
-        let is_first = call.phase == Phase::Asking;
+        let is_first = call.phase == CallerPhase::Asking;
         if matches!(status, 401 | 407) && self.authorize(scan, key) {
             let sent = match method {
-                Method::Bye => Sent::Bye,
-                Method::Subscribe if !is_first => Sent::Subscribe,
-                _ => Sent::Ask,
+                Method::Bye => CallRequest::Bye,
+                Method::Subscribe if !is_first => CallRequest::Subscribe,
+                _ => CallRequest::Ask,
             };
             return self.send(now, key, sent, out);
         }

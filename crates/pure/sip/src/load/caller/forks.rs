@@ -1,51 +1,52 @@
-//! Calls that are answered at several places: "Multiple 2xx responses may arrive at the UAC for a single INVITE request due to a
-//! forking proxy. Each response is distinguished by the tag parameter in the To header field, and each represents a distinct
-//! dialog" (RFC 3261 section 13.2.2.4). Each is acknowledged, and all but the first are hung up.
+//! Calls with several 2xx: "Multiple 2xx responses may arrive at the UAC for a single INVITE request due to a forking
+//! proxy. Each response is distinguished by the tag parameter in the To header field, and each represents a distinct
+//! dialog" (RFC 3261 section 13.2.2.4). Each is acknowledged, and all dialogs but the first are hung up.
 
 use netrig_core::Instant;
 
-use super::super::output::Output;
+use super::super::output::LoadOutput;
 use super::super::scan::Scan;
-use super::super::text::Text;
+use super::super::text::InlineText;
 use super::inviting::broken_dialog;
-use super::sending::Sent;
-use super::{Call, Caller, Clock, Key, Phase, Scenario, Timed, record};
+use super::sending::CallRequest;
+use super::{CallTimers, Caller, CallerCall, CallerPhase, Key, Timed, record};
 use crate::deadline::Deadline;
-use crate::record::{Counts, Failure, Stamps};
-
-/// Whether a call that was answered may come to more dialogs yet.
-pub(super) fn may_fork(call: &Call) -> bool {
-    let is_forked = matches!(call.scenario, Scenario::Fork { .. }) || call.counts.surplus > 0;
-    is_forked && (200..300).contains(&call.status)
-}
+use crate::record::{AttemptCounts, Failure, Stamps};
 
 impl Caller {
-    /// A 2xx of another dialog than the call's own.
-    pub(super) fn forked(&mut self, now: Instant, scan: &Scan<'_>, cseq: u32, key: Key, out: &mut Output) {
+    /// Handles a 2xx of a dialog other than the first.
+    pub(super) fn forked(
+        &mut self,
+        now: Instant,
+        scan: &Scan<'_>,
+        cseq: u32,
+        key: Key,
+        out: &mut LoadOutput,
+    ) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let id = (key, Box::from(scan.to_tag.unwrap_or_default()));
         if let Some(known) = self.forks.get(&id).copied() {
             call.counts.acknowledgements_again += 1;
-            self.write(known, Sent::Acknowledge(cseq), out);
+            self.write(known, CallRequest::Acknowledge(cseq), out);
             return;
         }
-        let dialog = Call {
-            phase: Phase::Holding,
+        let dialog = CallerCall {
+            phase: CallerPhase::Holding,
             failure: broken_dialog(scan),
             invite: cseq,
             branches: 0,
             prack: 0,
-            counts: Counts::default(),
-            clock: Clock::default(),
+            counts: AttemptCounts::default(),
+            timers: CallTimers::default(),
             stamps: Stamps::new(now, now),
             refresh: None,
-            remote: Text::default(),
-            target: Text::default(),
-            routes: Text::default(),
+            remote: InlineText::default(),
+            target: InlineText::default(),
+            routes: InlineText::default(),
             ..call.clone()
         };
         let Some(own) = self.calls.insert(|_| dialog) else {
-            // It comes again, as nobody acknowledges it.
+            // It will be retransmitted, because it is not acknowledged.
             self.strays += 1;
             return;
         };
@@ -56,58 +57,59 @@ impl Caller {
         }
         self.forks.insert(id, own);
         self.take_dialog(scan, own);
-        self.write(own, Sent::Acknowledge(cseq), out);
+        self.write(own, CallRequest::Acknowledge(cseq), out);
         self.hang_up(now, own, out);
     }
 
-    /// A dialog beside the first is ended. Its 2xx may come again.
-    pub(super) fn release(&mut self, key: Key, out: &mut Output) {
+    /// Ends a further dialog, whose 2xx may be retransmitted.
+    pub(super) fn release(&mut self, key: Key, out: &mut LoadOutput) {
         let patience = self.setup.timing.patience();
         let Some(dialog) = self.calls.get_mut(key) else { return };
         let (first, failure) = (dialog.token, dialog.failure);
-        dialog.phase = Phase::Released;
-        dialog.clock = Clock { end: Deadline::after(self.arrived, patience), ..Clock::default() };
+        dialog.phase = CallerPhase::Released;
+        dialog.timers = CallTimers { end: Deadline::after(self.arrived, patience), ..CallTimers::default() };
         self.rest(key.index);
         let Some(call) = self.calls.get_mut(first.key).filter(|call| call.token == first) else { return };
         call.branches = call.branches.saturating_sub(1);
         call.failure = call.failure.or(failure);
-        if matches!(call.phase, Phase::Forked { .. }) {
+        if matches!(call.phase, CallerPhase::Forked { .. }) {
             self.settle(first.key, out);
         }
     }
 
-    /// The call's own dialog is ended: "The UAC core considers the INVITE transaction completed 64*T1 seconds after the reception
-    /// of the first 2xx response."
-    pub(super) fn linger(&mut self, key: Key, out: &mut Output) {
+    /// Ends the first dialog, and waits for further ones: "The UAC core considers the INVITE transaction completed
+    /// 64*T1 seconds after the reception of the first 2xx response."
+    pub(super) fn linger(&mut self, key: Key, out: &mut LoadOutput) {
         let patience = self.setup.timing.patience();
         let Some(call) = self.calls.get_mut(key) else { return };
-        call.phase = Phase::Forked { is_told: false };
-        call.clock = Clock { end: Deadline::after(call.stamps.answered, patience), ..Clock::default() };
+        call.phase = CallerPhase::Forked { is_told: false };
+        call.timers =
+            CallTimers { end: Deadline::after(call.stamps.answered, patience), ..CallTimers::default() };
         self.settle(key, out);
         self.rest(key.index);
     }
 
-    /// Tells what became of a call when all its dialogs are ended.
-    fn settle(&mut self, key: Key, out: &mut Output) {
+    /// Writes the record of a call when all its dialogs are over.
+    fn settle(&mut self, key: Key, out: &mut LoadOutput) {
         let Some(call) = self
             .calls
             .get_mut(key)
-            .filter(|call| call.phase == (Phase::Forked { is_told: false }) && call.branches == 0)
+            .filter(|call| call.phase == (CallerPhase::Forked { is_told: false }) && call.branches == 0)
         else {
             return;
         };
         if call.counts.surplus > 0 || call.failure.is_some() {
-            call.phase = Phase::Forked { is_told: true };
+            call.phase = CallerPhase::Forked { is_told: true };
             out.records.push(record(call));
         }
     }
 
-    /// No other dialog can come any more.
-    pub(super) fn forked_out(&mut self, now: Instant, key: Key, is_told: bool, out: &mut Output) {
+    /// Ends a call that can get no further dialog.
+    pub(super) fn forked_out(&mut self, now: Instant, key: Key, is_told: bool, out: &mut LoadOutput) {
         let patience = self.setup.timing.patience();
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.branches > 0 {
-            call.clock.end = Deadline::after(now, patience);
+            call.timers.end = Deadline::after(now, patience);
             return;
         }
         call.failure = call.failure.or((!call.is_met).then_some(Failure::Without("a second answer")));

@@ -1,29 +1,28 @@
-//! What the first INVITE of a call comes to.
+//! Responses to the first INVITE of a call.
 
 use netrig_core::{Duration, Instant};
 
 use super::super::authorize::failure_of;
-use super::super::output::Output;
+use super::super::output::LoadOutput;
 use super::super::scan::Scan;
 use super::super::session::broken_answer;
-use super::super::template::{Hole, Values};
-use super::super::text::Text;
-use super::dialog::tag_of;
-use super::sending::Sent;
-use super::{Caller, Clock, Key, Phase, Scenario, record};
+use super::super::template::{Hole, HoleValues};
+use super::super::text::InlineText;
+use super::sending::CallRequest;
+use super::{CallTimers, Caller, CallerPhase, Key, Scenario, record};
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp, transaction};
-use crate::sdp::Direction;
+use crate::sdp::MediaDirection;
 
 impl Caller {
-    /// A response to an INVITE, of the call's last or of one that was challenged.
+    /// Handles a response to the last INVITE of the call, or to an earlier one that was challenged.
     pub(super) fn invited(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         (status, cseq): (u16, u32),
         (key, server): (Key, u8),
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let Some(call) = self.calls.get_mut(key) else { return };
         if call.refresh.as_ref().is_some_and(|refresh| refresh.own.is_inviting() && refresh.own.cseq == cseq)
@@ -31,14 +30,15 @@ impl Caller {
             return self.refreshed(now, scan, (status, cseq), key, out);
         }
         let is_last = call.invite == cseq && call.server == server;
-        let is_open = is_last && matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Cancelling);
-        let is_changing = is_last && call.phase == Phase::Changing;
-        // "Accepted" (RFC 6026 section 7.2): what is no 2xx is neither acknowledged any more nor handed on.
+        let is_open = is_last
+            && matches!(call.phase, CallerPhase::Calling | CallerPhase::Proceeding | CallerPhase::Cancelling);
+        let is_changing = is_last && call.phase == CallerPhase::Changing;
+        // "Accepted" (RFC 6026 section 7.2): a later final response other than 2xx is neither acknowledged nor passed on.
         let is_past = is_last && call.step == 0 && !is_open && (200..300).contains(&call.status);
         match status {
             100..200 if is_open => self.proceeding(now, scan, status, key, out),
             100..200 if is_changing => self.change_proceeds(now, status, key),
-            // It was overtaken by the final response.
+            // The final response has overtaken it.
             100..200 => call.counts.reordered += 1,
             200..300 if is_open => self.accepted(now, scan, status, key, out),
             200..300 if is_changing => self.changed(now, scan, key, out),
@@ -56,7 +56,7 @@ impl Caller {
         }
     }
 
-    fn proceeding(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut Output) {
+    fn proceeding(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut LoadOutput) {
         let longest = self.setup.longest_ringing;
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_ringing = status > 100;
@@ -69,13 +69,13 @@ impl Caller {
         } else {
             call.counts.reordered += 1;
         }
-        let was_calling = call.phase == Phase::Calling;
+        let was_calling = call.phase == CallerPhase::Calling;
         if was_calling {
-            call.phase = Phase::Proceeding;
+            call.phase = CallerPhase::Proceeding;
             // "In the "Proceeding" state, the client transaction SHOULD NOT retransmit the request any longer" (RFC
             // 3261 section 17.1.1.2).
-            call.clock.again.stop();
-            call.clock.end.stop();
+            call.timers.again.stop();
+            call.timers.end.stop();
         }
         let span = match call.scenario {
             Scenario::Cancel { after } if was_calling => Some(after),
@@ -85,8 +85,8 @@ impl Caller {
             _ if was_calling => Some(longest),
             _ => None,
         };
-        if let Some(span) = span.filter(|_| call.phase == Phase::Proceeding) {
-            call.clock.act = Deadline::after(now, span);
+        if let Some(span) = span.filter(|_| call.phase == CallerPhase::Proceeding) {
+            call.timers.act = Deadline::after(now, span);
         }
         let wants_reliable = matches!(call.scenario, Scenario::Prack { .. });
         if is_ringing && (wants_reliable || scan.requires_100rel) {
@@ -94,7 +94,7 @@ impl Caller {
         }
     }
 
-    fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut Output) {
+    fn accepted(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut LoadOutput) {
         self.take_dialog(scan, key);
         self.agree(now, scan, key);
         let judged = self.judged(scan, key);
@@ -102,10 +102,10 @@ impl Caller {
         call.status = status;
         stamp(&mut call.stamps.answered, self.arrived);
         if call.prack == 0 {
-            call.clock.again.stop();
-            call.clock.end.stop();
+            call.timers.again.stop();
+            call.timers.end.stop();
         }
-        call.phase = Phase::Holding;
+        call.phase = CallerPhase::Holding;
         call.failure = call.failure.or(broken_dialog(scan)).or(judged);
         let hold = match call.scenario {
             Scenario::Reinvite { .. } if call.failure.is_none() => call.scenario.third(),
@@ -118,19 +118,19 @@ impl Caller {
             },
         };
         stamp(&mut call.stamps.acknowledged, now);
-        call.clock.act = Deadline::after(now, hold);
+        call.timers.act = Deadline::after(now, hold);
         let invite = call.invite;
-        self.write(key, Sent::Acknowledge(invite), out);
+        self.write(key, CallRequest::Acknowledge(invite), out);
         if hold.is_zero() {
             self.due(now, key, out);
         }
     }
 
-    /// What a 2xx lacks of what the scenario is about.
+    /// The failure of a 2xx that does not meet the condition of the scenario.
     fn judged(&self, scan: &Scan<'_>, key: Key) -> Option<Failure> {
         let call = self.calls.get(key)?;
         let answer =
-            || broken_answer(&self.setup.description, Direction::SendRecv, scan.body).map(Failure::Rule);
+            || broken_answer(&self.setup.description, MediaDirection::SendRecv, scan.body).map(Failure::Rule);
         match call.scenario {
             Scenario::EarlyMedia { .. } if !call.is_met => Some(Failure::Without("early media")),
             Scenario::Prack { .. } if !call.is_met => {
@@ -146,36 +146,47 @@ impl Caller {
         }
     }
 
-    /// A 2xx behind the first: the same again, or that of another dialog.
-    fn accepted_again(&mut self, now: Instant, scan: &Scan<'_>, cseq: u32, key: Key, out: &mut Output) {
+    /// Handles a 2xx after the first: a retransmission, or one of a further dialog.
+    fn accepted_again(&mut self, now: Instant, scan: &Scan<'_>, cseq: u32, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_answered = matches!(
             call.phase,
-            Phase::Holding | Phase::Changing | Phase::Ending | Phase::Forked { .. } | Phase::Released
+            CallerPhase::Holding
+                | CallerPhase::Changing
+                | CallerPhase::Ending
+                | CallerPhase::Forked { .. }
+                | CallerPhase::Released
         );
         if !is_answered {
             self.strays += 1;
-        } else if tag_of(call.remote.as_bytes()) == scan.to_tag {
+        } else if call.remote_tag() == scan.to_tag {
             call.counts.acknowledgements_again += 1;
-            self.write(key, Sent::Acknowledge(cseq), out);
+            self.write(key, CallRequest::Acknowledge(cseq), out);
         } else {
             self.forked(now, scan, cseq, key, out);
         }
     }
 
-    /// Acknowledges what is no 2xx: the transaction's affair, each time that it comes (RFC 3261 section 17.1.1.3).
-    pub(super) fn refuse(&mut self, scan: &Scan<'_>, (cseq, server): (u32, u8), key: Key, out: &mut Output) {
+    /// Acknowledges a final response other than 2xx, and each retransmission of it. This ACK belongs to the
+    /// transaction of the INVITE (RFC 3261 section 17.1.1.3).
+    pub(super) fn refuse(
+        &mut self,
+        scan: &Scan<'_>,
+        (cseq, server): (u32, u8),
+        key: Key,
+        out: &mut LoadOutput,
+    ) {
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.phase == Phase::Refused {
+        if call.phase == CallerPhase::Refused {
             call.counts.acknowledgements_again += 1;
         }
-        let remote = Text::<126>::of(scan.to.unwrap_or_default());
-        let values = Values::default().with(Hole::Remote, remote.as_bytes());
+        let remote = InlineText::<126>::of(scan.to.unwrap_or_default());
+        let values = HoleValues::default().with(Hole::Remote, remote.as_bytes());
         let which = (cseq, transaction(cseq, server));
         if let Some(call) = self.calls.get(key) {
             let is_refresh = call.refresh.as_ref().is_some_and(|refresh| refresh.own.last == cseq);
             if call.step > 0 && cseq == call.invite || is_refresh {
-                // Within the dialog it goes the way of its INVITE.
+                // Within the dialog the ACK follows the route of its INVITE.
                 let values = values
                     .with(Hole::Target, call.target.as_bytes())
                     .with(Hole::Routes, call.routes.as_bytes());
@@ -200,13 +211,13 @@ impl Caller {
         }
     }
 
-    fn refused(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut Output) {
+    fn refused(&mut self, now: Instant, scan: &Scan<'_>, status: u16, key: Key, out: &mut LoadOutput) {
         let is_challenge = matches!(status, 401 | 407);
         let Some(call) = self.calls.get_mut(key) else { return };
         call.status = status;
-        // A final response ends what its provisional ones have begun: an answer to PRACK says nothing of the call any more.
+        // The final response supersedes the provisional ones: a response to PRACK no longer matters.
         call.prack = 0;
-        let may_ask = call.phase != Phase::Cancelling;
+        let may_ask = call.phase != CallerPhase::Cancelling;
         if is_challenge && may_ask && self.authorize(scan, key) {
             self.ask(now, key, out);
             return;
@@ -223,7 +234,7 @@ impl Caller {
             Scenario::Busy => status == 486 || status == 600,
             Scenario::Redirect => (300..400).contains(&status),
             Scenario::Cancel { .. } | Scenario::NoAnswer { .. } => {
-                call.phase == Phase::Cancelling && status == 487
+                call.phase == CallerPhase::Cancelling && status == 487
             }
             _ => false,
         };
@@ -235,29 +246,30 @@ impl Caller {
         stamp(&mut call.stamps.acknowledged, now);
         let failure = failure_of(status, call.proof.as_deref());
         call.failure = call.failure.or((!wanted).then_some(failure));
-        call.phase = Phase::Refused;
+        call.phase = CallerPhase::Refused;
         let reliable = self.setup.transport.is_reliable() || call.is_invite_over_tcp;
-        call.clock = Clock { end: Deadline::after(now, self.setup.timing.timer_d()), ..Clock::default() };
+        call.timers =
+            CallTimers { end: Deadline::after(now, self.setup.timing.timer_d()), ..CallTimers::default() };
         out.records.push(record(call));
         if reliable {
             self.forget(key);
         }
     }
 
-    /// A response to CANCEL: that of its INVITE is to come, or has come.
+    /// Handles a response to CANCEL. The final response to the INVITE comes before or after it.
     pub(super) fn cancelled(&mut self, key: Key, status: u16) {
-        if let Some(call) = self.calls.get_mut(key).filter(|call| call.phase == Phase::Cancelling)
+        if let Some(call) = self.calls.get_mut(key).filter(|call| call.phase == CallerPhase::Cancelling)
             && status >= 200
         {
-            call.clock.again.stop();
+            call.timers.again.stop();
             call.is_cancel_answered = status < 300;
         }
     }
 }
 
-/// What a 2xx lacks that begins a dialog. It is acknowledged and hung up all the same, or its sender would go on sending it and keep
-/// the call: at the address that was called, and a "UAC MUST be prepared to receive a response without a tag in the To field" (RFC
-/// 3261 section 12.1.2).
+/// The failure of a 2xx without `Contact` or `To` tag. The caller acknowledges it and hangs up at the called address,
+/// because its sender would retransmit it and keep the call. A "UAC MUST be prepared to receive a response without a
+/// tag in the To field" (RFC 3261 section 12.1.2).
 pub(super) fn broken_dialog(scan: &Scan<'_>) -> Option<Failure> {
     let is_whole = scan.contact.is_some() && scan.to_tag.is_some();
     (!is_whole).then_some(Failure::Rule("RFC 3261 section 12.1.1"))

@@ -1,14 +1,15 @@
-//! Who calls: the scenarios as seen by the one who begins them.
+//! Callers: the client side of the scenarios.
 //!
-//! What a call sends is in `sending`, what its first INVITE comes to in `inviting`, what is done in its dialog in `dialog`, and
-//! where it is asked instead in `redirecting`; what only some scenarios do is in `reliable`, `changing`, `forks` and `subscribing`, and session
-//! timers are in `refreshing`.
+//! `sending` writes requests, `inviting` handles responses to the first INVITE, and `dialog` those within the dialog.
+//! `redirecting` follows 3xx and `Retry-After`. `reliable`, `changing`, `forks` and `subscribing` belong to single
+//! scenarios, and `refreshing` has session timers.
 
 mod changing;
 mod dialog;
 mod forks;
 mod inviting;
 mod redirecting;
+mod redirects;
 mod refreshing;
 mod reliable;
 mod sending;
@@ -21,28 +22,30 @@ use std::sync::Arc;
 use netrig_core::Instant;
 
 use super::authorize::{Proof, is_challenge};
-use super::call::{Call, Clock, Phase, Scenario};
+use super::call::{CallTimers, CallerCall, CallerPhase};
 use super::lookup::Located;
 use super::messages::{Requests, Responses, copy_of};
 use super::moment::Moment;
-use super::output::{Output, Way, Whose};
+use super::output::{ConnectionScope, LoadOutput, MessageConnection};
 use super::scan::{CSeq, Scan, Start};
+use super::scenario::Scenario;
 use super::setup::{Directory, Setup};
-use super::template::{Hole, TemplateError, Values};
-use super::text::Text;
+use super::template::{Hole, HoleValues, TemplateError};
+use super::text::InlineText;
 use super::timed::Timed;
 use crate::digest::NonceCounts;
 use crate::record::{
-    Broken, Counts, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, number_of, server_of, stamp,
+    AttemptCounts, Broken, Departure, Failure, Key, Owner, Record, Side, Stamps, Token, number_of, server_of,
+    stamp,
 };
 use crate::slab::Slab;
 use crate::transaction::Timer;
 use crate::wheel::Wheel;
-use redirecting::Redirects;
+use redirects::Redirects;
 
-pub(super) use redirecting::MOST_PLACES;
+pub(super) use redirects::MOST_PLACES;
 
-/// All calls that one shard has begun. It is driven by [`Caller::start`], [`Caller::handle_response`],
+/// The calls of the callers of one shard. It is driven by [`Caller::start`], [`Caller::handle_response`],
 /// [`Caller::handle_request`] and [`Caller::handle_timeout`].
 #[derive(Debug)]
 pub struct Caller {
@@ -52,28 +55,28 @@ pub struct Caller {
     names: Directory,
     passwords: Directory,
     nonces: NonceCounts,
-    calls: Slab<Call>,
-    /// Dialogs of forked calls beside their first, by the call and the other side's tag.
+    calls: Slab<CallerCall>,
+    /// Further dialogs of forked calls, by the call and the tag of the other side.
     forks: BTreeMap<(Key, Box<[u8]>), Key>,
-    /// Where calls were sent by 3xx.
+    /// Contacts that 3xx responses have named, by call.
     redirects: BTreeMap<Key, Redirects>,
     wheel: Wheel,
     lines: Vec<u8>,
-    /// When what is being handled came.
+    /// Time of arrival of the message that is handled.
     arrived: Instant,
     strays: u64,
 }
 
-/// There are as many calls as there may be at once: the tester's own limit.
+/// The number of concurrent calls has reached [`Setup::calls`], a limit of the tester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there are as many calls as there may be at once")]
-pub struct Full;
+#[error("the number of calls at once has reached its maximum")]
+pub struct CallLimitReached;
 
 impl Caller {
-    /// Without any call.
+    /// Without calls.
     ///
     /// # Errors
-    /// The setup's domain is none.
+    /// If the domain of the setup is not valid in a URI.
     pub fn new(setup: Setup, names: Directory, passwords: Directory) -> Result<Self, TemplateError> {
         Ok(Self {
             requests: Requests::new(&setup)?,
@@ -92,26 +95,26 @@ impl Caller {
         })
     }
 
-    /// How many calls there are, those included whose last response may come again.
+    /// Number of calls, including those whose final response may be retransmitted.
     pub const fn len(&self) -> u32 {
         self.calls.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no calls.
     pub const fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// How many messages came that belong to no call, or to none any more.
+    /// Number of received messages that belong to no call.
     pub const fn strays(&self) -> u64 {
         self.strays
     }
 
-    /// Begins a scenario that was to begin at `intended`, with the servers that were looked for, if any were. The name that its
-    /// record will have.
+    /// Starts a scenario that was scheduled for `intended`, with the servers `located` if they were looked up.
+    /// Returns the token of its record.
     ///
     /// # Errors
-    /// No place is left.
+    /// If [`Setup::calls`] calls are active.
     pub fn start(
         &mut self,
         now: Instant,
@@ -119,16 +122,16 @@ impl Caller {
         scenario: Scenario,
         (user, peer): (u32, u32),
         located: Option<Arc<Located>>,
-        out: &mut Output,
-    ) -> Result<Token, Full> {
+        out: &mut LoadOutput,
+    ) -> Result<Token, CallLimitReached> {
         let Setup { run, shard, .. } = self.setup;
         let server = self.setup.current(located.as_deref(), 0);
         let phase = match scenario {
-            Scenario::Options | Scenario::Message | Scenario::Subscribe { .. } => Phase::Asking,
-            _ => Phase::Calling,
+            Scenario::Options | Scenario::Message | Scenario::Subscribe { .. } => CallerPhase::Asking,
+            _ => CallerPhase::Calling,
         };
-        let make = |key| Call {
-            token: Token { run, shard, owner: Owner::Caller(scenario.wish()), key },
+        let make = |key| CallerCall {
+            token: Token { run, shard, owner: Owner::Caller(scenario.callee_action()), key },
             scenario,
             phase,
             failure: None,
@@ -150,40 +153,40 @@ impl Caller {
             prack: 0,
             rseq: 0,
             interval: self.setup.session_expires,
-            counts: Counts::default(),
-            clock: Clock::default(),
+            counts: AttemptCounts::default(),
+            timers: CallTimers::default(),
             stamps: Stamps::new(intended, now),
             refresh: None,
-            remote: Text::default(),
-            target: Text::default(),
-            routes: Text::default(),
+            remote: InlineText::default(),
+            target: InlineText::default(),
+            routes: InlineText::default(),
             proof: None,
             next_hop: server,
             located,
         };
-        let key = self.calls.insert(make).ok_or(Full)?;
+        let key = self.calls.insert(make).ok_or(CallLimitReached)?;
         self.ask(now, key, out);
-        self.calls.get(key).map(|call| call.token).ok_or(Full)
+        self.calls.get(key).map(|call| call.token).ok_or(CallLimitReached)
     }
 
-    /// When [`Caller::handle_timeout`] is to be called at the latest.
+    /// The latest time at which to call [`Caller::handle_timeout`].
     pub fn next_deadline(&mut self) -> Option<Instant> {
         self.wheel.next_deadline()
     }
 
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Instant, out: &mut Output) {
+    /// Handles all timers that have expired by `now`.
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut LoadOutput) {
         self.arrived = now;
         self.do_all_due(now, out);
     }
 
-    /// A response whose topmost branch is of this token and transaction: see [`Recipient`](super::Recipient).
+    /// Handles a response whose topmost branch has this token and transaction (see [`Recipient`](super::Recipient)).
     pub fn handle_response(
         &mut self,
         moment: impl Into<Moment>,
         scan: &Scan<'_>,
         (token, transaction): (Token, u16),
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let Moment { arrived, now } = moment.into();
         self.arrived = arrived;
@@ -199,13 +202,13 @@ impl Caller {
         }
         let key = token.key;
         if scan.is_cut() {
-            // What it would have said may be said again; the call has failed all the same.
+            // The response may be retransmitted, but the call has failed.
             return self.broken(key, "RFC 3261 section 18.3");
         }
         let number = self.number_asked(key, cseq, transaction);
         if number != cseq.number || !is_of(scan.call_id, name) || !is_of(scan.from_tag, name) {
-            // The branch and the method alone say what is answered (RFC 3261 section 17.1.3), so it is an answer; but all else
-            // "MUST equal" what the request says.
+            // Branch and method identify the transaction (RFC 3261 section 17.1.3), so it is a response to the
+            // request. But all other fields "MUST equal" those of the request.
             self.broken(key, "RFC 3261 section 8.2.6.2");
         }
         self.proven(scan, (status, number), key);
@@ -229,14 +232,14 @@ impl Caller {
         self.rest(key.index);
     }
 
-    /// A request whose `To` tag is of this token: the other side hangs up, or notifies.
+    /// Handles a request whose `To` tag is this token: BYE, NOTIFY, or a refresh of the other side.
     pub fn handle_request(
         &mut self,
         moment: impl Into<Moment>,
         from: SocketAddr,
         scan: &Scan<'_>,
         token: Token,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let Moment { arrived, now } = moment.into();
         self.arrived = arrived;
@@ -250,13 +253,14 @@ impl Caller {
             return;
         }
         copy_of(scan, from, b"", &mut self.lines);
-        let values = Values::default().with(Hole::Copied, &self.lines);
+        let values = HoleValues::default().with(Hole::Copied, &self.lines);
         let call = self.calls.get_mut(token.key).filter(|call| call.token == token);
         let is_subscriber =
             call.as_ref().is_some_and(|call| matches!(call.scenario, Scenario::Subscribe { .. }));
         let is_changing = call.as_ref().is_some_and(|call| {
             let is_refreshing = call.refresh.as_ref().is_some_and(|refresh| refresh.own.is_inviting());
-            let is_asking = matches!(call.phase, Phase::Calling | Phase::Proceeding | Phase::Changing);
+            let is_asking =
+                matches!(call.phase, CallerPhase::Calling | CallerPhase::Proceeding | CallerPhase::Changing);
             (is_asking || is_refreshing) && !is_subscriber
         });
         let (is_there, is_past) = (call.is_some(), self.calls.is_past(token.key));
@@ -264,7 +268,7 @@ impl Caller {
         self.strays += u64::from(!is_known);
         let template = match method {
             b"BYE" if is_known => &self.responses.ok,
-            // The last may come again.
+            // The last NOTIFY may be retransmitted.
             b"NOTIFY" if is_subscriber || (is_past && !is_there) => &self.responses.ok,
             _ if !is_known => &self.responses.unknown,
             _ => {
@@ -278,7 +282,7 @@ impl Caller {
                 template
             }
         };
-        out.messages.write(from, Way::Back, template, &values);
+        out.messages.write(from, MessageConnection::Back, template, &values);
         match method {
             b"NOTIFY" if is_subscriber => self.notified(scan, token.key, out),
             b"BYE" => self.hung_up(scan, token, out),
@@ -287,45 +291,45 @@ impl Caller {
         self.rest(token.key.index);
     }
 
-    /// The other side has hung up.
-    fn hung_up(&mut self, scan: &Scan<'_>, token: Token, out: &mut Output) {
+    /// Ends a call whose other side has sent BYE.
+    fn hung_up(&mut self, scan: &Scan<'_>, token: Token, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) else { return };
-        let is_held = matches!(call.phase, Phase::Holding | Phase::Changing);
-        // Of a forked call another dialog may be meant.
-        if is_held && dialog::tag_of(call.remote.as_bytes()) == scan.from_tag {
+        let is_held = matches!(call.phase, CallerPhase::Holding | CallerPhase::Changing);
+        // The BYE may be of a further dialog of a forked call.
+        if is_held && call.remote_tag() == scan.from_tag {
             stamp(&mut call.stamps.ended, self.arrived);
             call.failure = call.failure.or(Some(Failure::EndedByPeer));
             self.finish(token.key, out);
         }
     }
 
-    /// A request was sent only at this moment: what [`Outbox::departing`](super::Outbox::departing) says of it. Its timers run
-    /// from then.
+    /// Restarts the timers of a request that left later than it was written, at `at` (see
+    /// [`Outbox::departing`](super::Outbox::departing)).
     pub fn handle_departure(&mut self, at: Instant, (token, departure): (Token, Departure)) {
         let Some(call) = self.calls.get_mut(token.key).filter(|call| call.token == token) else { return };
         call.stamps.depart(departure, at);
-        if call.clock.end.is_running() {
+        if call.timers.end.is_running() {
             self.time(at, token.key);
         }
     }
 
-    /// A connection to `server` is gone along which requests went, or nobody is reached there: what waits for an answer to one of
-    /// them has failed, or goes to the next server. A call that is held goes on, for its BYE may find another way.
+    /// Handles the loss of a connection to `server`, or an unreachable server. Requests that wait for a response on
+    /// it fail, or go to the next server. A call that is held goes on: its BYE may use another connection.
     pub fn handle_disconnection(
         &mut self,
         now: Instant,
-        (server, whose): (SocketAddr, Whose),
+        (server, whose): (SocketAddr, ConnectionScope),
         why: Broken,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         self.arrived = now;
         let concerned: Vec<Key> = match whose {
-            Whose::All => self.calls.keys().collect(),
-            Whose::User(user) => {
+            ConnectionScope::All => self.calls.keys().collect(),
+            ConnectionScope::User(user) => {
                 let is_theirs = |key: &Key| self.calls.get(*key).is_some_and(|call| call.user == user);
                 self.calls.keys().filter(is_theirs).collect()
             }
-            Whose::Attempt(token) => self
+            ConnectionScope::Attempt(token) => self
                 .calls
                 .get(token.key)
                 .filter(|call| call.token == token)
@@ -337,10 +341,14 @@ impl Caller {
             self.leave_tcp(now, (server, why), key, out);
             let Some(call) = self.calls.get_mut(key) else { continue };
             let asked = match call.phase {
-                Phase::Waiting | Phase::Holding | Phase::Refused | Phase::Forked { .. } | Phase::Released => {
+                CallerPhase::Waiting
+                | CallerPhase::Holding
+                | CallerPhase::Refused
+                | CallerPhase::Forked { .. }
+                | CallerPhase::Released => {
                     continue;
                 }
-                Phase::Changing | Phase::Ending => call.next_hop,
+                CallerPhase::Changing | CallerPhase::Ending => call.next_hop,
                 _ => {
                     let cseq = call.cseq;
                     let Some(call) = self.calls.get(key) else { continue };
@@ -363,9 +371,15 @@ impl Caller {
         }
     }
 
-    /// Handles a server that refuses TCP connections, for a load over UDP: "the element SHOULD retry the request, using UDP" (RFC 3261
-    /// section 18.1.1). All later requests of the call go over UDP, too, whatever their length.
-    fn leave_tcp(&mut self, now: Instant, (server, why): (SocketAddr, Broken), key: Key, out: &mut Output) {
+    /// Handles a server that refuses TCP connections, for a load over UDP: "the element SHOULD retry the request,
+    /// using UDP" (RFC 3261 section 18.1.1). Later requests of the call go over UDP too, whatever their length.
+    fn leave_tcp(
+        &mut self,
+        now: Instant,
+        (server, why): (SocketAddr, Broken),
+        key: Key,
+        out: &mut LoadOutput,
+    ) {
         let is_refused = self.setup.has_two_transports() && why == Broken::Refused;
         let Some(call) = self.calls.get(key).filter(|call| is_refused && !call.stays_on_udp) else { return };
         if server != call.next_hop && server != self.asked_with(call, call.cseq) {
@@ -373,7 +387,7 @@ impl Caller {
         }
         let Some(call) = self.calls.get_mut(key) else { return };
         call.stays_on_udp = true;
-        let is_waiting = call.is_over_tcp && call.clock.end.is_running();
+        let is_waiting = call.is_over_tcp && call.timers.end.is_running();
         let is_refreshing =
             call.refresh.as_ref().is_some_and(|refresh| refresh.own.is_over_tcp && refresh.own.cseq != 0);
         if is_waiting {
@@ -386,7 +400,8 @@ impl Caller {
         self.rest(key.index);
     }
 
-    /// The number of the request that is answered in this transaction; what the response says it is, if none is under way there.
+    /// `CSeq` of the request that this transaction answers. If no request of the transaction is pending, the number
+    /// in the response.
     fn number_asked(&self, key: Key, said: CSeq<'_>, transaction: u16) -> u32 {
         let Some(call) = self.calls.get(key) else { return said.number };
         let own = match said.method {
@@ -397,14 +412,14 @@ impl Caller {
         if number_of(own) == number_of(transaction.into()) { own } else { said.number }
     }
 
-    /// What came for a call breaks a rule.
+    /// Fails a call for which a message was received that breaks a rule.
     fn broken(&mut self, key: Key, rule: &'static str) {
         if let Some(call) = self.calls.get_mut(key) {
             call.failure = call.failure.or(Some(Failure::Rule(rule)));
         }
     }
 
-    /// What a peer is called by.
+    /// Address of record of a peer.
     fn address_of(&self, peer: u32) -> Vec<u8> {
         [b"sip:", self.names.of(peer).as_bytes(), b"@", self.setup.domain.as_bytes()].concat()
     }
@@ -413,8 +428,8 @@ impl Caller {
         self.calls.get(key).map_or(0, |call| call.server)
     }
 
-    /// Takes the challenges of a response: the next request has the next number and the credentials that were asked for.
-    /// Whether there are any.
+    /// Takes the challenges of a response. If they can be answered, the next request has the next `CSeq` and the
+    /// credentials. Returns whether they can.
     fn authorize(&mut self, scan: &Scan<'_>, key: Key) -> bool {
         let Some(call) = self.calls.get_mut(key) else { return false };
         let [name, password] = [self.names.of(call.user), self.passwords.of(call.user)];
@@ -426,7 +441,8 @@ impl Caller {
         true
     }
 
-    /// The credentials of a request were taken, if it had any, and the server may have proved that it knows the password too.
+    /// Notes that the credentials of a request were accepted, and checks the proof of the server that it knows the
+    /// password.
     fn proven(&mut self, scan: &Scan<'_>, (status, cseq): (u16, u32), key: Key) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(proof) = &mut call.proof else { return };
@@ -438,34 +454,36 @@ impl Caller {
         }
     }
 
-    /// Does what is due of one call.
-    fn due(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Handles the expired timers of one call.
+    fn due(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let timing = self.setup.timing;
         if self.refresh_due(now, key, out) {
             return;
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.clock.end.has_come(now) {
+        if call.timers.end.has_come(now) {
             return self.given_up(now, key, out);
         }
         let is_invite = match call.phase {
-            Phase::Calling => true,
-            Phase::Changing => !matches!(call.scenario, Scenario::Subscribe { .. }),
+            CallerPhase::Calling => true,
+            CallerPhase::Changing => !matches!(call.scenario, Scenario::Subscribe { .. }),
             _ => false,
         };
-        if call.clock.again.has_come(now, (!is_invite).then_some(timing.t2)) {
+        if call.timers.again.has_come(now, (!is_invite).then_some(timing.t2)) {
             call.counts.requests_again += 1;
             let sent = call.awaited();
             self.write(key, sent, out);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
-        if call.clock.act.has_come(now) {
+        if call.timers.act.has_come(now) {
             match (call.phase, call.scenario) {
-                (Phase::Waiting, _) => self.retry(now, key, out),
-                (Phase::Holding, Scenario::Subscribe { .. }) => self.resubscribe(now, key, out),
-                (Phase::Holding, Scenario::Reinvite { .. }) if call.step < 2 => self.change(now, key, out),
-                (Phase::Holding, _) => self.hang_up(now, key, out),
-                (Phase::Changing, _) => {
+                (CallerPhase::Waiting, _) => self.retry(now, key, out),
+                (CallerPhase::Holding, Scenario::Subscribe { .. }) => self.resubscribe(now, key, out),
+                (CallerPhase::Holding, Scenario::Reinvite { .. }) if call.step < 2 => {
+                    self.change(now, key, out)
+                }
+                (CallerPhase::Holding, _) => self.hang_up(now, key, out),
+                (CallerPhase::Changing, _) => {
                     let failure =
                         if call.is_change_rung { Failure::RangTooLong } else { Failure::OnlyTrying };
                     call.failure = call.failure.or(Some(failure));
@@ -476,22 +494,24 @@ impl Caller {
         }
     }
 
-    /// What was asked last is not answered in time.
-    fn given_up(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Handles a transaction that has timed out.
+    fn given_up(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let is_subscriber = matches!(call.scenario, Scenario::Subscribe { .. });
         let timer = match call.phase {
-            Phase::Refused | Phase::Released => return self.forget(key),
-            Phase::Forked { is_told } => return self.forked_out(now, key, is_told, out),
-            Phase::Proceeding | Phase::Holding if call.prack != 0 => return self.unacknowledged(now, key),
-            Phase::Holding => Timer::N,
-            Phase::Ending if is_subscriber && call.stamps.ended != Instant::NEVER => Timer::N,
-            Phase::Calling => Timer::B,
-            Phase::Changing if !is_subscriber => Timer::B,
+            CallerPhase::Refused | CallerPhase::Released => return self.forget(key),
+            CallerPhase::Forked { is_told } => return self.forked_out(now, key, is_told, out),
+            CallerPhase::Proceeding | CallerPhase::Holding if call.prack != 0 => {
+                return self.unacknowledged(now, key);
+            }
+            CallerPhase::Holding => Timer::N,
+            CallerPhase::Ending if is_subscriber && call.stamps.ended != Instant::NEVER => Timer::N,
+            CallerPhase::Calling => Timer::B,
+            CallerPhase::Changing if !is_subscriber => Timer::B,
             _ => Timer::F,
         };
         let failure = match call.phase {
-            Phase::Cancelling if call.is_cancel_answered => Failure::NoFinal,
+            CallerPhase::Cancelling if call.is_cancel_answered => Failure::NoFinal,
             _ => Failure::TimedOut(timer),
         };
         if self.fail_over(now, key, out) || self.move_on(now, key, out) {
@@ -499,24 +519,24 @@ impl Caller {
         }
         let Some(call) = self.calls.get_mut(key) else { return };
         call.failure = call.failure.or(Some(failure));
-        if call.phase == Phase::Changing && !is_subscriber {
+        if call.phase == CallerPhase::Changing && !is_subscriber {
             // "A UAC SHOULD also terminate a dialog if no response at all is received for the request" (RFC 3261 section
             // 12.2.1.2).
             return self.hang_up(now, key, out);
         }
-        if call.phase == Phase::Ending && !is_subscriber {
+        if call.phase == CallerPhase::Ending && !is_subscriber {
             stamp(&mut call.stamps.unended, now);
         }
         self.finish(key, out);
     }
 
-    fn finish(&mut self, key: Key, out: &mut Output) {
+    fn finish(&mut self, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.refresh = None;
         if call.token.key != key {
             return self.release(key, out);
         }
-        if forks::may_fork(call) {
+        if call.may_fork() {
             return self.linger(key, out);
         }
         out.records.push(record(call));
@@ -530,7 +550,7 @@ impl Caller {
                 self.redirects.remove(&key);
             }
             if call.token.key != key {
-                let tag = dialog::tag_of(call.remote.as_bytes()).unwrap_or_default();
+                let tag = call.remote_tag().unwrap_or_default();
                 self.forks.remove(&(call.token.key, tag.into()));
             }
         }
@@ -545,18 +565,18 @@ impl Timed for Caller {
     fn next_of(&self, index: u32) -> Option<Instant> {
         let call = self.calls.get(self.calls.key_at(index)?)?;
         let refresh = call.refresh.as_ref().and_then(|refresh| refresh.next());
-        Some(call.clock.next().min(refresh.unwrap_or(Instant::NEVER)))
+        Some(call.timers.next().min(refresh.unwrap_or(Instant::NEVER)))
     }
 
-    fn do_due(&mut self, now: Instant, index: u32, out: &mut Output) {
+    fn do_due(&mut self, now: Instant, index: u32, out: &mut LoadOutput) {
         if let Some(key) = self.calls.key_at(index) {
             self.due(now, key, out);
         }
     }
 }
 
-fn record(call: &Call) -> Record {
-    let Call { token, scenario, user, failure, status, stamps, counts, .. } = *call;
+fn record(call: &CallerCall) -> Record {
+    let CallerCall { token, scenario, user, failure, status, stamps, counts, .. } = *call;
     let lookup = call.located.as_ref().map(|located| located.took);
     Record { token, side: Side::Caller, what: scenario.what(), user, failure, status, stamps, counts, lookup }
 }

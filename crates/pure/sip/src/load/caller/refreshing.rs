@@ -1,4 +1,5 @@
-//! The session timer of a call as its caller sees it (RFC 4028): refreshes of this side, and answers to those of the other.
+//! The session timer of a call at its caller (RFC 4028): refreshes of this side, and responses to those of the
+//! callee.
 
 use std::net::SocketAddr;
 
@@ -7,21 +8,21 @@ use netrig_core::Instant;
 use super::super::authorize::failure_of;
 use super::super::glare::{MOST_PENDING, pause_after_glare};
 use super::super::messages::copy_of;
-use super::super::output::{Output, Way};
+use super::super::output::{LoadOutput, MessageConnection};
 use super::super::refresh::{CallerRefresh, LATER, Refresh, RefreshAnswer, granted, least_interval};
 use super::super::scan::{Field, Scan};
 use super::super::session::direction_of;
-use super::super::template::{Hole, Values};
-use super::sending::Sent;
-use super::{Call, Caller, Key, Phase, Scenario};
+use super::super::template::{Hole, HoleValues};
+use super::sending::CallRequest;
+use super::{Caller, CallerCall, CallerPhase, Key, Scenario};
 use crate::deadline::{Deadline, Repetition};
 use crate::dialog::{Refresher, SessionExpires, SessionTimer, TimerEvent};
 use crate::record::Failure;
-use crate::sdp::Direction;
+use crate::sdp::MediaDirection;
 use crate::transaction::Timer;
 
 impl Caller {
-    /// What the 2xx to an INVITE or UPDATE of this side says of the session timer holds from now on.
+    /// Starts the session timer that the 2xx to an INVITE or UPDATE of this side sets.
     pub(super) fn agree(&mut self, now: Instant, scan: &Scan<'_>, key: Key) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let before = call.refresh.take();
@@ -32,21 +33,23 @@ impl Caller {
             Some(Box::new(CallerRefresh { own: Refresh::new(timer, takes_update), answered: None }));
     }
 
-    /// `Session-Expires` of a request, as lines; nothing where there is no timer.
-    pub(super) fn session_of(&self, call: &Call, sent: Sent) -> String {
+    /// `Session-Expires` of a request, as whole lines. Empty without a session timer.
+    pub(super) fn session_of(&self, call: &CallerCall, sent: CallRequest) -> String {
         match (sent, &call.refresh) {
-            (Sent::Invite, _) if call.interval > self.setup.session_expires => {
+            (CallRequest::Invite, _) if call.interval > self.setup.session_expires => {
                 format!("Session-Expires: {0}\r\nMin-SE: {0}\r\n", call.interval)
             }
-            (Sent::Invite, _) if call.interval > 0 => format!("Session-Expires: {}\r\n", call.interval),
-            (Sent::Change | Sent::Refresh, Some(refresh)) => {
+            (CallRequest::Invite, _) if call.interval > 0 => {
+                format!("Session-Expires: {}\r\n", call.interval)
+            }
+            (CallRequest::Change | CallRequest::Refresh, Some(refresh)) => {
                 format!("Session-Expires: {}\r\n", refresh.own.timer.expires())
             }
             _ => String::new(),
         }
     }
 
-    /// The first INVITE was refused for its session interval: it is sent again with the least that the other side takes.
+    /// Takes the least session interval of a 422 for the next INVITE. Returns whether that can help.
     pub(super) fn lengthen(&mut self, scan: &Scan<'_>, key: Key) -> bool {
         let Some(call) = self.calls.get_mut(key).filter(|call| call.interval > 0) else { return false };
         let Some(least) = least_interval(scan).filter(|least| *least > call.interval) else { return false };
@@ -55,11 +58,11 @@ impl Caller {
         true
     }
 
-    /// Does what is due of the session timer. Whether the call is hung up.
-    pub(super) fn refresh_due(&mut self, now: Instant, key: Key, out: &mut Output) -> bool {
+    /// Handles the session timer. Returns whether the call is hung up.
+    pub(super) fn refresh_due(&mut self, now: Instant, key: Key, out: &mut LoadOutput) -> bool {
         let t2 = self.setup.timing.t2;
         let Some(call) = self.calls.get_mut(key) else { return false };
-        let is_free = call.phase == Phase::Holding && call.prack == 0;
+        let is_free = call.phase == CallerPhase::Holding && call.prack == 0;
         let Some(CallerRefresh { own, answered }) = call.refresh.as_deref_mut() else { return false };
         let timer = if own.by_update { Timer::F } else { Timer::B };
         let failure = if own.end.has_come(now) {
@@ -89,17 +92,17 @@ impl Caller {
             && answered.again.has_come(now, Some(t2))
         {
             call.counts.responses_again += 1;
-            out.messages.push(answered.to, Way::Back, &answered.message);
+            out.messages.push(answered.to, MessageConnection::Back, &answered.message);
         }
         if own.again.has_come(now, own.by_update.then_some(t2)) {
             call.counts.requests_again += 1;
-            self.write(key, Sent::Refresh, out);
+            self.write(key, CallRequest::Refresh, out);
         }
         false
     }
 
-    /// Refreshes the session: by UPDATE where the other side takes it, else by the INVITE that described it.
-    fn refresh(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Refreshes the session: by UPDATE if the other side takes it, else by INVITE with the same description.
+    fn refresh(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.cseq += 1;
         call.counts.refreshes_sent += 1;
@@ -107,28 +110,28 @@ impl Caller {
         self.ask_refresh(now, key, out);
     }
 
-    /// Sends the refresh with the call's next number, which it has already.
-    pub(super) fn ask_refresh(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Sends the refresh with the current `CSeq` of the call.
+    pub(super) fn ask_refresh(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let patience = self.setup.timing.patience();
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(refresh) = &mut call.refresh else { return };
         refresh.own.ask(call.cseq, self.setup.first_repetition(now, false), Deadline::after(now, patience));
-        self.prove(key, Sent::Refresh);
-        let is_over_tcp = self.write(key, Sent::Refresh, out);
+        self.prove(key, CallRequest::Refresh);
+        let is_over_tcp = self.write(key, CallRequest::Refresh, out);
         let refresh = self.calls.get_mut(key).and_then(|call| call.refresh.as_mut());
         if let Some(refresh) = refresh.filter(|_| is_over_tcp) {
             refresh.own.has_gone_over_tcp();
         }
     }
 
-    /// A response to a refresh of this side.
+    /// Handles a response to a refresh of this side.
     pub(super) fn refreshed(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         (status, cseq): (u16, u32),
         key: Key,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let (t2, longest) = (self.setup.timing.t2, self.setup.longest_ringing);
         let Some(call) = self.calls.get_mut(key) else { return };
@@ -152,7 +155,7 @@ impl Caller {
         match status {
             200..300 if by_update => {}
             200..300 => {
-                self.write(key, Sent::Acknowledge(cseq), out);
+                self.write(key, CallRequest::Acknowledge(cseq), out);
             }
             _ if by_update => {}
             _ => self.refuse(scan, (cseq, server), key, out),
@@ -164,15 +167,14 @@ impl Caller {
         }
     }
 
-    /// The other side does not take the refresh: it is sent again where that may help (RFC 4028 section 10), and else the call is hung
-    /// up.
+    /// Handles a refused refresh: sends it again if that may help (RFC 4028 section 10), else hangs up.
     fn refresh_refused(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         (status, interval): (u16, u32),
         key: Key,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(own) = call.refresh.as_mut().map(|refresh| &mut refresh.own) else { return };
@@ -197,14 +199,14 @@ impl Caller {
         }
     }
 
-    /// Whether a request of the other side within the dialog refreshes the session, or may: it is this side's to answer.
+    /// Whether a request of the other side within the dialog may be a refresh that this side must answer.
     pub(super) fn is_refresh(&self, scan: &Scan<'_>, method: &[u8], key: Key) -> bool {
         let Some(call) = self.calls.get(key) else { return false };
         let is_subscriber = matches!(call.scenario, Scenario::Subscribe { .. });
         match (method, call.phase) {
             _ if is_subscriber => false,
-            (b"UPDATE", Phase::Holding | Phase::Changing) => scan.body.is_empty(),
-            (b"INVITE", Phase::Holding) => {
+            (b"UPDATE", CallerPhase::Holding | CallerPhase::Changing) => scan.body.is_empty(),
+            (b"INVITE", CallerPhase::Holding) => {
                 let is_inviting = call.refresh.as_ref().is_some_and(|refresh| refresh.own.is_inviting());
                 scan.session_expires.is_some() && !is_inviting
             }
@@ -212,14 +214,14 @@ impl Caller {
         }
     }
 
-    /// Answers a request of the other side that refreshes the session, or takes the ACK for such an answer.
+    /// Answers a refresh of the other side, or takes the ACK of the response.
     pub(super) fn answer_refresh(
         &mut self,
         now: Instant,
         from: SocketAddr,
         (scan, method): (&Scan<'_>, &[u8]),
         key: Key,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
         let number = scan.cseq.map_or(0, |cseq| cseq.number);
         if method == b"ACK" {
@@ -229,23 +231,23 @@ impl Caller {
         let before = call.refresh.as_mut().and_then(|refresh| refresh.answered.as_mut());
         if let Some(answered) = before.filter(|answered| answered.cseq == number && method == b"INVITE") {
             call.counts.repeated += 1;
-            return out.messages.push(from, Way::Back, &answered.message);
+            return out.messages.push(from, MessageConnection::Back, &answered.message);
         }
         copy_of(scan, from, b"", &mut self.lines);
-        let values = Values::default().with(Hole::Copied, &self.lines);
+        let values = HoleValues::default().with(Hole::Copied, &self.lines);
         let Ok(grant) = granted(scan) else {
-            return out.messages.write(from, Way::Back, &self.responses.too_small, &values);
+            return out.messages.write(from, MessageConnection::Back, &self.responses.too_small, &values);
         };
         let lines = grant.map(|grant| grant.lines()).unwrap_or_default();
         let values = values.with(Hole::Session, lines.as_bytes()).with(Hole::Body, b"2");
         let template = match (method, direction_of(scan.body).reversed()) {
             (b"UPDATE", _) => &self.responses.updated,
-            (_, Direction::SendRecv) => &self.responses.accepted,
+            (_, MediaDirection::SendRecv) => &self.responses.accepted,
             (_, direction) => &self.responses.changed[direction as usize],
         };
         let mut message = Vec::new();
         template.write(&values, &mut message);
-        out.messages.push(from, Way::Back, &message);
+        out.messages.push(from, MessageConnection::Back, &message);
         let timing = self.setup.timing;
         let takes_update = scan.lists(Field::Allow, b"UPDATE") || {
             let before = call.refresh.as_ref();
@@ -265,7 +267,7 @@ impl Caller {
         });
     }
 
-    /// The ACK of the other side for a 2xx of this one.
+    /// Takes the ACK of a 2xx of this side.
     fn acknowledged(&mut self, number: u32, key: Key) {
         if let Some(refresh) = self.calls.get_mut(key).and_then(|call| call.refresh.as_mut()) {
             refresh.answered = refresh.answered.take().filter(|answered| answered.cseq != number);

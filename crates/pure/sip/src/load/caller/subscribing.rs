@@ -1,35 +1,35 @@
-//! Subscriptions as the subscriber sees them (RFC 6665).
+//! Subscriptions at the subscriber (RFC 6665).
 
 use netrig_core::{Duration, Instant};
 
-use super::super::output::Output;
+use super::super::output::LoadOutput;
 use super::super::scan::{Field, Scan};
-use super::sending::Sent;
-use super::{Caller, Clock, Key, Phase, Scenario};
+use super::sending::CallRequest;
+use super::{CallTimers, Caller, CallerPhase, Key, Scenario};
 use crate::deadline::Deadline;
 use crate::record::{Failure, stamp};
 
-/// Of the time for which a subscription is granted, in a thousand, after which it is renewed.
+/// A subscription is renewed after this share of the granted time, in thousandths.
 const RENEWAL: u64 = 900;
 
 impl Caller {
-    /// A 2xx to SUBSCRIBE.
+    /// Handles a 2xx to SUBSCRIBE.
     pub(super) fn subscribed(
         &mut self,
         now: Instant,
         scan: &Scan<'_>,
         status: u16,
         key: Key,
-        out: &mut Output,
+        out: &mut LoadOutput,
     ) {
-        let is_first = self.calls.get(key).is_some_and(|call| call.phase == Phase::Asking);
+        let is_first = self.calls.get(key).is_some_and(|call| call.phase == CallerPhase::Asking);
         if is_first {
             self.take_dialog(scan, key);
         }
         let Some(call) = self.calls.get_mut(key) else { return };
         let Scenario::Subscribe { hold, expires } = call.scenario else { return };
-        let asked = if call.phase == Phase::Ending { 0 } else { expires };
-        // A 2xx says for how long, and "The period of time in the response MAY be shorter but MUST NOT be longer than
+        let asked = if call.phase == CallerPhase::Ending { 0 } else { expires };
+        // A 2xx has the duration, and "The period of time in the response MAY be shorter but MUST NOT be longer than
         // specified in the request." (RFC 6665 section 3.1.1)
         if scan.expires.is_none_or(|granted| granted > asked) {
             call.failure = call.failure.or(Some(Failure::Rule("RFC 6665 section 3.1.1")));
@@ -43,28 +43,28 @@ impl Caller {
                 return self.finish(key, out);
             }
         }
-        call.clock = Clock::default();
+        call.timers = CallTimers::default();
         if !call.is_met {
             // Timer N.
-            call.clock.end = Deadline::after(now, self.setup.timing.patience());
+            call.timers.end = Deadline::after(now, self.setup.timing.patience());
         }
-        if call.phase == Phase::Ending {
+        if call.phase == CallerPhase::Ending {
             stamp(&mut call.stamps.ended, self.arrived);
             if call.is_met {
                 self.finish(key, out);
             }
             return;
         }
-        call.phase = Phase::Holding;
+        call.phase = CallerPhase::Holding;
         let granted = scan.expires.unwrap_or(expires).min(expires);
         let renewal = Duration::from_millis(u64::from(granted) * RENEWAL);
         let end = call.stamps.acknowledged + hold;
-        call.clock.act = Deadline::after(now, renewal.min(end.max(now) - now));
+        call.timers.act = Deadline::after(now, renewal.min(end.max(now) - now));
     }
 
-    /// Renews the subscription, or takes it back when its time is over. If the NOTIFY of the last SUBSCRIBE has not arrived yet, it
-    /// waits for it, until timer N (RFC 6665 section 4.1.2.4).
-    pub(super) fn resubscribe(&mut self, now: Instant, key: Key, out: &mut Output) {
+    /// Renews the subscription, or terminates it at the end of its hold. If the NOTIFY of the last SUBSCRIBE has not
+    /// arrived, it waits for it until timer N (RFC 6665 section 4.1.2.4).
+    pub(super) fn resubscribe(&mut self, now: Instant, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Scenario::Subscribe { hold, .. } = call.scenario else { return };
         if !call.is_met {
@@ -73,21 +73,21 @@ impl Caller {
         call.is_met = false;
         if now >= call.stamps.acknowledged + hold {
             stamp(&mut call.stamps.ending, now);
-            call.phase = Phase::Ending;
+            call.phase = CallerPhase::Ending;
         } else {
-            call.phase = Phase::Changing;
+            call.phase = CallerPhase::Changing;
             call.step = call.step.saturating_add(1);
         }
-        self.send_next(now, key, Sent::Subscribe, out);
+        self.send_next(now, key, CallRequest::Subscribe, out);
     }
 
-    /// NOTIFY. The first may come before the 2xx of its SUBSCRIBE (RFC 6665 section 4.1.2.4).
-    pub(super) fn notified(&mut self, scan: &Scan<'_>, key: Key, out: &mut Output) {
+    /// Handles a NOTIFY. The first may arrive before the 2xx of its SUBSCRIBE (RFC 6665 section 4.1.2.4).
+    pub(super) fn notified(&mut self, scan: &Scan<'_>, key: Key, out: &mut LoadOutput) {
         let Some(call) = self.calls.get_mut(key) else { return };
         stamp(&mut call.stamps.changed, self.arrived);
         let value = |field| scan.all(field).next().map(|value| value.split(|byte| *byte == b';').next());
         let (event, state) = (value(Field::Event).flatten(), value(Field::SubscriptionState).flatten());
-        // It names the event package of its SUBSCRIBE (RFC 6665 section 3.2.1), and the state (section 4.2.2).
+        // A NOTIFY names the event package of its SUBSCRIBE (RFC 6665 section 3.2.1) and the state (section 4.2.2).
         let broken = if event.map(<[u8]>::trim_ascii) != Some(b"presence") {
             Some("RFC 6665 section 3.2.1")
         } else {
@@ -96,9 +96,9 @@ impl Caller {
         call.failure = call.failure.or(broken.map(Failure::Rule));
         let is_over = state.is_some_and(|state| state.trim_ascii().eq_ignore_ascii_case(b"terminated"));
         match call.phase {
-            // What is still told of the time before.
-            Phase::Ending if !is_over => {}
-            Phase::Ending => {
+            // A NOTIFY from before the termination.
+            CallerPhase::Ending if !is_over => {}
+            CallerPhase::Ending => {
                 call.is_met = true;
                 if call.stamps.ended != Instant::NEVER {
                     self.finish(key, out);
@@ -111,9 +111,9 @@ impl Caller {
             }
             phase => {
                 call.is_met = true;
-                if phase == Phase::Holding {
-                    call.clock.end.stop();
-                    if !call.clock.act.is_running() {
+                if phase == CallerPhase::Holding {
+                    call.timers.end.stop();
+                    if !call.timers.act.is_running() {
                         self.resubscribe(self.arrived, key, out);
                     }
                 }

@@ -1,20 +1,21 @@
-//! Plain calls to a user agent server.
+//! Handling of plain requests by the answering machine.
 
 use bytes::Bytes;
-use netrig_core::{Duration, Instant};
+use netrig_core::Instant;
 
 use super::calls::{PlainCall, PlainCalls, PlainPhase, ResponseTail};
 use super::request::PlainRequest;
-use super::{PlainHeard, PlainResponses};
+use super::{PlainRequestInfo, PlainResponses};
 use crate::digits::put_hex;
 use crate::header::CSeq;
 use crate::server::answering::{ALLOWED, AnsweringMachine, contact};
+use crate::server::answering_policy::AnsweringPolicy;
 use crate::server::element::drain;
-use crate::server::manners::{Answer, Manners, Progress};
+use crate::server::incoming_call::SessionState;
 use crate::server::offers::{describe, description};
-use crate::server::refreshing::SessionState;
+use crate::server::reply::with_allow;
 use crate::server::transactions::Transactions;
-use crate::server::{Destination, Domain, Source, with_allow};
+use crate::server::{Destination, Domain, Source};
 use crate::slab::Key;
 use crate::transaction::{BranchKey, ServerKey};
 use crate::{Headers, Message, Method, Name, Request, Response, Status};
@@ -22,32 +23,22 @@ use crate::{Headers, Message, Method, Name, Request, Response, Status};
 /// The end of a response without a body.
 const NO_BODY: &[u8] = b"Content-Length: 0\r\n\r\n";
 
-/// Whether the user agent sends all responses as soon as an INVITE arrives.
-pub(in crate::server) fn answers_at_once(manners: &Manners) -> bool {
-    let is_at_once = |own: &Progress| own.after == Duration::ZERO && !own.media;
-    manners.answer == Answer::Accept(Duration::ZERO)
-        && manners.progress.iter().all(is_at_once)
-        && manners.hold.is_none()
-        && !manners.longest.is_zero()
-        && !manners.reliable
-}
-
-/// A tag as it is written, 16 hexadecimal digits.
+/// The text of a tag, 16 hexadecimal digits.
 fn tag_text(tag: u64) -> [u8; 16] {
     let mut digits = [0; 16];
     put_hex(tag, &mut digits);
     digits
 }
 
-/// A plain request that has arrived.
+/// A received plain request.
 struct PlainArrival<'a> {
     now: Instant,
     datagram: &'a [u8],
     from: Source,
-    /// Where its responses go.
+    /// Destination of its responses.
     reply_to: Source,
     request: PlainRequest<'a>,
-    /// Hashes of its Call-ID and of its transaction.
+    /// Hash of its Call-ID, and of its transaction below.
     call_id: u128,
     transaction: u128,
 }
@@ -60,7 +51,7 @@ impl AnsweringMachine {
         datagram: &'a [u8],
         from: Source,
         responses: &mut PlainResponses,
-    ) -> Option<PlainHeard<'a>> {
+    ) -> Option<PlainRequestInfo<'a>> {
         if !self.is_plain {
             return None;
         }
@@ -88,15 +79,15 @@ impl AnsweringMachine {
             }
             _ => false,
         };
-        is_handled.then(|| arrival.request.heard())
+        is_handled.then(|| arrival.request.info())
     }
 
-    /// Accepts an INVITE, if it begins a plain call and there is room.
+    /// Accepts an INVITE if it begins a plain call and there is room. Returns whether it did.
     fn accept_plain(&mut self, arrival: &PlainArrival<'_>, responses: &mut PlainResponses) -> bool {
         let PlainArrival { now, datagram, from, reply_to, ref request, call_id, transaction } = *arrival;
         let is_call = request.to_tag.is_none() && request.has_contact && request.has_description;
         let has_room = self.weight() < self.most && self.transactions.has_room_beside(self.plain_weight());
-        if !is_call || !has_room || self.is_asked(request) {
+        if !is_call || !has_room || self.is_under_way(request) {
             return false;
         }
         let Some(plain) = &mut self.plain else { return false };
@@ -108,7 +99,7 @@ impl AnsweringMachine {
         let tag = self.random.bits();
         let digits = tag_text(tag);
         let provisional = self.manners.progress.iter().map(|progress| (progress.status, &tail.provisional));
-        // Where these stand in the bytes of all, which are the same in each.
+        // Range of the copied fields in the bytes, which are the same in each response.
         let mut copied = None;
         for (status, tail) in provisional.chain([(Status::OK, &tail.ok)]) {
             responses.push(reply_to, status, |out| {
@@ -129,8 +120,8 @@ impl AnsweringMachine {
     }
 
     /// Whether the strict model handles a request with the same `From` tag, Call-ID and `CSeq` (RFC 3261 section 8.2.2.2).
-    fn is_asked(&self, request: &PlainRequest<'_>) -> bool {
-        self.transactions.has_asked(|| {
+    fn is_under_way(&self, request: &PlainRequest<'_>) -> bool {
+        self.transactions.has_merge_key(|| {
             let cseq = CSeq { number: request.sequence, method: request.method.clone() };
             (request.from_tag.to_owned(), request.call_id.to_owned(), cseq)
         })
@@ -145,8 +136,8 @@ impl AnsweringMachine {
         self.plain.as_ref().map_or(0, PlainCalls::weight)
     }
 
-    /// Prepares the strict model for a message: plain calls that the message concerns are given to it. Returns whether the message is
-    /// handled with that: an INVITE that is absorbed, or a request that is refused with 482.
+    /// Prepares the strict model for a message: gives it the plain calls of the message. Returns whether the message is handled
+    /// with that: an absorbed INVITE, or a request that is refused with 482.
     pub(in crate::server) fn leave_plain(&mut self, now: Instant, message: &Message, from: Source) -> bool {
         let Some(plain) = &self.plain else { return false };
         let request = message.as_request();
@@ -161,7 +152,7 @@ impl AnsweringMachine {
             let key = || ServerKey::of(request).ok().flatten();
             invited.is_none() && !self.transactions.has_transaction(key)
         };
-        // The INVITE of a call that has ended is under way as long as its transaction is.
+        // If a call has ended, its INVITE can still have a transaction.
         let ended = named.filter(|key| !is_open(key)).and_then(|key| plain.get(key));
         let ended = ended.filter(|call| call.keeps_invite(now));
         let merged = request
@@ -169,7 +160,7 @@ impl AnsweringMachine {
         let invited = invited.filter(|key| named != Some(*key));
         let open: Vec<Key> = named.into_iter().chain(invited).filter(is_open).collect();
         open.into_iter().for_each(|key| self.give_up_plain(now, key));
-        self.transactions.set_elsewhere(self.plain_weight());
+        self.transactions.set_external_weight(self.plain_weight());
         is_absorbed || merged.is_some_and(|request| self.transactions.refuse_merged(request, from))
     }
 
@@ -181,7 +172,7 @@ impl AnsweringMachine {
         let others = std::mem::replace(&mut self.transactions, own);
         let before = self.calls.len();
         for (at, from, bytes) in call.journal() {
-            // The strict model reads what the fast path has read.
+            // The strict model can read each message of the fast path.
             let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) else { continue };
             self.replayed_tag = Some(call.tag);
             self.transactions.handle(at, message, from);
@@ -192,28 +183,28 @@ impl AnsweringMachine {
         self.transactions.handle_timeout(now);
         drain(self, now);
         let own = std::mem::replace(&mut self.transactions, others);
-        // Its responses have been sent.
+        // Its responses were sent before.
         self.transactions.take_over(own);
-        self.transactions.set_elsewhere(self.plain_weight());
+        self.transactions.set_external_weight(self.plain_weight());
     }
 
-    /// The tag of the plain call that has ended and whose INVITE a CANCEL names.
+    /// The tag of an ended plain call for the CANCEL of its INVITE.
     pub(in crate::server) fn tag_of_plain(&self, now: Instant, cancel: &Request) -> Option<String> {
         let plain = self.plain.as_ref()?;
         let call = plain.get(find_invite_of(plain, now, cancel)?)?;
         Some(format!("{:016x}", call.tag))
     }
 
-    /// Handles the deadlines of plain calls that have expired.
+    /// Handles expired deadlines of plain calls.
     pub(in crate::server) fn handle_plain_timeout(&mut self, now: Instant) {
         while let Some(key) = self.plain.as_mut().and_then(|plain| plain.handle_timeout(now)) {
             self.give_up_plain(now, key);
         }
-        self.transactions.set_elsewhere(self.plain_weight());
+        self.transactions.set_external_weight(self.plain_weight());
     }
 }
 
-/// The plain call whose INVITE has the transaction of a request, whatever the method of that.
+/// The plain call whose INVITE has the transaction key of a request, without regard to its method.
 fn find_invite_of(plain: &PlainCalls, now: Instant, request: &Request) -> Option<Key> {
     plain.find_invite(now, plain.transaction_hash(BranchKey::of(&request.headers.top_via_view()?)?))
 }
@@ -232,7 +223,7 @@ fn is_merged(plain: &PlainCalls, call: &PlainCall, request: &Request) -> bool {
         && plain.text_hash(tag) == call.remote_tag
 }
 
-/// Whether an INVITE is a retransmission, which is absorbed (RFC 6026 section 7.1).
+/// Whether an INVITE is a retransmission to absorb (RFC 6026 section 7.1).
 fn is_absorbed(plain: &PlainCalls, key: Key, arrival: &PlainArrival<'_>) -> bool {
     arrival.request.to_tag.is_none() && plain.find_invite(arrival.now, arrival.transaction) == Some(key)
 }
@@ -246,7 +237,7 @@ fn call_of<'a>(plain: &'a PlainCalls, key: Key, request: &PlainRequest<'_>) -> O
     })
 }
 
-/// Returns whether the ACK is that of the call's 2xx. One with the branch of the INVITE is handled by that transaction.
+/// Handles the ACK of the call's 2xx. Returns false for an ACK with the branch of the INVITE, which belongs to that transaction.
 fn handle_ack(plain: &mut PlainCalls, key: Key, arrival: &PlainArrival<'_>) -> bool {
     let PlainArrival { now, datagram, from, ref request, transaction, .. } = *arrival;
     let call = call_of(plain, key, request);
@@ -257,7 +248,7 @@ fn handle_ack(plain: &mut PlainCalls, key: Key, arrival: &PlainArrival<'_>) -> b
     is_its
 }
 
-/// Returns whether the BYE ends the call, or has ended it: a retransmission gets the same response.
+/// Handles a BYE that ends the call, or a retransmission, which gets the same response. Returns whether it is one of these.
 fn handle_bye(
     plain: &mut PlainCalls,
     key: Key,
@@ -283,8 +274,13 @@ fn handle_bye(
     is_again || is_end
 }
 
-/// The tail of the responses to an INVITE, made by the strict model; `None` if that does not accept it.
-fn tail_of(domain: &Domain, manners: &Manners, datagram: &[u8], reply_to: Source) -> Option<ResponseTail> {
+/// The tail of the responses to an INVITE, made by the strict model; `None` if the strict model would refuse it.
+fn tail_of(
+    domain: &Domain,
+    manners: &AnsweringPolicy,
+    datagram: &[u8],
+    reply_to: Source,
+) -> Option<ResponseTail> {
     let Message::Request(invite) = Message::parse(&Bytes::copy_from_slice(datagram)).ok()? else {
         return None;
     };

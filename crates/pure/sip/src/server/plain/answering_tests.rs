@@ -1,4 +1,4 @@
-//! A user agent that answers plain requests where they stand, and one that has the strict model alone: the same at every step.
+//! An answering machine with the fast path, and one with the strict model alone, have the same output at every step.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,9 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds, Stream};
 
 use super::super::answering::AnsweringMachine;
-use super::super::manners::Progress;
+use super::super::answering_policy::ProgressResponse;
 use super::super::transactions::Transactions;
-use super::super::{Destination, Domain, Manners, Server, Source};
+use super::super::{AnsweringPolicy, Destination, Domain, Server, Source};
 use super::{PlainCalls, PlainResponses};
 use crate::header::Transport;
 use crate::transaction::Timing;
@@ -22,24 +22,28 @@ fn machine(is_plain: bool, most: usize, progress: &[u16]) -> AnsweringMachine {
     let local = LOCAL.parse().unwrap();
     let listens = vec![(Transport::Udp, local), (Transport::Tcp, local)];
     let domain = Domain { names: vec![Host::Name("biloxi.com".into())], listens };
-    let at_once = |status: &u16| Progress {
+    let at_once = |status: &u16| ProgressResponse {
         after: Duration::ZERO,
         status: Status::new(*status).unwrap(),
         media: false,
     };
     let progress = progress.iter().map(at_once).collect();
-    let manners = Manners { longest: LONGEST, progress, ..Manners::new("192.0.2.9:6000".parse().unwrap()) };
+    let manners = AnsweringPolicy {
+        longest: LONGEST,
+        progress,
+        ..AnsweringPolicy::new("192.0.2.9:6000".parse().unwrap())
+    };
     let timing = Timing::default();
     let mut machine = AnsweringMachine::new(domain, manners, most, timing, Seeds::new(1).stream("plain"));
-    // Transactions of plain calls count for less.
+    // Transactions of plain calls have less weight.
     machine.transactions = Transactions::of_user_agent(usize::MAX, timing);
-    // Both draw as often before their first tag.
+    // Both draw equally often before their first tag.
     machine.plain = Some(PlainCalls::new(timing, LONGEST, &mut machine.random));
     machine.is_plain = is_plain;
     machine
 }
 
-/// What a call is at its caller.
+/// The caller's state of a call.
 #[derive(Clone, Default)]
 struct DrawnCall {
     number: u32,
@@ -50,18 +54,18 @@ struct DrawnCall {
     transport: Option<Transport>,
 }
 
-/// A pair of machines, and what was done with them.
+/// A pair of machines and their history.
 struct StrictPair {
     plain: AnsweringMachine,
     strict: AnsweringMachine,
     now: Instant,
     random: Stream,
     calls: Vec<DrawnCall>,
-    /// For a failure.
+    /// Log, shown if the test fails.
     log: String,
     strays: u32,
     taken: u32,
-    said: u32,
+    sent_count: u32,
 }
 
 type SentMessages = Vec<(Destination, Bytes)>;
@@ -82,7 +86,7 @@ impl StrictPair {
             log: String::new(),
             strays: 0,
             taken: 0,
-            said: 0,
+            sent_count: 0,
         }
     }
 
@@ -124,12 +128,12 @@ impl StrictPair {
     }
 
     fn compare(&mut self, plain: &SentMessages, strict: &SentMessages) {
-        let shown = |said: &SentMessages| -> Vec<String> {
-            said.iter().map(|(to, bytes)| format!("{to:?} {}", String::from_utf8_lossy(bytes))).collect()
+        let shown = |sent: &SentMessages| -> Vec<String> {
+            sent.iter().map(|(to, bytes)| format!("{to:?} {}", String::from_utf8_lossy(bytes))).collect()
         };
         assert_eq!(shown(plain), shown(strict), "after:\n{}", self.log);
         assert_eq!(self.plain.calls(), self.strict.calls(), "after:\n{}", self.log);
-        self.said += strict.len() as u32;
+        self.sent_count += strict.len() as u32;
     }
 
     fn wait(&mut self, span: Duration) {
@@ -140,13 +144,13 @@ impl StrictPair {
                 [&self.plain, &self.strict].map(|machine| machine.poll_timeout()).into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next <= until) else { break };
             self.now = next.max(self.now);
-            let said = [&mut self.plain, &mut self.strict].map(|machine| {
+            let sent = [&mut self.plain, &mut self.strict].map(|machine| {
                 machine.handle_timeout(next);
-                let mut said = drained(machine);
-                said.sort_by(|a, b| a.1.cmp(&b.1));
-                said
+                let mut sent = drained(machine);
+                sent.sort_by(|a, b| a.1.cmp(&b.1));
+                sent
             });
-            self.compare(&said[0], &said[1]);
+            self.compare(&sent[0], &sent[1]);
         }
         self.now = until;
     }
@@ -157,13 +161,13 @@ impl StrictPair {
         Source { transport, address: (peer.parse::<std::net::SocketAddr>().unwrap().ip(), port).into() }
     }
 
-    /// A request of a call, in some way to write it.
+    /// A request of a call, in one of several spellings.
     fn write(&mut self, call: usize, method: &str, cseq: u32, branch: u32, is_within: bool) -> String {
         let DrawnCall { number, tag, transport, .. } = self.calls[call].clone();
         let transport = transport.unwrap_or(Transport::Udp).name();
         let pick =
             |random: &mut Stream, all: &[&str]| all[(random.bits() % all.len() as u64) as usize].to_owned();
-        // Most are as most are.
+        // Most requests are ordinary.
         let mut usually = |all: &[&str]| {
             if self.random.bits().is_multiple_of(4) { pick(&mut self.random, all) } else { all[0].to_owned() }
         };
@@ -303,7 +307,7 @@ impl StrictPair {
                 let method = ["INVITE", "OPTIONS", "UPDATE", "INFO"][self.below(4) as usize];
                 self.send(call, method, true, (cseq + 1, branch + 1));
             }
-            // Its branch is its own: what repeats a BYE repeats all of it.
+            // The branch is new: a retransmission repeats the whole BYE.
             // Outside of a dialog, with the number of the INVITE.
             3 => self.send(call, "OPTIONS", false, (1, 7000)),
             16 => {
@@ -323,9 +327,9 @@ impl StrictPair {
 
 #[test]
 fn plain_requests_get_the_responses_of_the_strict_model() {
-    let (mut taken, mut said) = (0, 0);
+    let (mut taken, mut sent_count) = (0, 0);
     for seed in 0..400 {
-        // With little room, too.
+        // Some with little room.
         let most = if seed % 4 == 0 { 3 } else { 100 };
         let mut pair = StrictPair::new(seed, most);
         for _ in 0..80 {
@@ -340,10 +344,13 @@ fn plain_requests_get_the_responses_of_the_strict_model() {
         );
         assert!(pair.plain.plain.is_some_and(|plain| plain.calls.is_empty()), "{seed}:\n{}", pair.log);
         taken += pair.taken;
-        said += pair.said;
+        sent_count += pair.sent_count;
     }
-    // Enough of both ways.
-    assert!(taken > 2000 && said > 8000, "{taken} requests were taken as plain, {said} messages were sent");
+    // Both paths were used often enough.
+    assert!(
+        taken > 2000 && sent_count > 8000,
+        "{taken} requests were taken as plain, {sent_count} messages were sent"
+    );
 }
 
 const OFFER: &str =
@@ -365,8 +372,8 @@ fn usual(method: &str, number: u32, transport: Transport, tag: &str) -> String {
     )
 }
 
-/// With the BYE no transaction is left that could remove the call later: that of the INVITE has ended, and a BYE over a reliable transport
-/// leaves none (RFC 3261 section 17.2.2).
+/// After the BYE no transaction could remove the call later: that of the INVITE has ended, and a BYE over a reliable transport
+/// has none (RFC 3261 section 17.2.2).
 #[test]
 fn a_plain_call_over_tcp_that_outlasts_its_transaction_is_removed_with_its_bye() {
     let mut machine = machine(true, 100, &[]);
@@ -384,7 +391,7 @@ fn a_plain_call_over_tcp_that_outlasts_its_transaction_is_removed_with_its_bye()
     assert_eq!(ask(41, "BYE", &tag).1, Some(0));
 }
 
-/// Eight of a plain call take the room of one of the strict model.
+/// Eight transactions of plain calls take the room of one of the strict model.
 #[test]
 fn plain_transactions_take_an_eighth_of_the_room() {
     let mut machine = machine(true, 100, &[]);
@@ -396,7 +403,7 @@ fn plain_transactions_take_an_eighth_of_the_room() {
         let text = usual("INVITE", number, from.transport, "");
         machine.handle_plain(now, text.as_bytes(), from, &mut responses).is_some()
     };
-    // Two have room if the first eight count as one.
+    // Two have room if the first eight count as one transaction.
     assert!((1..=9).all(&mut takes) && !takes(10));
     machine.handle(now, Message::parse(&Bytes::from(usual("INVITE", 10, from.transport, ""))).unwrap(), from);
     let Some((_, Message::Response(response))) = machine.poll_transmit() else { panic!("no response") };

@@ -1,4 +1,4 @@
-//! The plain calls of a user agent server.
+//! The plain calls of an answering machine.
 
 use std::net::IpAddr;
 
@@ -10,45 +10,45 @@ use super::request::PlainRequest;
 use crate::header::Transport;
 use crate::server::Source;
 use crate::slab::{Key, Slab};
-use crate::table::Table;
+use crate::slab_index::SlabIndex;
 use crate::transaction::{BranchKey, Timing};
 use crate::wheel::Wheel;
 
-/// Resolution of the ends of calls that are hung up because they exceed the longest duration.
+/// Resolution of the longest duration of calls.
 const RESOLUTION: Duration = Duration::from_micros(100);
 
-/// Resolution of the times at which the server is woken to remove transactions that have ended. No response depends on it.
+/// Resolution of the removal of ended transactions. No response depends on it.
 const REMOVAL: Duration = Duration::from_millis(10);
 
-/// Most session descriptions whose response tails are kept. Those of one peer are mostly the same.
+/// Most response tails that are kept. The session descriptions of one peer are mostly the same.
 const MOST_TAILS: usize = 16;
 
-/// Transactions of plain calls that take as much memory as one of the strict model.
+/// Number of plain transactions with the memory of one transaction of the strict model.
 const PER_TRANSACTION: usize = 8;
 
 /// Most empty journals that are kept for new calls.
 const MOST_SPARE: usize = 1024;
 
-/// A call all of whose messages were plain.
+/// A call with only plain messages.
 #[derive(Debug)]
 pub(super) struct PlainCall {
     /// Hash of the Call-ID.
     call_id: u128,
-    /// Hashes of the transactions of the INVITE and, once that has come, of the BYE.
+    /// Hash of the transaction of the INVITE, and of the BYE once it is received.
     pub invite: u128,
     pub bye: Option<u128>,
     /// Hash of the tag of `From`.
     pub remote_tag: u128,
-    /// The tag of `To`, of this side.
+    /// The tag of `To`, the tag of this side.
     pub tag: u64,
     /// `CSeq` of the INVITE.
     pub sequence: u32,
     pub phase: PlainPhase,
     began: Instant,
-    /// Ends of the transactions of the INVITE and of the BYE (timers L and J); `None` when they have ended.
+    /// Ends of the transactions of the INVITE and of the BYE (timers L and J); `None` after their end.
     invite_until: Option<Instant>,
     bye_until: Option<Instant>,
-    /// The INVITE and the ACK, one behind the other; empty once the call has ended.
+    /// The INVITE and the ACK, concatenated; empty once the call has ended.
     journal: Vec<u8>,
     entries: [Option<JournalEntry>; 2],
 }
@@ -58,7 +58,7 @@ pub(super) struct PlainCall {
 struct JournalEntry {
     at: Instant,
     from: Source,
-    /// Where the message ends in the journal, bytes.
+    /// End of the message in the journal, bytes.
     end: usize,
 }
 
@@ -66,39 +66,39 @@ struct JournalEntry {
 pub(super) enum PlainPhase {
     /// The 2xx waits for its ACK.
     Accepted,
-    /// The ACK has come.
+    /// The ACK was received.
     Confirmed,
-    /// A BYE has come.
+    /// A BYE was received.
     Terminated,
 }
 
-/// The fields and the body that follow the copied header fields in responses to INVITEs with one offer, which go to one host.
+/// The end of responses to INVITEs with one offer from one host: all fields after the copied ones, and the body.
 #[derive(Debug)]
 pub(super) struct ResponseTail {
     pub transport: Transport,
     pub ip: IpAddr,
     pub offer: Box<[u8]>,
-    /// Of provisional responses.
+    /// The tail of provisional responses.
     pub provisional: Box<[u8]>,
-    /// Of the 200.
+    /// The tail of the 200.
     pub ok: Box<[u8]>,
 }
 
-/// All plain calls of a server. Who owns them bounds their number.
+/// All plain calls of a server. The owner limits their number.
 #[derive(Debug)]
 pub(in crate::server) struct PlainCalls {
     hasher: SecretHasher,
     pub(super) calls: Slab<PlainCall>,
-    by_call_id: Table,
-    by_invite: Table,
-    /// Calls whose 2xx may be unacknowledged. That of the first entry is; later entries may be stale.
+    by_call_id: SlabIndex,
+    by_invite: SlabIndex,
+    /// Calls whose 2xx may be unacknowledged. The first entry is; later entries may be stale.
     unconfirmed: DeadlineQueue,
     /// Ends of the transactions of INVITEs and of BYEs.
     invites: DeadlineQueue,
     byes: DeadlineQueue,
-    /// Ends of confirmed calls that have exceeded `longest`. In a queue the entries of calls that have ended would stay for so long.
+    /// The longest duration of confirmed calls. In a queue, entries of ended calls would stay until `longest` is over.
     wheel: Wheel,
-    /// No deadline of the wheel is earlier. After a call has ended it may be too early.
+    /// A lower bound for the deadlines of the wheel. After the end of a call it may be too early.
     next_longest: Option<Instant>,
     timing: Timing,
     /// Longest duration of a call.
@@ -116,9 +116,9 @@ impl PlainCalls {
         Self {
             hasher: SecretHasher::new(random),
             calls: Slab::new(u32::MAX),
-            // Their hashes are keyed already.
-            by_call_id: Table::new([0; 16]),
-            by_invite: Table::new([0; 16]),
+            // The hashes are keyed already.
+            by_call_id: SlabIndex::new([0; 16]),
+            by_invite: SlabIndex::new([0; 16]),
             unconfirmed: DeadlineQueue::new(timing.t1.min(longest)),
             invites: DeadlineQueue::new(timing.patience()),
             byes: DeadlineQueue::new(timing.patience()),
@@ -133,7 +133,7 @@ impl PlainCalls {
         }
     }
 
-    /// What its transactions count as among those of the strict model.
+    /// The weight of the plain transactions among those of the strict model.
     pub(super) const fn weight(&self) -> usize {
         self.transactions.div_ceil(PER_TRANSACTION)
     }
@@ -207,7 +207,7 @@ impl PlainCalls {
         }
     }
 
-    /// The ACK of a call has come.
+    /// Handles the ACK of a call.
     pub(super) fn confirm(&mut self, now: Instant, key: Key, datagram: &[u8], from: Source) {
         let Some(call) = self.calls.get_mut(key).filter(|call| call.phase == PlainPhase::Accepted) else {
             return;
@@ -217,12 +217,12 @@ impl PlainCalls {
         call.entries[1] = Some(JournalEntry { at: now, from, end: call.journal.len() });
         let end = call.began + self.longest;
         self.wheel.set(key.index, end);
-        // To look for the earliest at each change could take long: it is looked for when a deadline has expired.
+        // A search for the earliest deadline at each change could take long. It is done when a deadline has expired.
         self.next_longest = Some(self.next_longest.map_or(end, |own| own.min(end)));
         self.pass_confirmed();
     }
 
-    /// A BYE has come, with a transaction of this hash, over a transport that is `reliable` or not.
+    /// Handles a BYE with a transaction of this hash, over a transport that is `reliable` or not.
     pub(super) fn terminate(&mut self, now: Instant, key: Key, bye: u128, reliable: bool) {
         let Some(call) = self.calls.get_mut(key) else { return };
         call.phase = PlainPhase::Terminated;
@@ -256,7 +256,7 @@ impl PlainCalls {
         Some(call)
     }
 
-    /// The transaction that lasts `until` has ended, if the call is still here.
+    /// Ends the transaction whose end is `until`, if the call still exists.
     fn end_transaction(&mut self, key: Key, until: impl FnOnce(&mut PlainCall) -> &mut Option<Instant>) {
         if let Some(call) = self.calls.get_mut(key) {
             *until(call) = None;
@@ -265,7 +265,7 @@ impl PlainCalls {
         }
     }
 
-    /// Removes a call that has ended, and whose transactions have.
+    /// Removes a call after its end and the ends of its transactions.
     fn remove_ended(&mut self, key: Key) {
         let has_ended = |call: &PlainCall| {
             call.phase == PlainPhase::Terminated && [call.invite_until, call.bye_until] == [None, None]
@@ -275,7 +275,7 @@ impl PlainCalls {
         }
     }
 
-    /// Removes calls from the front of `unconfirmed` up to the first that is.
+    /// Removes confirmed calls from the front of `unconfirmed`.
     fn pass_confirmed(&mut self) {
         let Self { calls, unconfirmed, .. } = self;
         let is_it = |key| calls.get(key).is_some_and(|call: &PlainCall| call.phase == PlainPhase::Accepted);
@@ -292,8 +292,8 @@ impl PlainCalls {
         removals.chain(unconfirmed).chain(self.next_longest).min()
     }
 
-    /// Handles expired deadlines. Returns a call that the strict model has to handle from now on: it repeats a 2xx that was not acknowledged
-    /// within T1, or hangs up one that exceeds `longest`.
+    /// Handles expired deadlines. Returns a call that the strict model must continue: to retransmit a 2xx without an ACK after T1,
+    /// or to hang up a call that exceeds `longest`.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Option<Key> {
         while let Some(key) = self.invites.pop_expired(now) {
             self.end_transaction(key, |call| &mut call.invite_until);
@@ -322,7 +322,7 @@ impl PlainCalls {
         tails.find(|own| own.transport == to.transport && own.ip == to.address.ip() && *own.offer == *offer)
     }
 
-    /// Keeps a tail, instead of the oldest if there are as many as may be.
+    /// Keeps a tail. If there are too many, it replaces the oldest.
     pub(super) fn keep_tail(&mut self, tail: ResponseTail) {
         if self.tails.len() >= MOST_TAILS {
             self.tails.remove(0);
@@ -331,13 +331,13 @@ impl PlainCalls {
     }
 }
 
-/// A multiple of [`REMOVAL`].
+/// Rounds up to a multiple of [`REMOVAL`].
 const fn rounded_up(at: Instant) -> Instant {
     let nanos = REMOVAL.as_nanos();
     Instant::from_nanos(at.as_nanos().div_ceil(nanos).saturating_mul(nanos))
 }
 
-/// Half of a hash, for a table.
+/// The lower half of a hash, for an index.
 const fn index_hash(hash: u128) -> u64 {
     hash as u64
 }
@@ -348,7 +348,7 @@ impl PlainCall {
         self.invite_until.is_some_and(|until| now < until)
     }
 
-    /// Whether a transaction of this hash is that of the BYE, and has not ended.
+    /// Whether this is the hash of the BYE's transaction, which has not ended.
     pub(super) fn keeps_bye(&self, now: Instant, transaction: u128) -> bool {
         self.bye == Some(transaction) && self.bye_until.is_some_and(|until| now < until)
     }

@@ -1,12 +1,14 @@
 //! The fast path of a user agent server: it answers INVITE, ACK and BYE of the usual form from their bytes.
 //!
-//! A [`PlainRequest`](request::PlainRequest) is read in the buffer that it came in, and the response is written from its bytes. Of a plain
-//! call the server keeps the messages that it was sent. When a message of the call is not plain, or a timer runs out, the strict model is
-//! given these messages with their times, and goes on ([`AnsweringMachine::give_up_plain`](super::AnsweringMachine)). The path itself
-//! knows four rules: an INVITE is accepted at once, one that is repeated is absorbed, an ACK belongs to its INVITE, and a BYE ends the
-//! call. A test holds all responses against those of the strict model, byte for byte. They differ in two cases. The response to a
-//! repeated BYE is made of the repetition, and not of the BYE before it, which are the same unless the peer breaks RFC 3261 section
-//! 17.1.2. And more calls have room, because eight plain transactions count as one.
+//! A [`PlainRequest`](request::PlainRequest) is read in its receive buffer, and the response is written from its bytes. The server
+//! keeps the received messages of a plain call in a journal. If a message of the call is not plain, or if a timer expires, the
+//! strict model replays the journal and continues the call ([`AnsweringMachine::give_up_plain`](super::AnsweringMachine)). The fast
+//! path has four rules: an INVITE is accepted at once, a retransmitted INVITE is absorbed, an ACK belongs to its INVITE, and a BYE
+//! ends the call.
+//!
+//! A test compares all responses with those of the strict model, byte for byte. They differ in two cases. The response to a
+//! retransmitted BYE is made from the retransmission, not from the first BYE. Both are the same unless the peer breaks RFC 3261
+//! section 17.1.2. And more calls have room, because eight plain transactions count as one.
 
 mod answering;
 #[cfg(test)]
@@ -19,14 +21,13 @@ use std::hash::{DefaultHasher, Hasher as _};
 
 use netrig_core::Stream;
 
-pub(super) use answering::answers_at_once;
 pub(super) use calls::PlainCalls;
 
 use super::Source;
 use crate::message::push_status_line;
 use crate::{Method, Status};
 
-/// Keyed 128-bit hashes. Equal hashes are taken for equal texts; without the key a peer cannot construct a collision.
+/// Keyed 128-bit hashes. Texts with equal hashes are considered equal. Without the key a peer cannot construct a collision.
 #[derive(Debug)]
 struct SecretHasher([DefaultHasher; 2]);
 
@@ -40,7 +41,7 @@ impl SecretHasher {
         }))
     }
 
-    /// Of what `write` gives the hasher.
+    /// The hash of the bytes that `write` writes.
     fn hash(&self, write: impl Fn(&mut DefaultHasher)) -> u128 {
         let [high, low] = [&self.0[0], &self.0[1]].map(|keyed| {
             let mut hasher = keyed.clone();
@@ -55,28 +56,28 @@ impl SecretHasher {
     }
 }
 
-/// A plain request that was handled.
+/// Description of a plain request that was handled.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainHeard<'a> {
-    /// Its method.
+pub struct PlainRequestInfo<'a> {
+    /// The method.
     pub method: &'static Method,
     /// The tag of `To`, if it has one, and the Call-ID.
     pub dialog: Option<(&'a str, &'a str)>,
 }
 
-/// Responses to a plain request. Cleared and used again, they allocate nothing.
+/// Responses to a plain request. After [`PlainResponses::clear`] the memory is reused.
 #[derive(Debug, Default)]
 pub struct PlainResponses {
     bytes: Vec<u8>,
     ends: Vec<ResponseEnd>,
-    /// The tag of `To` and the Call-ID of all, one behind the other.
+    /// The tag of `To` and the Call-ID of all responses, concatenated.
     dialog: String,
     tag_len: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct ResponseEnd {
-    /// Where the response ends in the bytes of all.
+    /// End of the response in `PlainResponses::bytes`.
     at: usize,
     to: Source,
     status: Status,
@@ -94,7 +95,7 @@ pub struct PlainResponse<'a> {
 }
 
 impl PlainResponses {
-    /// In the order in which they are sent.
+    /// The responses in their order.
     pub fn iter(&self) -> impl Iterator<Item = PlainResponse<'_>> {
         let starts = std::iter::once(0).chain(self.ends.iter().map(|end| end.at));
         starts.zip(&self.ends).map(|(start, end)| PlainResponse {
@@ -104,26 +105,26 @@ impl PlainResponses {
         })
     }
 
-    /// The tag of `To` and the Call-ID of all of them.
+    /// The tag of `To` and the Call-ID of all responses.
     pub fn dialog(&self) -> (&str, &str) {
         self.dialog.split_at(self.tag_len)
     }
 
     fn set_dialog(&mut self, tag: &[u8; 16], call_id: &str) {
         self.dialog.clear();
-        // It is made of digits.
+        // The tag has only digits.
         self.dialog.push_str(std::str::from_utf8(tag).unwrap_or_default());
         self.tag_len = self.dialog.len();
         self.dialog.push_str(call_id);
     }
 
-    /// Removes all.
+    /// Removes all responses.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// Adds one, which `write` appends to the bytes of the others.
+    /// Adds a response. `write` appends its bytes after the status line.
     fn push(&mut self, to: Source, status: Status, write: impl FnOnce(&mut Vec<u8>)) {
         push_status_line(status, status.reason(), &mut self.bytes);
         write(&mut self.bytes);

@@ -6,7 +6,7 @@ use netrig_core::{Duration, Instant};
 
 use crate::slab::Key;
 
-/// Deadlines in the order in which they were set, which is that in which they expire. Setting and expiring one touch no other.
+/// Deadlines with one delay, so they expire in the order in which they were set. All operations take constant time.
 #[derive(Debug)]
 pub(super) struct DeadlineQueue {
     after: Duration,
@@ -18,22 +18,22 @@ impl DeadlineQueue {
         Self { after, entries: VecDeque::new() }
     }
 
-    /// Sets a deadline. `now` never runs backwards.
+    /// Sets a deadline. `now` must not decrease.
     pub fn push(&mut self, now: Instant, key: Key) {
         self.entries.push_back((now + self.after, key));
     }
 
-    /// The earliest deadline and its key.
+    /// The earliest deadline with its key.
     pub fn first(&self) -> Option<(Instant, Key)> {
         self.entries.front().copied()
     }
 
-    /// Removes the earliest.
+    /// Removes the earliest deadline.
     pub fn pop(&mut self) {
         self.entries.pop_front();
     }
 
-    /// Removes the earliest if it has expired. Returns whose it is.
+    /// Removes the earliest deadline if it has expired. Returns its key.
     pub fn pop_expired(&mut self, now: Instant) -> Option<Key> {
         self.entries.pop_front_if(|(at, _)| *at <= now).map(|(_, key)| key)
     }

@@ -1,11 +1,11 @@
-//! INVITE, ACK and BYE of the usual form, read in the buffer that they came in.
+//! INVITE, ACK and BYE of the usual form, read in their receive buffer.
 
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::is_of_a_link;
 use smallvec::SmallVec;
 
-use super::PlainHeard;
+use super::PlainRequestInfo;
 use crate::grammar::{Cursor, is_a_token};
 use crate::header::{NameAddrView, Transport, ViaView};
 use crate::message::{head_length, line};
@@ -15,30 +15,30 @@ use crate::transaction::BranchKey;
 use crate::uri::UriView;
 use crate::{Headers, Method, Name, Scheme};
 
-/// Longest message that the fast path reads, bytes. It weighs one transaction.
+/// Longest message of the fast path, bytes. Its weight is that of one transaction.
 const LONGEST: usize = 2048;
 
-/// Most header fields of a message that the fast path reads, for the same reason.
+/// Most header fields of a message of the fast path, for the same reason.
 const MOST_FIELDS: usize = 32;
 
-/// Most parameters of the topmost `Via` and of `To`, so that a response has room for its own.
+/// Most parameters of the topmost `Via` and of `To`, so that a response can add its own.
 const MOST_PARAMETERS: usize = 32;
 
-/// Header fields that a response copies, as many as need no allocation.
+/// Number of copied header fields without an allocation.
 const COPIED: usize = 12;
 
-/// An INVITE, ACK or BYE that follows the grammar in all that a user agent server reads, and has no header field that asks for more than
-/// an ordinary call.
+/// An INVITE, ACK or BYE of an ordinary call. All fields that a user agent server reads follow the grammar, and no other field asks
+/// for an extension.
 pub(super) struct PlainRequest<'a> {
     pub method: Method,
-    /// The topmost.
+    /// The topmost `Via`.
     via: PlainVia<'a>,
     pub from_tag: &'a str,
     pub to_tag: Option<&'a str>,
     pub call_id: &'a str,
     /// The number of `CSeq`.
     pub sequence: u32,
-    /// It has one `Contact`, a SIP URI.
+    /// There is one `Contact`, a SIP URI.
     pub has_contact: bool,
     /// The body is a session description.
     pub has_description: bool,
@@ -47,7 +47,7 @@ pub(super) struct PlainRequest<'a> {
     copied: SmallVec<[(Name, &'a str); COPIED]>,
 }
 
-/// A topmost `Via`, and what its parameters say.
+/// A topmost `Via` with its parameters.
 #[derive(Clone, Copy)]
 struct PlainVia<'a> {
     view: ViaView<'a>,
@@ -57,7 +57,7 @@ struct PlainVia<'a> {
 }
 
 impl<'a> PlainVia<'a> {
-    /// Returns `None` if there is no branch, a parameter of these stands twice, or there are too many of them.
+    /// Returns `None` without a branch, if `branch` or `rport` is repeated, or if there are too many parameters.
     fn read(view: ViaView<'a>) -> Option<Self> {
         let (mut branch, mut has_rport, mut has_maddr, mut count) = (None, false, false, 0);
         for (name, value) in view.parameters.iter() {
@@ -79,10 +79,10 @@ impl<'a> PlainVia<'a> {
     }
 }
 
-/// Other names of header fields that are read, of INVITEs with bodies that are no session descriptions.
+/// Further header fields that make a message not plain: those of bodies with a disposition or encoding.
 const CONTENT: [&str; 2] = ["Content-Disposition", "Content-Transfer-Encoding"];
 
-/// Reads the whole of a value.
+/// Reads a value to its end.
 fn whole<'a, T>(value: &'a str, read: impl FnOnce(&mut Cursor<'a>) -> Option<T>) -> Option<T> {
     let mut cursor = Cursor::new(value, "");
     let found = read(&mut cursor)?;
@@ -93,13 +93,13 @@ fn address(value: &str) -> Option<NameAddrView<'_>> {
     whole(value, |cursor| NameAddrView::read(cursor).ok())
 }
 
-/// `sip:`, and not `sips:`, a `tel:` or the like.
+/// Whether the scheme is `sip`.
 const fn is_sip(uri: &UriView<'_>) -> bool {
     matches!(uri, UriView::Sip(uri) if matches!(uri.scheme, Scheme::Sip))
 }
 
 impl<'a> PlainRequest<'a> {
-    /// Returns `None` if the message is not plain: it may be anything else.
+    /// Reads a message. Returns `None` if it is not plain.
     pub fn read(datagram: &'a [u8]) -> Option<Self> {
         let length = head_length(datagram).filter(|_| datagram.len() <= LONGEST)?;
         let head = std::str::from_utf8(&datagram[..length]).ok()?;
@@ -121,7 +121,7 @@ impl<'a> PlainRequest<'a> {
             if field.is_empty() {
                 return fields.request(method, &datagram[length..]);
             }
-            // The strict model unfolds.
+            // A folded field is left to the strict model.
             if head[next..].starts_with([' ', '\t']) {
                 return None;
             }
@@ -157,14 +157,14 @@ impl<'a> PlainRequest<'a> {
         BranchKey::of_branch(&self.via.view, self.via.branch)
     }
 
-    /// What the sockets have to know of it.
-    pub fn heard(&self) -> PlainHeard<'a> {
+    /// The description of the request for the sockets.
+    pub fn info(&self) -> PlainRequestInfo<'a> {
         let method = Method::known(self.method.as_str().as_bytes()).unwrap_or(&Method::Invite);
-        PlainHeard { method, dialog: self.to_tag.map(|tag| (tag, self.call_id)) }
+        PlainRequestInfo { method, dialog: self.to_tag.map(|tag| (tag, self.call_id)) }
     }
 
-    /// Writes the header fields that a response copies (RFC 3261 section 8.2.6.2). `To` gets the tag, if it has none. `from` is the sender of
-    /// the request.
+    /// Writes the header fields that a response copies (RFC 3261 section 8.2.6.2). If `To` has no tag, it gets `tag`. `from` is the
+    /// sender of the request.
     pub fn write_copied(&self, from: Source, tag: &[u8; 16], out: &mut Vec<u8>) {
         let mut is_topmost = true;
         for (name, value) in self.copied.iter().filter(|(name, _)| *name != Name::RecordRoute) {
@@ -184,7 +184,7 @@ impl<'a> PlainRequest<'a> {
         }
     }
 
-    /// Writes the `Record-Route`s as they stand (RFC 3261 section 12.1.1).
+    /// Writes the `Record-Route`s unchanged (RFC 3261 section 12.1.1).
     pub fn write_record_routes(&self, out: &mut Vec<u8>) {
         for (_, value) in self.copied.iter().filter(|(name, _)| *name == Name::RecordRoute) {
             out.extend_from_slice(b"Record-Route: ");
@@ -194,12 +194,12 @@ impl<'a> PlainRequest<'a> {
     }
 }
 
-/// What has been read of the header fields.
+/// The header fields that have been read.
 #[derive(Default)]
 struct PlainFields<'a> {
     via: Option<PlainVia<'a>>,
     from_tag: Option<&'a str>,
-    /// Of a `To` that was read.
+    /// The optional tag, once `To` was read.
     to_tag: Option<Option<&'a str>>,
     call_id: Option<&'a str>,
     sequence: Option<(u32, &'a str)>,
@@ -211,7 +211,7 @@ struct PlainFields<'a> {
 }
 
 impl<'a> PlainFields<'a> {
-    /// Reads a header field; `None` if it makes the request one that is not plain.
+    /// Reads a header field. Returns `None` if the request is not plain because of it.
     fn take(&mut self, name: Name, value: &'a str) -> Option<()> {
         let is_new = match name {
             Name::Via => {
@@ -231,7 +231,7 @@ impl<'a> PlainFields<'a> {
                 for (name, value) in to.parameters.iter() {
                     count += 1;
                     if tag.is_none() && name.eq_ignore_ascii_case("tag") {
-                        // One without a value is none, and in the way of one.
+                        // A tag without a value makes the request not plain.
                         tag = Some(value?);
                     }
                 }
@@ -266,7 +266,7 @@ impl<'a> PlainFields<'a> {
             Name::ContentLength => self.content_length.replace(number(value)?).is_none(),
             Name::ContentType => self.content_type.replace(value).is_none(),
             Name::Accept => value == SDP_TYPE,
-            // Nothing that these say changes an ordinary call.
+            // These fields do not change an ordinary call.
             Name::Allow
             | Name::AllowEvents
             | Name::Date
@@ -285,7 +285,7 @@ impl<'a> PlainFields<'a> {
 
     fn request(self, method: Method, body: &'a [u8]) -> Option<PlainRequest<'a>> {
         let (sequence, of_method) = self.sequence?;
-        // The strict model cuts off what follows the body.
+        // Bytes after the body are left to the strict model.
         let length = usize::try_from(self.content_length?).ok()?;
         (of_method == method.as_str() && length == body.len()).then_some(PlainRequest {
             method,

@@ -1,25 +1,25 @@
-//! What holds for any bytes that arrive as a SIP message: the property that `fuzz/` searches a counterexample of, and
-//! that the test `message_corpus` replays.
+//! The property of any bytes that are received as a SIP message. `fuzz/` searches for a counterexample, and the test
+//! `message_corpus` replays the corpus.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_sip::digest::{Answer, Challenge, Hash, Secret, Session};
+use netrig_sip::digest::{DigestChallenge, DigestCredentials, DigestSession, Hash, Secret};
 use netrig_sip::header::Transport;
 use netrig_sip::load::scan::{Address, Field, Scan, Start};
 use netrig_sip::multipart::{SessionBody, session_body};
-use netrig_sip::sdp::Description;
-use netrig_sip::server::{Destination, Manners, PlainResponses, Role, Server, ServerOrder, Source};
+use netrig_sip::sdp::SessionDescription;
+use netrig_sip::server::{AnsweringPolicy, Destination, PlainResponses, Role, Server, ServerOrder, Source};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Framed, Framer, FramingError, Headers, Message, Method, Name, Uri};
 
-/// What a stream is cut into at most, bytes: shorter than what is found by chance.
+/// Longest message of a stream, bytes, below the length of random input.
 const LONGEST: usize = 2048;
 
-/// Nothing panics; what the strict parser takes the scanner reads in the same way; what is read of a session, a challenge and its
-/// answer is written and read again; a stream says the same however it is cut; and what a user agent answers without a model of the
-/// message it answers in the same way with one.
+/// Nothing panics. The scanner reads a message as the strict parser does. Session descriptions, challenges and credentials are
+/// written and read again. A stream has the same messages however it is cut. A user agent's responses of the fast path are those of
+/// the strict model.
 pub fn check(bytes: &[u8]) {
     plain(bytes);
     assert_eq!(framed(&[bytes]), framed(&bytes.chunks(1).collect::<Vec<_>>()));
@@ -43,7 +43,7 @@ pub fn check(bytes: &[u8]) {
 fn user_agent() -> Box<dyn Server> {
     let media = (Ipv4Addr::LOCALHOST, 6000).into();
     let order = ServerOrder {
-        role: Role::UserAgent(Manners::new(media)),
+        role: Role::UserAgent(AnsweringPolicy::new(media)),
         domains: Vec::new(),
         users: None,
         contact: None,
@@ -58,7 +58,7 @@ fn user_agent() -> Box<dyn Server> {
     order.server(&listens).expect("a user agent needs no users")
 }
 
-/// Responses without the tag that a server has drawn.
+/// Responses without the random tag of a server.
 fn without_tags(responses: impl Iterator<Item = (Destination, Bytes)>) -> Vec<(Destination, String)> {
     let without_tag = |bytes: Bytes| {
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -69,7 +69,7 @@ fn without_tags(responses: impl Iterator<Item = (Destination, Bytes)>) -> Vec<(D
     responses.map(|(to, bytes)| (to, without_tag(bytes))).collect()
 }
 
-/// What the fast path of a user agent takes is a message, and gets the responses of the strict model.
+/// A request of the fast path can be parsed, and gets the responses of the strict model.
 fn plain(bytes: &[u8]) {
     let (now, mut responses) = (Instant::ZERO + Duration::from_secs(1), PlainResponses::default());
     let from = Source { transport: Transport::Udp, address: (Ipv4Addr::LOCALHOST, 5070).into() };
@@ -84,7 +84,7 @@ fn plain(bytes: &[u8]) {
     assert_eq!(without_tags(plain), without_tags(strict));
 }
 
-/// What comes out of a stream that comes in these pieces, up to where it cannot be read any further.
+/// The items of a stream that is received in these pieces, up to an error.
 fn framed(pieces: &[&[u8]]) -> Vec<Result<Framed, FramingError>> {
     let mut framer = Framer::new(LONGEST);
     let mut found = Vec::new();
@@ -101,40 +101,42 @@ fn framed(pieces: &[&[u8]]) -> Vec<Result<Framed, FramingError>> {
     found
 }
 
-/// A body as a session description: its answer has as many media, and is one itself.
+/// A body as a session description: its answer has the same number of media, and is a session description.
 fn description(body: &[u8]) {
-    let Some(offer) = std::str::from_utf8(body).ok().and_then(|text| Description::parse(text).ok()) else {
+    let Some(offer) = std::str::from_utf8(body).ok().and_then(|text| SessionDescription::parse(text).ok())
+    else {
         return;
     };
-    assert_eq!(Description::parse(&offer.to_string()).as_ref(), Ok(&offer));
+    assert_eq!(SessionDescription::parse(&offer.to_string()).as_ref(), Ok(&offer));
     let answer = offer.answer(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000, 1, &["0", "8"]);
     assert_eq!(answer.media.len(), offer.media.len());
-    assert_eq!(Description::parse(&answer.to_string()), Ok(answer));
+    assert_eq!(SessionDescription::parse(&answer.to_string()), Ok(answer));
 }
 
-/// Challenges and their answers: each is written and read again, and nobody proves to know what they do not.
+/// Challenges and credentials are written and read again, and only the right password is proven.
 fn proofs(headers: &Headers, body: &[u8]) {
     for name in [Name::WwwAuthenticate, Name::ProxyAuthenticate] {
         let found = headers.challenges(&name).unwrap_or_default();
-        for challenge in found.iter().filter_map(|found| Challenge::read(found).ok()) {
-            assert_eq!(Challenge::read(&challenge.write()).as_ref(), Ok(&challenge));
+        for challenge in found.iter().filter_map(|found| DigestChallenge::read(found).ok()) {
+            assert_eq!(DigestChallenge::read(&challenge.write()).as_ref(), Ok(&challenge));
             let secret = Secret::new(challenge.algorithm.hash, "bob", &challenge.realm, "secret");
-            let answer = Session::new(challenge, "bob", "secret").answer(&Method::Invite, "sip:a", body, "c");
+            let answer =
+                DigestSession::new(challenge, "bob", "secret").answer(&Method::Invite, "sip:a", body, "c");
             assert!(answer.proves(&Method::Invite, body, &secret));
-            assert_eq!(Answer::read(&answer.write()).as_ref(), Ok(&answer));
+            assert_eq!(DigestCredentials::read(&answer.write()).as_ref(), Ok(&answer));
         }
     }
     for name in [Name::Authorization, Name::ProxyAuthorization] {
         let found = headers.credentials(&name).unwrap_or_default();
-        for answer in found.iter().filter_map(|found| Answer::read(found).ok()) {
-            assert_eq!(Answer::read(&answer.write()).as_ref(), Ok(&answer));
+        for answer in found.iter().filter_map(|found| DigestCredentials::read(found).ok()) {
+            assert_eq!(DigestCredentials::read(&answer.write()).as_ref(), Ok(&answer));
             let secret = Secret::new(Hash::Md5, "nobody", "nowhere", "a secret that nobody has told");
             assert!(!answer.proves(&Method::Invite, body, &secret));
         }
     }
 }
 
-/// Whether both have read the same.
+/// Asserts that both have read the same.
 pub fn agree(scan: &Scan<'_>, message: &Message) {
     assert!(scan.is_complete);
     start(scan, message);
@@ -158,7 +160,7 @@ pub fn agree(scan: &Scan<'_>, message: &Message) {
             assert_eq!(number, strict, "{name}");
         }
     }
-    // Not `top_via`, which does not look at what stands behind the first.
+    // Not `top_via`, which reads only the first value.
     if let Some(via) = headers.vias().unwrap_or_default().first() {
         assert_eq!(scan.branch.map(unfolded).as_deref(), via.branch());
         assert!(scan.via.is_some());
@@ -218,7 +220,7 @@ fn uri(text: &[u8]) -> Uri {
     unfolded(text).parse().expect("the strict parser reads it")
 }
 
-/// Lines that continue another are as one space (RFC 3261 section 7.3.1).
+/// Unfolds lines: a fold means one space (RFC 3261 section 7.3.1).
 fn unfolded(value: &[u8]) -> String {
     let text = std::str::from_utf8(value).expect("the strict parser has seen it");
     let mut out = String::new();

@@ -1,10 +1,10 @@
-//! Answers that are wrong, cut, too late or crossed by what takes them back.
+//! Responses that are wrong, truncated, late, or crossed by a CANCEL or BYE.
 
 use super::scenarios::{HOLD, request_of};
 use super::*;
 
 /// A datagram that ends before the body does "is considered an error. If the message is a response, it MUST be discarded" (RFC 3261
-/// section 18.3): what it answers is sent again, and has failed whatever comes then.
+/// section 18.3): its request is retransmitted, and the attempt has failed.
 #[test]
 fn a_response_that_is_cut_is_discarded_and_named() {
     let cut = |pair: &mut Pair<_>, asked: &Request, status: u16| {
@@ -29,7 +29,7 @@ fn a_response_that_is_cut_is_discarded_and_named() {
         let record = pair.record(Side::Caller);
         assert_eq!((record.failure, record.status), (rule, 0));
     }
-    // The next is whole.
+    // The next response is complete.
     let (seen, network) = recorded();
     let mut pair = Pair::new(network, RING);
     pair.register(60);
@@ -42,8 +42,8 @@ fn a_response_that_is_cut_is_discarded_and_named() {
     assert_eq!((pair.record(Side::Registrant).failure, pair.registrant.registered()), (rule, 1));
 }
 
-/// A response is of the request that its branch and its method name (RFC 3261 section 17.1.3); that its `From`, `Call-ID` and `CSeq`
-/// "MUST equal" the request's is a rule of its own (section 8.2.6.2), and no reason not to hear it.
+/// Branch and method match a response to its request (RFC 3261 section 17.1.3). That its `From`, `Call-ID` and `CSeq`
+/// "MUST equal" the request's is a separate rule (section 8.2.6.2), and not a reason to ignore the response.
 #[test]
 fn an_answer_that_copies_the_request_wrongly_is_named() {
     let rule = Some(Failure::Rule("RFC 3261 section 8.2.6.2"));
@@ -90,8 +90,8 @@ fn an_answer_that_copies_the_request_wrongly_is_named() {
     assert_eq!((pair.record(Side::Registrant).failure, pair.registrant.registered()), (rule, 1));
 }
 
-/// "The UAC core MUST generate an ACK request for each 2xx" (RFC 3261 section 13.2.2.4): of what lacks the address or the tag of its
-/// dialog too, and it is hung up, where the call went. A refusal behind a 2xx is not acknowledged (RFC 6026 section 7.2).
+/// "The UAC core MUST generate an ACK request for each 2xx" (RFC 3261 section 13.2.2.4), even without a contact or tag, and hangs
+/// up, at the destination of the call. A refusal after a 2xx is not acknowledged (RFC 6026 section 7.2).
 #[test]
 fn what_is_accepted_wrongly_is_acknowledged_and_hung_up() {
     for (lacks, record_route) in
@@ -147,9 +147,9 @@ fn what_is_accepted_wrongly_is_acknowledged_and_hung_up() {
     assert_eq!((sent, pair.caller.strays()), (vec!["INVITE".to_owned(), "ACK".to_owned()], 1));
 }
 
-/// A proxy MUST cancel whom it still calls when one has answered (RFC 3261 section 16.7): of the two places that are to answer the
-/// second does so all the same, whichever of CANCEL and its own time the tester sees first. Who is cancelled before anybody has
-/// answered does not.
+/// A proxy MUST cancel its other branches after an answer (RFC 3261 section 16.7). Of the two contacts that must answer, the second
+/// answers anyway, whether the tester sees the CANCEL or the time of the answer first. A contact that is cancelled before any
+/// answer does not.
 #[test]
 fn the_second_place_answers_however_soon_it_is_cancelled() {
     let (seen, network) = recorded();
@@ -158,9 +158,9 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
     let invite = Message::from(seen.borrow()[0].clone()).to_string();
     let far = Setup { local: there(), server: here(), contacts: 3, ..setup() };
     for (first, second) in [("", "~2"), ("~2", "")] {
-        let mut callee = Callee::new(far.clone(), Wish::Answer, RING, [7; 16]).unwrap();
-        let mut out = Output::default();
-        let said = |out: &mut Output| -> Vec<_> {
+        let mut callee = Callee::new(far.clone(), CalleeAction::Answer, RING, [7; 16]).unwrap();
+        let mut out = LoadOutput::default();
+        let said = |out: &mut LoadOutput| -> Vec<_> {
             let said = out.messages.iter().map(|(_, bytes)| {
                 let scan = Scan::of(bytes);
                 (scan.status().unwrap(), String::from_utf8_lossy(scan.method().unwrap()).into_owned())
@@ -175,7 +175,7 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
             let via = format!("\r\nVia: SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK{place}\r\n");
             text.replacen("\r\n", &via, 1).replacen("1 INVITE", &format!("1 {method}"), 1)
         };
-        let ask = |callee: &mut Callee, at: Instant, (method, place): (&str, &str), out: &mut Output| {
+        let ask = |callee: &mut Callee, at: Instant, (method, place): (&str, &str), out: &mut LoadOutput| {
             callee.handle_request(at, here(), &Scan::of(text(method, place).as_bytes()), out);
             said(out)
         };
@@ -194,7 +194,7 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
             assert_eq!(answers, of(&[(200, "CANCEL"), (status, "INVITE")]));
         }
 
-        let mut callee = Callee::new(far.clone(), Wish::Answer, RING, [7; 16]).unwrap();
+        let mut callee = Callee::new(far.clone(), CalleeAction::Answer, RING, [7; 16]).unwrap();
         for place in [first, second] {
             ask(&mut callee, ms(1), ("INVITE", place), &mut out);
         }
@@ -205,8 +205,8 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
     }
 }
 
-/// A 200 that crosses the CANCEL is acknowledged and hung up (RFC 3261 section 9.1): the session that it has begun ends with that
-/// BYE, not with the CANCEL.
+/// If a 200 crosses the CANCEL, the caller acknowledges it and hangs up (RFC 3261 section 9.1). The session ends with that BYE, not
+/// with the CANCEL.
 #[test]
 fn what_is_answered_in_spite_of_its_cancel_is_hung_up() {
     let (seen, network) = recorded();
@@ -230,7 +230,7 @@ fn what_is_answered_in_spite_of_its_cancel_is_hung_up() {
     assert_eq!([cancelling, answered, ending, ended], [51, 61, 61, 71].map(ms));
 }
 
-/// What ends a call is refused: that is told apart from a BYE that nobody answers.
+/// A refused BYE is distinguished from an unanswered one.
 #[test]
 fn a_bye_that_is_refused_is_stamped() {
     let (seen, network) = recorded();

@@ -1,7 +1,7 @@
-//! Who is asked who they are, by one server or several.
+//! Users that one or several servers challenge.
 
 use netrig_core::Duration;
-use netrig_sip::digest::{Answer, Hash, Quality, Secret};
+use netrig_sip::digest::{DigestCredentials, Hash, Quality, Secret};
 use netrig_sip::load::{Failure, Side};
 use netrig_sip::{Name, Request};
 
@@ -14,7 +14,7 @@ const ASKED: [Name; 2] = [Name::Authorization, Name::ProxyAuthorization];
 fn used(request: &Request) -> Vec<(String, String, u32)> {
     let all = ASKED.iter().flat_map(|name| request.headers.credentials(name).unwrap());
     all.map(|credentials| {
-        let answer = Answer::read(&credentials).unwrap();
+        let answer = DigestCredentials::read(&credentials).unwrap();
         (answer.realm, answer.nonce, answer.protection.map_or(0, |protection| protection.count))
     })
     .collect()
@@ -28,8 +28,8 @@ fn challenge(realm: &str, nonce: &str) -> String {
     format!("Digest realm=\"{realm}\", nonce=\"{nonce}\", qop=\"auth\", algorithm=MD5")
 }
 
-/// A proxy asks, then the server behind it; each keeps its credentials (RFC 3261 section 22.3). Both together are answered
-/// together.
+/// A proxy challenges, then the server behind it; each keeps its credentials (RFC 3261 section 22.3). Two challenges in one
+/// response are answered together.
 #[test]
 fn every_realm_that_asks_is_answered() {
     let (seen, network) = recorded();
@@ -51,13 +51,13 @@ fn every_realm_that_asks_is_answered() {
     let third = ask(&mut pair, 401, &[(Name::WwwAuthenticate, &server)]);
     assert_eq!(used(&third), list(&[("u", "n2", 1), ("p", "n1", 2)]));
     assert_eq!(third.headers.cseq().unwrap().unwrap().number, 3);
-    // A proxy's nonce is too old while another server asks for the first time.
+    // The nonce of a proxy is stale when another server challenges for the first time.
     let stale = format!("{}, stale=true", challenge("p", "n4"));
     let fourth = ask(&mut pair, 407, &[(Name::ProxyAuthenticate, &stale), (Name::WwwAuthenticate, &both)]);
     assert_eq!(used(&fourth), list(&[("u", "n2", 2), ("v", "n3", 1), ("p", "n4", 1)]));
     for (name, realm) in [(&ASKED[0], "u"), (&ASKED[0], "v"), (&ASKED[1], "p")] {
         let all = fourth.headers.credentials(name).unwrap();
-        let mut answers = all.iter().map(|credentials| Answer::read(credentials).unwrap());
+        let mut answers = all.iter().map(|credentials| DigestCredentials::read(credentials).unwrap());
         let own = answers.find(|answer| answer.realm == realm).unwrap();
         assert!(own.proves(
             &fourth.method,
@@ -65,13 +65,13 @@ fn every_realm_that_asks_is_answered() {
             &Secret::new(Hash::Md5, "user0001", realm, "secret")
         ));
     }
-    // A realm whose credentials were refused is not asked again.
+    // Credentials that a realm refused are not sent again.
     ask(&mut pair, 401, &[(Name::WwwAuthenticate, &challenge("v", "n5"))]);
     let record = pair.record(Side::Caller);
     assert_eq!((record.failure, record.counts.challenges), (Some(Failure::Authentication), 3));
 }
 
-/// A request that one more realm challenges each time, and one that is challenged by another scheme.
+/// A request that a new realm challenges each time, and one with a challenge of another scheme.
 #[test]
 fn a_failure_says_why_a_challenge_was_not_answered() {
     let failure_of = |challenge: &dyn Fn(usize) -> String| {
@@ -96,7 +96,7 @@ fn a_failure_says_why_a_challenge_was_not_answered() {
     assert_eq!(basic, (Some("the response has no digest challenge that can be answered".into()), 0));
 }
 
-/// RFC 7616 section 3.4.3: with `auth-int` the hash is over the body too.
+/// RFC 7616 section 3.4.3: with `auth-int` the hash includes the body.
 #[test]
 fn the_body_is_proven_where_the_server_asks_for_it() {
     let (seen, network) = recorded();
@@ -107,7 +107,8 @@ fn the_body_is_proven_where_the_server_asks_for_it() {
     answer(&mut pair, &first, 401, &[(Name::WwwAuthenticate, challenge)]);
     pair.run(ms(10));
     let again = seen.borrow().last().cloned().unwrap();
-    let proof = Answer::read(&again.headers.credentials(&Name::Authorization).unwrap()[0]).unwrap();
+    let proof =
+        DigestCredentials::read(&again.headers.credentials(&Name::Authorization).unwrap()[0]).unwrap();
     assert_eq!(proof.protection.as_ref().map(|protection| protection.quality), Some(Quality::AuthInt));
     let secret = Secret::new(Hash::Sha256, "user0001", "r", "secret");
     assert!(!again.body.is_empty());
@@ -115,8 +116,8 @@ fn the_body_is_proven_where_the_server_asks_for_it() {
     assert!(!proof.proves(&again.method, b"", &secret));
 }
 
-/// RFC 7616 section 3.4: the count is that of the requests with this nonce, whatever was answered in between, and whoever
-/// hands the nonce out again.
+/// RFC 7616 section 3.4: the count is the number of requests with this nonce, whatever the responses in between, and whichever
+/// server sends the nonce again.
 #[test]
 fn a_request_that_is_asked_again_has_the_next_count() {
     let (seen, network) = recorded();
@@ -133,20 +134,20 @@ fn a_request_that_is_asked_again_has_the_next_count() {
     pair.register(300);
     assert_eq!(tell(&mut pair, 401, &[(Name::WwwAuthenticate, &first)]), list(&[("r", "n1", 1)]));
     assert_eq!(tell(&mut pair, 423, &[(Name::MinExpires, "500")]), list(&[("r", "n1", 2)]));
-    // The nonce is used up, which does not mean that the password is wrong: it was accepted before.
+    // The nonce has expired. The password is right, because it was accepted before.
     assert_eq!(tell(&mut pair, 401, &[(Name::WwwAuthenticate, &second)]), list(&[("r", "n2", 1)]));
     tell(&mut pair, 200, &[(Name::Expires, "500")]);
     assert_eq!(pair.record(Side::Registrant).failure, None);
     pair.register(500);
     assert_eq!(tell(&mut pair, 401, &[(Name::WwwAuthenticate, &first)]), list(&[("r", "n1", 3)]));
-    // The server gives the nonce for the next request.
+    // The server sends the nonce for the next request.
     let next = "nextnonce=\"n3\", qop=auth";
     tell(&mut pair, 200, &[(Name::Expires, "500"), (Name::AuthenticationInfo, next)]);
     pair.register(500);
     assert_eq!(used(seen.borrow().last().unwrap()), list(&[("r", "n3", 1)]));
 }
 
-/// RFC 7616 section 3.5: who does not know the password cannot write `rspauth`.
+/// RFC 7616 section 3.5: a server without the password cannot compute `rspauth`.
 #[test]
 fn a_server_that_does_not_know_the_password_has_broken_a_rule() {
     let (seen, network) = recorded();

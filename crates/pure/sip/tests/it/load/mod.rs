@@ -1,4 +1,4 @@
-//! Both sides of calls over a network in memory: every outcome and every retransmission is as the RFC's timers say.
+//! Both sides of calls over a network in memory: outcomes and retransmissions follow the timers of the RFC.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 mod answers;
@@ -14,8 +14,8 @@ use std::rc::Rc;
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::load::{
-    Arrivals, Begun, Callee, Caller, Directory, Failure, Gaps, Moment, Output, Pace, Part, Plan, Recipient,
-    Record, Scan, Scenario, Setup, Side, Stamps, What, Wish, Work,
+    Arrivals, AttemptStart, Callee, CalleeAction, Caller, Directory, Failure, Gaps, LoadOutput, Moment, Pace,
+    Part, Plan, Recipient, Record, Scan, Scenario, Setup, Side, Stamps, What, Work,
 };
 use netrig_sip::transaction::Timer;
 use netrig_sip::{Message, Name, Request, Status};
@@ -31,7 +31,7 @@ fn list(sent: &[(u64, &str)]) -> Vec<(u64, String)> {
     sent.iter().map(|(at, what)| (*at, (*what).to_owned())).collect()
 }
 
-/// From the first message to the last, and everything forgotten in the end.
+/// All messages of a call, and no state after its end.
 fn played(network: impl Network, scenario: Scenario) -> (Vec<(u64, String)>, Record, Record) {
     let mut pair = Pair::new(network, RING);
     pair.start(scenario);
@@ -55,7 +55,7 @@ fn a_call_that_loses_nothing_ends_well() {
     assert_eq!([stamps.intended, stamps.request, stamps.ringing], [ms(0), ms(0), ms(2)]);
     assert_eq!([stamps.answered, stamps.acknowledged], [ms(12), ms(12)]);
     assert_eq!([stamps.ending, stamps.ended, stamps.trying], [ms(112), ms(114), Instant::NEVER]);
-    // Answer-signal delay: from the 200 that was sent to its ACK.
+    // Answer-signal delay: from the sent 200 to its ACK.
     assert_eq!([callee.stamps.answered, callee.stamps.acknowledged], [ms(11), ms(13)]);
     assert_eq!(caller.counts, callee.counts);
 }
@@ -88,19 +88,19 @@ fn the_other_scenarios_without_loss() {
     }
 }
 
-/// Loses the messages with these numbers, in the order in which they are sent.
+/// Loses the messages with these numbers, counted as they are sent.
 fn losing(lost: &'static [usize]) -> impl Network {
     move |now: Instant, number: usize, _: &Message| (!lost.contains(&number)).then(|| now + DELAY)
 }
 
-/// Timers A, the 2xx's own, E.
+/// Timer A, the timer of the 2xx, and timer E.
 #[test]
 fn what_is_lost_is_sent_again() {
     let (sent, caller, _) = played(losing(&[0, 1]), CALL);
     assert_eq!(sent[..4], list(&[(0, "INVITE"), (500, "INVITE"), (1500, "INVITE"), (1501, "180")]));
     assert_eq!((caller.failure, caller.counts.requests_again), (None, 2));
 
-    // The 486 is lost: the INVITE comes again, which the callee takes as one.
+    // The 486 is lost: the INVITE is retransmitted, and the callee recognises it.
     let (sent, _, callee) = played(losing(&[1, 2, 3]), Scenario::Busy);
     assert_eq!(sent[..4], list(&[(0, "INVITE"), (1, "486"), (500, "INVITE"), (501, "486")]));
     assert!(callee.counts.repeated >= 1);
@@ -109,7 +109,7 @@ fn what_is_lost_is_sent_again() {
     assert_eq!(sent[2..5], list(&[(11, "200"), (511, "200"), (1511, "200")]));
     assert_eq!((caller.failure, callee.failure, callee.counts.responses_again), (None, None, 2));
 
-    // The ACK is lost: the 2xx comes again and is acknowledged again.
+    // The ACK is lost: the 2xx is retransmitted and acknowledged again.
     let long = Scenario::Call { hold: Duration::from_secs(10) };
     let (sent, caller, callee) = played(losing(&[3]), long);
     assert_eq!(sent[3..6], list(&[(12, "ACK"), (511, "200"), (512, "ACK")]));
@@ -148,7 +148,7 @@ fn what_is_never_answered_is_given_up() {
     assert_eq!(callee.failure, Some(Failure::LeftAlone));
 }
 
-/// A request that is being worked on is sent again as told, then each T2.
+/// After a provisional response, a request is retransmitted at the scheduled time, then every T2.
 #[test]
 fn a_load_repeats_a_request_that_is_being_worked_on_each_t2() {
     let (seen, network) = recorded();
@@ -165,7 +165,7 @@ fn a_load_repeats_a_request_that_is_being_worked_on_each_t2() {
 
 const CALL_AND_LEAVE: Scenario = Scenario::Call { hold: Duration::ZERO };
 
-/// Timer H: the 2xx of a callee who never hears its ACK, at "an interval that starts at T1 seconds and doubles for each
+/// Timer H: a callee without an ACK retransmits its 2xx at "an interval that starts at T1 seconds and doubles for each
 /// retransmission until it reaches T2 seconds" (RFC 3261 section 13.3.1.4).
 #[test]
 fn what_is_never_acknowledged_is_given_up() {
@@ -181,7 +181,7 @@ fn what_is_never_acknowledged_is_given_up() {
     assert_eq!((caller.counts.acknowledgements_again, caller.failure), (10, None));
 }
 
-/// A 180 that comes behind its 200 is no failure.
+/// A 180 after its 200 is not a failure.
 #[test]
 fn an_overtaken_response_is_tolerated() {
     let late = |now: Instant, _: usize, message: &Message| {
@@ -193,8 +193,7 @@ fn an_overtaken_response_is_tolerated() {
     assert_eq!(caller.stamps.ringing, Instant::NEVER);
 }
 
-/// Every call over a network that loses a fifth of all messages comes to its end: well, or by the timer of what nobody
-/// heard.
+/// Over a network that loses a fifth of all messages every call ends, by success or by the timer of a lost message.
 #[test]
 fn many_calls_with_losses() {
     let luck = Seeds::new(1).stream("network/loss");
@@ -218,30 +217,30 @@ fn many_calls_with_losses() {
     let of = |side| pair.records.iter().filter(move |record: &&Record| record.side == side);
     assert_eq!(of(Side::Caller).count(), 700);
     let failed: Vec<_> = of(Side::Caller).filter_map(|record| record.failure).collect();
-    // Seven messages in a row, or the answer to each: 0.36^7 of the calls, and a BYE whose 200 is lost eleven times.
+    // Seven losses in a row of a message or its response: 0.36^7 of the calls, and a BYE whose 200 is lost eleven times.
     assert!(failed.len() <= 7, "{failed:?}");
     assert!(failed.iter().all(|failure| matches!(failure, Failure::TimedOut(_))), "{failed:?}");
     let again: u32 = of(Side::Caller).map(|record| u32::from(record.counts.requests_again)).sum();
     assert!(again > 200);
 }
 
-/// What is received is stamped with its arrival, what is sent with the time at which it was.
+/// Received messages are stamped with their arrival, sent messages with their departure.
 #[test]
 fn the_time_that_a_message_waits_is_in_no_delay() {
-    let (mut out, mut back) = (Output::default(), Output::default());
+    let (mut out, mut back) = (LoadOutput::default(), LoadOutput::default());
     let names = Directory::pattern("user", 4);
     let mut caller = Caller::new(setup(), names.clone(), names).unwrap();
     let far = Setup { local: there(), server: here(), ..setup() };
-    let mut callee = Callee::new(far, Wish::Answer, Duration::ZERO, [7; 16]).unwrap();
+    let mut callee = Callee::new(far, CalleeAction::Answer, Duration::ZERO, [7; 16]).unwrap();
     caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), None, &mut out).unwrap();
-    let mut asked = |times: [u64; 2], out: &mut Output, back: &mut Output| {
+    let mut asked = |times: [u64; 2], out: &mut LoadOutput, back: &mut LoadOutput| {
         let [arrived, now] = times.map(ms);
         for (_, bytes) in out.messages.iter() {
             callee.handle_request(Moment { arrived, now }, here(), &Scan::of(bytes), back);
         }
         out.messages.clear();
     };
-    let mut answered = |times: [u64; 2], back: &mut Output, out: &mut Output| {
+    let mut answered = |times: [u64; 2], back: &mut LoadOutput, out: &mut LoadOutput| {
         let [arrived, now] = times.map(ms);
         for (_, bytes) in back.messages.iter() {
             let scan = Scan::of(bytes);
@@ -263,7 +262,7 @@ fn the_time_that_a_message_waits_is_in_no_delay() {
     assert_eq!([request, answered, acknowledged, ending, ended], [0, 5, 7, 7, 11].map(ms));
 }
 
-/// A 3xx is what a call that is to be sent elsewhere wants, and what any other call does not.
+/// A 3xx is a success of the redirect scenario, and a failure of any other call.
 #[test]
 fn a_redirection_is_acknowledged_and_not_followed() {
     for (scenario, failure) in [(Scenario::Redirect, None), (CALL, Some(Failure::Status(302)))] {
@@ -279,7 +278,7 @@ fn a_redirection_is_acknowledged_and_not_followed() {
     }
 }
 
-/// Carries nothing, and keeps the requests.
+/// Drops all messages, and keeps the requests.
 fn recorded() -> (Rc<RefCell<Vec<Request>>>, impl Network) {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let own = Rc::clone(&seen);
@@ -302,7 +301,7 @@ fn answer(pair: &mut Pair<impl Network>, request: &Request, status: u16, more: &
     pair.inject(&response.into());
 }
 
-/// A router that a test plays: a strict one finds itself in the Request-URI (RFC 3261 section 12.2.1.1).
+/// A router in a test. A strict router expects its URI in the Request-URI (RFC 3261 section 12.2.1.1).
 #[test]
 fn a_load_sends_a_strict_router_the_request_and_the_target_last() {
     let contact = "<sip:bob@192.0.2.7:5070>";
@@ -329,7 +328,7 @@ fn a_load_sends_a_strict_router_the_request_and_the_target_last() {
     }
 }
 
-/// Who takes a call back by BYE while it rings gets an answer to both requests (RFC 3261 section 15.1.2).
+/// A caller that ends a ringing call by BYE gets a response to both requests (RFC 3261 section 15.1.2).
 #[test]
 fn a_bye_ends_what_rings() {
     let mut pair = Pair::new(perfect(), Duration::from_secs(10));
@@ -337,7 +336,7 @@ fn a_bye_ends_what_rings() {
     pair.run(ms(1));
     assert_eq!(pair.sent[1].1, "180");
     let ringing = pair.last.to_string();
-    let mut out = Output::default();
+    let mut out = LoadOutput::default();
     let mut ask = |method: &str| {
         let start = format!("{method} sip:192.0.2.2 SIP/2.0");
         let text = ringing.replacen("SIP/2.0 180 Ringing", &start, 1).replacen(
@@ -353,7 +352,7 @@ fn a_bye_ends_what_rings() {
     assert_eq!((out.records.len(), out.records[0].status), (1, 487));
 }
 
-/// Challenges as servers write them: in several lines, and several of them, of which the first may be of no use.
+/// Challenges of servers: folded, and several of them, the first of an unknown kind.
 #[test]
 fn a_challenge_in_several_lines_is_answered() {
     let (seen, network) = recorded();
@@ -365,11 +364,11 @@ fn a_challenge_in_several_lines_is_answered() {
     answer(&mut pair, &first, 401, &[(Name::WwwAuthenticate, unknown), (Name::WwwAuthenticate, folded)]);
     pair.run(ms(10));
     let answers = seen.borrow()[1].headers.credentials(&Name::Authorization).unwrap();
-    let proof = netrig_sip::digest::Answer::read(&answers[0]).unwrap();
+    let proof = netrig_sip::digest::DigestCredentials::read(&answers[0]).unwrap();
     assert_eq!((proof.nonce.as_str(), proof.algorithm), ("abc", netrig_sip::digest::Algorithm::SHA_256));
 }
 
-/// A registrar that a test plays: a challenge, its answer, a granted time and the renewal before it is over.
+/// A registrar in a test: a challenge, its response, a granted interval and the renewal before its end.
 #[test]
 fn a_registration_is_challenged_granted_and_renewed() {
     let (seen, network) = recorded();
@@ -382,7 +381,7 @@ fn a_registration_is_challenged_granted_and_renewed() {
     let again = last(1);
     assert_eq!(again.headers.cseq().unwrap().unwrap().number, 2);
     let answers = again.headers.credentials(&Name::Authorization).unwrap();
-    let proof = netrig_sip::digest::Answer::read(&answers[0]).unwrap();
+    let proof = netrig_sip::digest::DigestCredentials::read(&answers[0]).unwrap();
     let secret =
         netrig_sip::digest::Secret::new(netrig_sip::digest::Hash::Md5, "user0003", "example.com", "secret");
     assert!(proof.proves(&again.method, b"", &secret));
@@ -395,7 +394,7 @@ fn a_registration_is_challenged_granted_and_renewed() {
     assert_eq!((pair.registrant.registered(), seen.borrow().len()), (1, 2));
     pair.run(ms(90_011));
     assert_eq!((last(2).headers.cseq().unwrap().unwrap().number, seen.borrow().len()), (3, 3));
-    // Refused with what was wrong again: no endless loop.
+    // Refused again for the same reason: no endless loop.
     answer(&mut pair, &last(2), 401, &[(Name::WwwAuthenticate, challenge)]);
     pair.run(ms(90_020));
     answer(&mut pair, &last(3), 401, &[(Name::WwwAuthenticate, challenge)]);
@@ -407,7 +406,7 @@ fn a_registration_is_challenged_granted_and_renewed() {
     assert_eq!(seen.borrow().len(), 4);
 }
 
-/// A registrar lists all bindings of a user, those of other places too, in any order and with other escapes (RFC 3261 sections
+/// A registrar lists all bindings of a user, including other contacts, in any order and with other escapes (RFC 3261 sections
 /// 10.2.4 and 19.1.4).
 #[test]
 fn a_registration_is_renewed_by_the_time_of_its_own_contact() {
@@ -429,7 +428,7 @@ fn a_registration_is_renewed_by_the_time_of_its_own_contact() {
     }
 }
 
-/// A registrar that wants an ever longer time is asked once for what it wants, in each registration.
+/// If a registrar requires ever longer intervals, each registration asks once for the required one.
 #[test]
 fn a_registrar_that_always_wants_more_is_not_asked_for_ever() {
     let (seen, network) = recorded();
@@ -451,7 +450,7 @@ fn a_registrar_that_always_wants_more_is_not_asked_for_ever() {
     assert_eq!(asked, [60, 90, 60, 90].map(Some));
 }
 
-/// Who was given up is answered after all, and somebody who hangs up has never called: both are told.
+/// A late response to an attempt that timed out is counted as a stray message.
 #[test]
 fn what_comes_for_nobody_is_counted() {
     let pace = Pace::Open(Arrivals::at(1.0, Gaps::Constant));
@@ -479,10 +478,10 @@ fn what_comes_for_nobody_is_counted() {
     }
 }
 
-/// Users whom a server keeps waiting are passed over: that is no limit of the tester's, as long as others are there.
+/// Users that wait for a server are skipped. That is not a limit of the tester as long as there are other users.
 #[test]
 fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
-    // Each of the ten comes to its turn after 50 ms; who is not heard asks again after T1, which is 500 ms.
+    // Each of the ten users has its turn after 50 ms. A lost request is retransmitted after T1, 500 ms.
     let pace = Pace::Open(Arrivals::at(200.0, Gaps::Constant));
     let plan = Plan::new(Work::ReRegister, pace, Duration::from_secs(60));
     let plan = Plan { count: Some(400), users: 10, ..plan };
@@ -501,7 +500,7 @@ fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
         for message in asked {
             heard += 1;
             let request = message.as_request().unwrap();
-            // Two in twenty are not heard, one behind the other.
+            // Two of twenty requests in a row are lost.
             if heard % 20 > 1 {
                 let mut answer = request.response(Status::OK);
                 answer.headers.set(Name::Contact, request.headers.get(&Name::Contact).unwrap());
@@ -522,10 +521,10 @@ fn who_waits_for_the_server_keeps_nobody_else_from_registering() {
         now += Duration::from_millis(1);
         part.handle_timeout(now);
         while let Some(begun) = part.begin(now) {
-            assert!(matches!(begun, Begun::At(_)), "{now:?}: {begun:?}");
+            assert!(matches!(begun, AttemptStart::At(_)), "{now:?}: {begun:?}");
         }
     }
-    // Ten of them before the load began.
+    // Ten of them before the start of the load.
     assert_eq!(registered, 410);
     assert!(unheard >= 40, "{unheard}");
 }

@@ -1,25 +1,25 @@
-//! Requests that are asked of another place (3xx), later (`Retry-After`), or over TCP because of their length.
+//! Requests that are sent to another contact (3xx), later (`Retry-After`), or over TCP because of their length.
 
 use std::net::SocketAddr;
 
 use netrig_sip::header::Transport;
-use netrig_sip::load::{Broken, OwnMessage, Registrant, Whose, is_over_tcp};
+use netrig_sip::load::{Broken, ConnectionScope, OwnMessage, Registrant, is_over_tcp};
 
 use super::scenarios::HOLD;
 use super::*;
 
 const CALL_AND_LEAVE: Scenario = Scenario::Call { hold: Duration::ZERO };
 
-/// One call, whose server a test plays.
+/// One call to a server in a test.
 struct Played {
     caller: Caller,
-    out: Output,
+    out: LoadOutput,
 }
 
-/// A request: where it goes, whether over TCP, and all of it.
+/// A request: its destination, whether it goes over TCP, and its bytes.
 type Asked = (SocketAddr, bool, Request);
 
-fn asked(out: &mut Output) -> Vec<Asked> {
+fn asked(out: &mut LoadOutput) -> Vec<Asked> {
     let of = |bytes: &[u8]| Message::parse(&bytes.to_vec().into()).unwrap().as_request().cloned().unwrap();
     let all = out.messages.iter().map(|(to, bytes)| (to, is_over_tcp(bytes), of(bytes))).collect();
     out.messages.clear();
@@ -40,7 +40,7 @@ impl Played {
     fn start(setup: Setup, scenario: Scenario) -> Self {
         let names = Directory::pattern("user", 4);
         let mut caller = Caller::new(setup, names.clone(), Directory::Fixed(b"secret"[..].into())).unwrap();
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         caller.start(ms(0), ms(0), scenario, (1, 2), None, &mut out).unwrap();
         Self { caller, out }
     }
@@ -56,7 +56,7 @@ impl Played {
         self.caller.handle_response(at, &scan, (token, transaction), &mut self.out);
     }
 
-    /// The call is answered, and ends.
+    /// Answers the call, and ends it.
     fn end(&mut self, at: Instant, invite: &Request) -> Record {
         self.reply(at, invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
         let bye = self.asked().pop().unwrap().2;
@@ -78,8 +78,8 @@ fn uri(request: &Request) -> String {
     request.uri.to_string()
 }
 
-/// RFC 3261 section 8.1.3.4: the places of a 3xx by their `q`, each once, with the same To, From and Call-ID and a new number; the next of
-/// them if one fails, and what one of them names before what was named earlier. Only who was named to the load is sent to.
+/// RFC 3261 section 8.1.3.4: the contacts of a 3xx are tried by `q`, each once, with the same To, From and Call-ID and a new CSeq.
+/// If one fails, the next is tried; contacts of a later 3xx precede those of an earlier one. Only permitted targets are used.
 #[test]
 fn a_3xx_is_followed_from_place_to_place() {
     let mut played = Played::start(following(), CALL_AND_LEAVE);
@@ -95,11 +95,11 @@ fn a_3xx_is_followed_from_place_to_place() {
     let same = [Name::CallId, Name::From, Name::To];
     assert!(same.iter().all(|name| second.headers.get(name) == first.headers.get(name)));
     assert_eq!(second.headers.cseq().unwrap().unwrap().number, 2);
-    // The 302 comes again: its ACK goes where its INVITE went.
+    // The 302 is retransmitted: its ACK has the destination of its INVITE.
     played.reply(ms(2), &first, 302, &[(Name::Contact, &contacts)]);
     let again = played.asked();
     assert_eq!((again.len(), again[0].0, uri(&again[0].2)), (1, there(), own));
-    // It is challenged there, and refuses.
+    // That contact challenges, and refuses.
     let challenge = (Name::WwwAuthenticate, "Digest realm=\"a\", nonce=\"n\"");
     played.reply(ms(3), &second, 401, &[challenge]);
     let (to, _, second) = played.asked().pop().unwrap();
@@ -113,7 +113,7 @@ fn a_3xx_is_followed_from_place_to_place() {
         "the load was not told of this address"
     );
     assert!(third.headers.get(&Name::Authorization).is_none());
-    // It does not answer.
+    // That contact does not respond.
     while played.asked().iter().all(|(.., request)| uri(request) == uri(&third)) {
         let due = played.caller.next_deadline().unwrap();
         played.caller.handle_timeout(due, &mut played.out);
@@ -132,7 +132,7 @@ fn a_3xx_is_followed_from_place_to_place() {
     assert_eq!((record.failure, record.status, record.counts.redirected), (None, 200, 3));
 }
 
-/// Where nothing is left to be asked the call fails with what came last.
+/// If no contact is left, the call fails with the last response.
 #[test]
 fn a_3xx_that_leads_nowhere_is_a_failure() {
     for (status, contacts) in [(302, ""), (301, "<mailto:a@b>"), (305, "*")] {
@@ -150,7 +150,7 @@ fn a_3xx_that_leads_nowhere_is_a_failure() {
         played.reply(ms(at), &request, 603, &[]);
     }
     assert_eq!(played.out.records[0].failure, Some(Failure::Status(603)));
-    // A server may send in circles, or on without an end.
+    // A server may redirect in a loop, or without an end.
     let mut played = Played::start(following(), CALL_AND_LEAVE);
     for place in 0..20 {
         let Some((_, _, request)) = played.asked().pop() else { break };
@@ -158,7 +158,7 @@ fn a_3xx_that_leads_nowhere_is_a_failure() {
     }
     let record = played.out.records[0];
     assert_eq!((record.failure, record.counts.redirected), (Some(Failure::Status(302)), 8));
-    // Who is to be redirected wants just that, and who does not follow fails.
+    // The redirect scenario succeeds with a 3xx. Any other call that does not follow it fails.
     for (setup, scenario, failure) in [
         (following(), Scenario::Redirect, None),
         (setup(), CALL_AND_LEAVE, Some(Failure::Status(302))),
@@ -178,8 +178,8 @@ fn a_3xx_that_leads_nowhere_is_a_failure() {
     assert_eq!((played.out.records[0].failure, played.out.records[0].counts.redirected), (None, 1));
 }
 
-/// RFC 3261 section 20.33: a number, perhaps with a comment and parameters. A delay of the server's has no time in it for which it has
-/// asked.
+/// RFC 3261 section 20.33: a number, with an optional comment and parameters. The server's delays do not include the time of a
+/// `Retry-After`.
 #[test]
 fn what_is_refused_for_a_time_is_asked_again_after_it() {
     let own = Setup { retries: 2, ..setup() };
@@ -196,7 +196,7 @@ fn what_is_refused_for_a_time_is_asked_again_after_it() {
             let late = played.asked();
             assert!(late.iter().all(|(.., request)| request.method.as_str() == "ACK"), "{late:?}");
             assert_eq!(played.caller.next_deadline(), Some(at + Duration::from_secs(2)));
-            // It comes again.
+            // It is retransmitted.
             played.reply(at, &request, status, &[(Name::RetryAfter, value)]);
             played.asked();
             played.caller.handle_timeout(at + Duration::from_secs(2), &mut played.out);
@@ -211,7 +211,7 @@ fn what_is_refused_for_a_time_is_asked_again_after_it() {
         tally.record(&record);
         assert_eq!([Delay::Invite, Delay::Options].map(|delay| tally.delay(delay).count()), [0, 0]);
     }
-    // Without such a time, with one beyond the longest ringing, and where a refusal is what is wanted, nothing is asked again.
+    // No retry without a time, with one beyond the longest ringing time, or if the scenario expects a refusal.
     let scenarios = [
         (CALL_AND_LEAVE, None),
         (CALL_AND_LEAVE, Some("181")),
@@ -232,9 +232,9 @@ fn a_registration_is_asked_for_again_too() {
     let own = Setup { retries: 1, ..setup() };
     let names = Directory::pattern("user", 4);
     let mut registrant = Registrant::new(own, names.clone(), names, 1).unwrap();
-    let mut out = Output::default();
+    let mut out = LoadOutput::default();
     registrant.register(ms(0), ms(0), 0, 60, &mut out).unwrap();
-    let reply = |registrant: &mut Registrant, at, request: &Request, status, out: &mut Output| {
+    let reply = |registrant: &mut Registrant, at, request: &Request, status, out: &mut LoadOutput| {
         let bytes = response(request, status, &[(Name::RetryAfter, "3")]);
         let scan = Scan::of(&bytes);
         let Some(Recipient::Response(token, transaction)) = Recipient::of(&scan, RUN, 0) else { panic!() };
@@ -266,8 +266,8 @@ fn via(request: &Request) -> Transport {
     request.headers.top_via().unwrap().unwrap().transport.unwrap()
 }
 
-/// RFC 3261 section 18.1.1: more than 1300 bytes go over TCP, and the topmost Via says so; nothing of them is sent again. ACK for what is
-/// no 2xx and CANCEL go where their INVITE went (sections 17.1.1.2 and 9.1), all else by its own length.
+/// RFC 3261 section 18.1.1: a request of more than 1300 bytes goes over TCP, as its topmost Via says, and is not retransmitted. ACK
+/// for a response other than 2xx and CANCEL follow their INVITE (sections 17.1.1.2 and 9.1). Other requests depend on their length.
 #[test]
 fn what_is_too_long_for_a_datagram_goes_over_tcp() {
     let mut played = Played::start(with_long(&["invite"]), CALL_AND_LEAVE);
@@ -300,7 +300,7 @@ fn what_is_too_long_for_a_datagram_goes_over_tcp() {
     played.caller.handle_timeout(ms(2000), &mut played.out);
     assert!(played.asked().is_empty());
 
-    // What is short enough stays in datagrams, and so does all where nothing else was asked for.
+    // Short requests stay on UDP. Without the option all requests do.
     for (setup, is_over_tcp) in [
         (with_long(&["bye"]), false),
         (Setup { sends_large_over_tcp: false, ..with_long(&["invite"]) }, false),
@@ -312,31 +312,46 @@ fn what_is_too_long_for_a_datagram_goes_over_tcp() {
 }
 
 /// "if the attempt to establish the connection [...] results in a TCP reset, the element SHOULD retry the request, using UDP" (RFC 3261
-/// section 18.1.1). What goes in datagrams anyway is not concerned.
+/// section 18.1.1). Requests over UDP are not affected.
 #[test]
 fn where_nobody_takes_the_connection_it_goes_in_datagrams() {
     let mut played = Played::start(with_long(&["invite", "bye"]), CALL_AND_LEAVE);
     let invite = played.asked().remove(0).2;
-    played.caller.handle_disconnection(ms(1), (there(), Whose::All), Broken::Refused, &mut played.out);
+    played.caller.handle_disconnection(
+        ms(1),
+        (there(), ConnectionScope::All),
+        Broken::Refused,
+        &mut played.out,
+    );
     let (_, is_tcp, again) = played.asked().remove(0);
     assert_eq!((is_tcp, via(&again)), (false, Transport::Udp));
     assert_eq!(again.headers.get(&Name::CallId), invite.headers.get(&Name::CallId));
     played.caller.handle_timeout(ms(501), &mut played.out);
     assert_eq!(played.asked().len(), 1);
-    // Another call's connection is gone.
-    played.caller.handle_disconnection(ms(502), (there(), Whose::All), Broken::Reset, &mut played.out);
+    // The connection of another call is lost.
+    played.caller.handle_disconnection(
+        ms(502),
+        (there(), ConnectionScope::All),
+        Broken::Reset,
+        &mut played.out,
+    );
     assert!(played.asked().is_empty() && played.out.records.is_empty());
     played.reply(ms(600), &again, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
     assert!(played.asked().iter().all(|(_, is_tcp, _)| !is_tcp), "the BYE goes over UDP, too");
 
     let mut played = Played::start(with_long(&["invite"]), CALL_AND_LEAVE);
     played.asked();
-    played.caller.handle_disconnection(ms(1), (there(), Whose::All), Broken::Reset, &mut played.out);
+    played.caller.handle_disconnection(
+        ms(1),
+        (there(), ConnectionScope::All),
+        Broken::Reset,
+        &mut played.out,
+    );
     assert_eq!(played.out.records[0].failure, Some(Failure::Connection(Broken::Reset)));
 }
 
-/// "The ACK MUST be sent to the same address, port, and transport to which the original request was sent" (RFC 3261 section 17.1.1.2): of an
-/// INVITE in a datagram the final response may come again for timer D, whatever went over TCP since.
+/// "The ACK MUST be sent to the same address, port, and transport to which the original request was sent" (RFC 3261 section
+/// 17.1.1.2). After an INVITE over UDP the final response may be retransmitted during timer D, even if TCP was used since.
 #[test]
 fn timer_d_is_that_of_the_transport_of_the_invite() {
     let mut played = Played::start(with_long(&["prack"]), Scenario::Prack { hold: Duration::ZERO });
@@ -359,7 +374,7 @@ const OWN_OFFER: &str =
 const OWN_ANSWER: &str =
     "v=0\no=- 1 1 IN IP4 [local_ip]\ns=answer\nt=0 0\nm=audio 5000 RTP/AVP 8\nm=video 0 RTP/AVP 31\n";
 
-/// A load whose sessions are its author's: what each side says, by its bodies.
+/// A load with its own session descriptions: the bodies of each side.
 fn sessions_of(scenario: Scenario) -> Vec<(String, String)> {
     let own = |step: &str, text: &str| {
         let body = serde_json::json!({ "type": "application/sdp", "text": text });
@@ -374,7 +389,7 @@ fn sessions_of(scenario: Scenario) -> Vec<(String, String)> {
     let (seen, network) = scenarios::copied();
     let mut pair = Pair::new(network, RING);
     pair.caller = pair::caller(setup(here(), there()));
-    pair.callee = Callee::new(setup(there(), here()), Wish::Answer, RING, [7; 16]).unwrap();
+    pair.callee = Callee::new(setup(there(), here()), CalleeAction::Answer, RING, [7; 16]).unwrap();
     pair.start(scenario);
     pair.run(ms(60_000));
     assert_eq!(pair.record(Side::Caller).failure, None, "{scenario:?}");
@@ -397,8 +412,8 @@ fn sessions_of(scenario: Scenario) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Offers and answers of one's own are those of each scenario: an INVITE without an offer has none, the changes of a session have another
-/// version and their direction, and a session is described once.
+/// Each scenario uses the load's own offers and answers. An INVITE without an offer has none. A change of a session has a new
+/// version and its direction. A session is described once.
 #[test]
 fn sessions_of_ones_own_follow_the_scenario() {
     let said = |scenario| -> Vec<String> {
@@ -421,7 +436,7 @@ fn sessions_of_ones_own_follow_the_scenario() {
     );
 }
 
-/// A server refuses TCP connections: the request that waits is sent over UDP at once, and so is each later one, in each phase of a call.
+/// If a server refuses TCP connections, the waiting request is sent over UDP at once, and so are later ones, in each phase of a call.
 #[test]
 fn a_call_that_stands_leaves_tcp_too() {
     let mut played = Played::start(with_long(&["ack", "bye"]), CALL);
@@ -431,9 +446,14 @@ fn a_call_that_stands_leaves_tcp_too() {
     let (_, is_tcp, ack) = played.asked().remove(0);
     assert_eq!((is_tcp, ack.method.as_str()), (true, "ACK"));
     let next_hop = there();
-    played.caller.handle_disconnection(ms(2), (next_hop, Whose::All), Broken::Refused, &mut played.out);
+    played.caller.handle_disconnection(
+        ms(2),
+        (next_hop, ConnectionScope::All),
+        Broken::Refused,
+        &mut played.out,
+    );
     assert!(played.out.records.is_empty());
-    // The 2xx comes again, as the ACK was lost.
+    // The 2xx is retransmitted, because the ACK was lost.
     played.reply(ms(500), &invite, 200, &contact);
     let (_, is_tcp, ack) = played.asked().remove(0);
     assert_eq!((is_tcp, ack.method.as_str()), (false, "ACK"));
@@ -444,8 +464,8 @@ fn a_call_that_stands_leaves_tcp_too() {
     assert_eq!(played.out.records[0].failure, None);
 }
 
-/// An INVITE with an offer has `Supported: 100rel`, so a server may send provisional responses reliably, and the caller acknowledges them (RFC
-/// 3262 sections 3 and 4), in each scenario. An INVITE without an offer does not have it.
+/// An INVITE with an offer has `Supported: 100rel`, so a server may send provisional responses reliably, and the caller
+/// acknowledges them (RFC 3262 sections 3 and 4), in each scenario. An INVITE without an offer does not have it.
 #[test]
 fn reliable_ringing_is_acknowledged_in_each_scenario() {
     let hold = Duration::ZERO;
@@ -475,7 +495,7 @@ fn reliable_ringing_is_acknowledged_in_each_scenario() {
     assert!(!invite.headers.has_token(&Name::Supported, "100rel"));
 }
 
-/// What a scenario waits for is to come of the request that is answered, and not of one that was sent elsewhere or came again.
+/// The event that a scenario expects must belong to the answered request, not to a redirected or retransmitted one.
 #[test]
 fn a_scenario_is_met_by_the_request_that_is_answered() {
     let hold = Duration::ZERO;
@@ -501,7 +521,7 @@ fn a_scenario_is_met_by_the_request_that_is_answered() {
     }
 }
 
-/// The URI of the next hop names the transport (RFC 3263 section 4.1): requests within the dialog go over it, whatever their length.
+/// The URI of the next hop names the transport (RFC 3263 section 4.1): requests within the dialog use it at any length.
 #[test]
 fn a_dialog_over_tcp_goes_on_over_tcp() {
     for (contact, is_over_tcp) in
@@ -522,7 +542,8 @@ fn a_dialog_over_tcp_goes_on_over_tcp() {
     assert!(played.asked().iter().all(|(_, is_tcp, _)| !is_tcp));
 }
 
-/// A final response ends what its provisional ones have begun: whatever PRACK comes to then, the call is told once, and forgotten after timer D.
+/// A final response ends the effect of the provisional ones: whatever the result of a PRACK then, the call has one record, and no
+/// state after timer D.
 #[test]
 fn an_answer_to_prack_behind_the_final_response_changes_nothing() {
     let reliably = [(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Require, "100rel"), (Name::RSeq, "7")];
@@ -545,8 +566,7 @@ fn an_answer_to_prack_behind_the_final_response_changes_nothing() {
     }
 }
 
-/// The contacts that a 3xx named beside the one that has answered are of no use any more: a connection that is lost with the BYE on it
-/// begins no other call.
+/// After an answer the other contacts of a 3xx are not used: a connection that is lost with the BYE on it begins no new call.
 #[test]
 fn a_call_that_was_answered_goes_to_no_other_contact() {
     let own = Setup { transport: Transport::Tcp, ..following() };
@@ -557,7 +577,7 @@ fn a_call_that_was_answered_goes_to_no_other_contact() {
     let second = played.asked().pop().unwrap().2;
     played.reply(ms(2), &second, 200, &[(Name::Contact, "<sip:a@192.0.2.9:5070>")]);
     assert_eq!(played.asked().pop().unwrap().2.method.as_str(), "BYE");
-    played.caller.handle_disconnection(ms(3), (peer(), Whose::All), Broken::Reset, &mut played.out);
+    played.caller.handle_disconnection(ms(3), (peer(), ConnectionScope::All), Broken::Reset, &mut played.out);
     assert!(played.asked().is_empty());
     assert_eq!(played.out.records[0].failure, Some(Failure::Connection(Broken::Reset)));
 }

@@ -1,4 +1,4 @@
-//! Machines on both ends of a network in memory, which delays and loses what it is told to.
+//! Machines on both ends of a network in memory with delay and loss.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,7 +7,8 @@ use bytes::Bytes;
 use netrig_core::{Duration, Instant, Stream};
 use netrig_sip::Message;
 use netrig_sip::load::{
-    Callee, Caller, Directory, Output, Owner, Recipient, Record, Registrant, Scan, Scenario, Setup, Wish,
+    Callee, CalleeAction, Caller, Directory, LoadOutput, Owner, Recipient, Record, Registrant, Scan,
+    Scenario, Setup,
 };
 
 pub const RUN: u32 = 0xfeed_0001;
@@ -29,9 +30,9 @@ pub fn setup() -> Setup {
     Setup { description, longest_call: Duration::from_secs(300), ..Setup::new(RUN, here(), there()) }
 }
 
-/// What happens to the datagrams.
+/// The fate of datagrams.
 pub trait Network {
-    /// When this one arrives, if it does. `number` counts those of all directions from 0.
+    /// The arrival of a datagram; `None` if it is lost. `number` counts the datagrams of both directions from 0.
     fn carry(&mut self, now: Instant, number: usize, message: &Message) -> Option<Instant>;
 }
 
@@ -50,7 +51,7 @@ pub fn perfect() -> impl Network {
     |now: Instant, _: usize, _: &Message| Some(now + DELAY)
 }
 
-/// Callers of these users.
+/// Callers with these users.
 pub fn caller(setup: Setup) -> Caller {
     let (names, passwords) = directories();
     Caller::new(setup, names, passwords).unwrap()
@@ -61,7 +62,7 @@ fn directories() -> (Directory, Directory) {
     (Directory::pattern("user", 4), Directory::Fixed(b"secret"[..].into()))
 }
 
-/// One line of what was sent: when in ms, and what.
+/// A line of the log of sent messages: time in ms, and message.
 pub type Sent = (u64, String);
 
 pub struct Pair<N> {
@@ -69,15 +70,15 @@ pub struct Pair<N> {
     pub callee: Callee,
     pub registrant: Registrant,
     pub records: Vec<Record>,
-    /// Requests that no scenario waits for.
+    /// Requests that no scenario expects.
     pub unrequested: Vec<(&'static str, u16)>,
     pub sent: Vec<Sent>,
-    /// The last message that was sent.
+    /// The last message sent.
     pub last: Message,
     pub now: Instant,
     network: N,
     number: usize,
-    /// By when and in which order they arrive: from, to, bytes.
+    /// Messages in transit by arrival and order: source, destination, bytes.
     flying: BTreeMap<(Instant, usize), (SocketAddr, SocketAddr, Vec<u8>)>,
 }
 
@@ -88,7 +89,7 @@ impl<N: Network> Pair<N> {
         Self {
             caller: caller(setup()),
             registrant: Registrant::new(setup(), names, passwords, 4).unwrap(),
-            callee: Callee::new(far, Wish::Answer, ringing, [7; 16]).unwrap(),
+            callee: Callee::new(far, CalleeAction::Answer, ringing, [7; 16]).unwrap(),
             records: Vec::new(),
             unrequested: Vec::new(),
             sent: Vec::new(),
@@ -101,30 +102,30 @@ impl<N: Network> Pair<N> {
     }
 
     pub fn start(&mut self, scenario: Scenario) {
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         self.caller.start(self.now, self.now, scenario, (1, 2), None, &mut out).unwrap();
         self.carry(here(), &mut out);
     }
 
     pub fn register(&mut self, expires: u32) {
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         self.registrant.register(self.now, self.now, 3, expires, &mut out).unwrap();
         self.carry(here(), &mut out);
     }
 
-    /// A message of the server's own, made by a test.
+    /// Sends a message of the server that a test made.
     pub fn inject(&mut self, message: &Message) {
         self.inject_bytes(&message.to_bytes());
     }
 
-    /// The same of what may be no message.
+    /// Sends bytes that may not be a message.
     pub fn inject_bytes(&mut self, bytes: &[u8]) {
         self.flying.insert((self.now + DELAY, self.number), (there(), here(), bytes.to_vec()));
         self.number += 1;
     }
 
-    /// Every message that a machine sends is right.
-    pub fn carry(&mut self, from: SocketAddr, out: &mut Output) {
+    /// Asserts that a sent message breaks no rule.
+    pub fn carry(&mut self, from: SocketAddr, out: &mut LoadOutput) {
         for (to, bytes) in out.messages.iter() {
             let message = Message::parse(&Bytes::copy_from_slice(bytes)).unwrap();
             assert_eq!(message.violations(), [], "{message}");
@@ -144,9 +145,9 @@ impl<N: Network> Pair<N> {
         self.unrequested.append(&mut out.unrequested);
     }
 
-    /// Lets time go on until nothing more happens, or until `end`.
+    /// Lets time pass until the last event, or until `end`.
     pub fn run(&mut self, end: Instant) {
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         loop {
             let arrival = self.flying.keys().next().map(|(at, _)| *at);
             let timers = [
@@ -172,7 +173,7 @@ impl<N: Network> Pair<N> {
         self.now = self.now.max(end);
     }
 
-    fn deliver(&mut self, from: SocketAddr, bytes: &[u8], out: &mut Output) {
+    fn deliver(&mut self, from: SocketAddr, bytes: &[u8], out: &mut LoadOutput) {
         let scan = Scan::of(bytes);
         match Recipient::of(&scan, RUN, 0).expect("it is of this run") {
             Recipient::Response(token, transaction) if token.owner == Owner::Registration => {

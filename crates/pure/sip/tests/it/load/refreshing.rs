@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::load::{
-    Callee, Failure, Output, Owner, Recipient, Record, Scan, Scenario, Setup, Side, Wish,
+    Callee, CalleeAction, Failure, LoadOutput, Owner, Recipient, Record, Scan, Scenario, Setup, Side,
 };
 use netrig_sip::{Message, Name, Request, Response};
 
@@ -14,7 +14,7 @@ fn held(seconds: u64) -> Scenario {
     Scenario::Call { hold: Duration::from_secs(seconds) }
 }
 
-/// Callers who ask for a session interval, s.
+/// Callers that ask for a session interval, s.
 fn asking<N: Network>(network: N, session_expires: u32) -> Pair<N> {
     let mut pair = Pair::new(network, RING);
     pair.caller = caller(Setup { session_expires, ..setup() });
@@ -25,7 +25,7 @@ fn times(sent: &[(u64, String)], what: &str) -> Vec<u64> {
     sent.iter().filter(|(_, own)| own == what).map(|(at, _)| at / 1000).collect()
 }
 
-/// RFC 4028 section 7.4 and 10: an UPDATE at each half of 90 s, and the session goes on.
+/// RFC 4028 section 7.4 and 10: an UPDATE at each half of 90 s, and the session continues.
 #[test]
 fn a_caller_who_asks_for_a_session_timer_refreshes_the_session() {
     let mut pair = asking(perfect(), 90);
@@ -40,7 +40,7 @@ fn a_caller_who_asks_for_a_session_timer_refreshes_the_session() {
     assert!(pair.caller.is_empty() && pair.callee.is_empty(), "nothing is left");
 }
 
-/// Without a `Session-Expires` nothing is refreshed.
+/// Without a `Session-Expires` there is no refresh.
 #[test]
 fn a_call_without_a_session_timer_is_not_refreshed() {
     let mut pair = Pair::new(perfect(), RING);
@@ -49,7 +49,7 @@ fn a_call_without_a_session_timer_is_not_refreshed() {
     assert_eq!((times(&pair.sent, "UPDATE").len(), pair.record(Side::Caller).failure), (0, None));
 }
 
-/// Where one side's refreshes do not arrive, the other hangs up 30 s before the 90 s are over, and so would this one.
+/// If the refreshes of one side are lost, the other hangs up 30 s before the end of the 90 s, and so would this one.
 #[test]
 fn a_session_that_is_not_refreshed_is_ended() {
     let deaf = |now: Instant, _: usize, message: &Message| {
@@ -66,8 +66,7 @@ fn a_session_that_is_not_refreshed_is_ended() {
     assert!(pair.caller.is_empty() && pair.callee.is_empty(), "nothing is left");
 }
 
-/// Timers do not wedge a call: over a network that loses a fifth of all messages every call comes to an end, and its memory is
-/// free.
+/// No call hangs in its timers: over a network that loses a fifth of all messages every call ends, and its memory is freed.
 #[test]
 fn calls_with_session_timers_come_to_their_end_over_a_lossy_network() {
     let mut pair = asking(lossy(Seeds::new(4).stream("network/loss"), 0.2), 90);
@@ -82,11 +81,11 @@ fn calls_with_session_timers_come_to_their_end_over_a_lossy_network() {
     let sent: u32 = of(Side::Caller).map(|record| u32::from(record.counts.refreshes_sent)).sum();
     let well = of(Side::Caller).filter(|record| record.failure.is_none()).count();
     assert_eq!(of(Side::Caller).count(), 100);
-    // At 45, 90 and 135 s in half of them, the last not if those before it were late. INVITEs within the others refresh them.
+    // At 45, 90 and 135 s in half of the calls, without the last if earlier ones were late. INVITEs within the others refresh them.
     assert!((140..=150).contains(&sent) && well >= 90, "{sent} {well}");
 }
 
-/// RFC 4028 section 7.3: who is refused for its interval asks again for the least that the other side takes.
+/// RFC 4028 section 7.3: after a 422 the request is sent again with the shortest interval that the other side accepts.
 #[test]
 fn a_session_interval_that_is_too_small_is_lengthened() {
     let (seen, network) = recorded();
@@ -101,13 +100,13 @@ fn a_session_interval_that_is_too_small_is_lengthened() {
     let field = |name: &Name| again.headers.get(name).unwrap().to_owned();
     assert_eq!((field(&Name::SessionExpires), field(&Name::MinSe)), ("600".into(), "600".into()));
     assert_eq!(again.headers.cseq().unwrap().unwrap().number, 2);
-    // The same again is no reason to go on.
+    // A second 422 with the same interval fails the request.
     answer(&mut pair, &again, 422, &[(Name::MinSe, "600")]);
     pair.run(ms(60_000));
     assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Status(422)));
 }
 
-/// A caller whose call a test has answered so.
+/// A caller whose call a test has answered with these fields.
 fn answered(
     more: &[(Name, &str)],
 ) -> (Pair<impl Network + use<>>, std::rc::Rc<std::cell::RefCell<Vec<Request>>>, Request) {
@@ -121,8 +120,8 @@ fn answered(
     (pair, seen, invite)
 }
 
-/// The other side takes no UPDATE: the INVITE that described the session refreshes it, and its 2xx is acknowledged. So it goes where an
-/// UPDATE is refused with 405.
+/// If the other side does not support UPDATE, an INVITE with the same description refreshes the session, and its 2xx is
+/// acknowledged. The same holds after an UPDATE that is refused with 405.
 #[test]
 fn a_session_is_refreshed_by_invite_where_no_update_is_taken() {
     let expires = (Name::SessionExpires, "90;refresher=uac");
@@ -156,7 +155,7 @@ fn a_session_is_refreshed_by_invite_where_no_update_is_taken() {
     }
 }
 
-/// A refused refresh ends the call with what refused it.
+/// A refused refresh ends the call with the status of the refusal.
 #[test]
 fn a_refresh_that_is_refused_ends_the_call() {
     let (mut pair, seen, _) =
@@ -172,8 +171,8 @@ fn a_refresh_that_is_refused_ends_the_call() {
     assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Status(481)));
 }
 
-/// The 2xx says that the one who is called refreshes: its UPDATE and INVITE are answered with 2xx and `Session-Expires`, and
-/// without them the caller hangs up.
+/// If the callee is the refresher, its UPDATE and INVITE are answered with 2xx and `Session-Expires`. Without them the caller
+/// hangs up.
 #[test]
 fn a_caller_answers_refreshes_of_the_other_side() {
     let (mut pair, seen, invite) = answered(&[(Name::SessionExpires, "90;refresher=uas")]);
@@ -187,7 +186,7 @@ fn a_caller_answers_refreshes_of_the_other_side() {
     assert_eq!(response.headers.get(&Name::SessionExpires), Some("90;refresher=uac"));
     assert_eq!(response.headers.get(&Name::Require), Some("timer"));
     assert!(response.headers.get(&Name::Contact).is_some());
-    // An INVITE: its 2xx describes the session, and comes again until it is acknowledged.
+    // An INVITE: its 2xx describes the session, and is retransmitted until the ACK.
     let offer = std::str::from_utf8(&invite.body).unwrap();
     let kind = format!("{refresh}Content-Type: application/sdp\r\n");
     pair.run(ms(90_000));
@@ -207,7 +206,7 @@ fn a_caller_answers_refreshes_of_the_other_side() {
     pair.run(ms(100_010));
     let response = last(&pair);
     assert_eq!((response.status.code(), response.headers.get(&Name::MinSe)), (422, Some("90")));
-    // Nothing refreshes it any more: 90 s less a third after the INVITE.
+    // Without further refreshes it ends after 90 s minus a third, from the INVITE on.
     pair.run(ms(149_990));
     assert_ne!(seen.borrow().last().unwrap().method.as_str(), "BYE");
     pair.run(ms(150_100));
@@ -220,18 +219,18 @@ fn a_caller_answers_refreshes_of_the_other_side() {
     assert_eq!(record.counts.responses_again, 1);
 }
 
-/// One who is called by a test: what it has sent since it was asked last.
+/// A callee in a test, with its messages since the last check.
 struct Called {
     callee: Callee,
     now: Instant,
-    out: Output,
+    out: LoadOutput,
 }
 
 impl Called {
     fn new() -> Self {
         let far = Setup { local: there(), server: here(), ..setup() };
-        let callee = Callee::new(far, Wish::Answer, Duration::ZERO, [7; 16]).unwrap();
-        Self { callee, now: Instant::ZERO, out: Output::default() }
+        let callee = Callee::new(far, CalleeAction::Answer, Duration::ZERO, [7; 16]).unwrap();
+        Self { callee, now: Instant::ZERO, out: LoadOutput::default() }
     }
 
     fn said(&mut self) -> Vec<Message> {
@@ -291,7 +290,7 @@ fn invite(more: &str) -> String {
     asked("INVITE", "<sip:bob@192.0.2.2>", more, std::str::from_utf8(&body).unwrap())
 }
 
-/// Calls with these header fields and acknowledges the 2xx, which it gives.
+/// Calls with these header fields, acknowledges the 2xx and returns it.
 fn talking(more: &str) -> (Called, Response) {
     let mut called = Called::new();
     let accepted = called.ask(&invite(more)).pop().unwrap().as_response().unwrap().clone();
@@ -302,8 +301,8 @@ fn talking(more: &str) -> (Called, Response) {
     (called, accepted)
 }
 
-/// The one who is called refreshes where the INVITE wants it so, or where its sender knows no timers and a proxy asks for one; by
-/// INVITE where the other side takes no UPDATE.
+/// The callee refreshes if the INVITE requires it, or if the caller does not support timers and a proxy asks for one. If the other
+/// side does not support UPDATE, it refreshes by INVITE.
 #[test]
 fn one_who_is_called_refreshes_the_session() {
     for (more, requires, method) in [
@@ -327,10 +326,10 @@ fn one_who_is_called_refreshes_the_session() {
         let said = called.answer(&refresh, 200, &expires);
         if method == "INVITE" {
             assert_eq!(Called::only(&said).method.as_str(), "ACK");
-            // It comes again, as that was lost.
+            // It is retransmitted, because the response was lost.
             assert_eq!(Called::only(&called.answer(&refresh, 200, &expires)).method.as_str(), "ACK");
         }
-        // The second is not answered: it is sent again, and the session ends 60 s after the first was answered.
+        // The second gets no response: it is retransmitted, and the session ends 60 s after the first response.
         let all = called.run(ms(105_000));
         let methods: Vec<_> = all.iter().map(|one| one.as_request().unwrap().method.to_string()).collect();
         assert!(methods.len() > 3 && methods.iter().all(|own| own == method), "{methods:?}");
@@ -365,19 +364,19 @@ fn one_who_is_called_refuses_a_session_interval_that_is_too_small() {
     let refused = said[0].as_response().unwrap();
     assert_eq!((refused.status.code(), refused.headers.get(&Name::MinSe)), (422, Some("90")));
     assert!(called.callee.is_empty());
-    // Who knows no timers could make nothing of a 422.
+    // A caller without support for timers does not understand a 422.
     let (_, accepted) = talking("Session-Expires: 89\r\n");
     assert_eq!(accepted.headers.get(&Name::SessionExpires), None);
 }
 
-/// Who does not own the Call-ID sends it again within 2 s (RFC 3261 section 14.1).
+/// The side that does not own the Call-ID sends it again within 2 s (RFC 3261 section 14.1).
 #[test]
 fn a_refresh_by_one_who_is_called_that_crosses_another_request_is_sent_again_soon() {
     let (mut called, _) = talking("x: 90\r\n");
     let refresh = Called::only(&called.run(ms(45_100)));
     assert_eq!(refresh.method.as_str(), "INVITE");
     assert_eq!(Called::only(&called.answer(&refresh, 491, &[])).method.as_str(), "ACK");
-    // It may have been repeated in this time.
+    // It may have been retransmitted in this time.
     let all = called.run(ms(47_150));
     let again = all.first().expect("it is sent again").as_request().unwrap().clone();
     let numbers = [&refresh, &again].map(|request| request.headers.cseq().unwrap().unwrap().number);

@@ -1,7 +1,7 @@
-//! Scenarios beyond the plain call, message by message, and the rules that the other side may break.
+//! Scenarios other than the plain call, message by message, and rules that the other side may break.
 
 use netrig_sip::Method;
-use netrig_sip::load::{Counts, Token, Whose};
+use netrig_sip::load::{AttemptCounts, ConnectionScope, Token};
 
 use super::*;
 
@@ -11,7 +11,7 @@ pub fn request_of(pair: &Pair<impl Network>, method: &str) -> Vec<u64> {
     pair.sent.iter().filter(|(_, what)| what == method).map(|(at, _)| *at).collect()
 }
 
-/// A whole call of a scenario over a network that loses nothing: what was sent, and both records.
+/// A call of a scenario over a network without loss: all messages, and both records.
 #[test]
 fn each_scenario_without_loss() {
     let call = [(12, "ACK"), (102, "BYE"), (103, "200")];
@@ -26,7 +26,7 @@ fn each_scenario_without_loss() {
         let (sent, caller, callee) = played(perfect(), scenario);
         assert_eq!(sent, list(&[&before[..], &call].concat()), "{scenario:?}");
         assert_eq!((caller.failure, callee.failure, caller.what), (None, None, scenario.what()));
-        assert_eq!((caller.counts, callee.counts), (Counts::default(), Counts::default()));
+        assert_eq!((caller.counts, callee.counts), (AttemptCounts::default(), AttemptCounts::default()));
     }
     let (sent, caller, callee) = played(perfect(), Scenario::Reinvite { hold: HOLD });
     let expected = [
@@ -49,7 +49,7 @@ fn each_scenario_without_loss() {
     assert_eq!(callee.stamps.answered, ms(11), "the first answer is what is measured");
 }
 
-/// All scenarios that are answered come to their end whatever is lost.
+/// All answered scenarios end, whatever is lost.
 #[test]
 fn many_calls_of_all_scenarios_with_losses() {
     let luck = Seeds::new(2).stream("network/loss");
@@ -70,8 +70,8 @@ fn many_calls_of_all_scenarios_with_losses() {
     let of = |side| pair.records.iter().filter(move |record: &&Record| record.side == side);
     assert_eq!(of(Side::Caller).count(), 500);
     let failed: Vec<_> = of(Side::Caller).filter(|record| record.failure.is_some()).collect();
-    // An unreliable 183 may be lost, and the call has had no early media then; a subscription that is renewed so late that it is
-    // over is not there any more.
+    // An unreliable 183 may be lost, so that the call has no early media. A subscription that is renewed after its end does not
+    // exist any more.
     for record in &failed {
         let excused = matches!(
             record.failure,
@@ -82,7 +82,7 @@ fn many_calls_of_all_scenarios_with_losses() {
     assert!(failed.len() < 120, "{}", failed.len());
 }
 
-/// What a call says of its session: an offer in the ACK's stead, a version for each change, who is on hold.
+/// Session descriptions of a call: an answer in the ACK, a version for each change, the direction of hold.
 #[test]
 fn sessions_are_described_as_offer_and_answer() {
     let (seen, network) = copied();
@@ -127,7 +127,7 @@ fn start(message: &Message) -> String {
     }
 }
 
-/// Carries all, and keeps copies.
+/// Delivers all messages, and keeps copies.
 pub fn copied() -> (Rc<RefCell<Vec<Message>>>, impl Network) {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let own = Rc::clone(&seen);
@@ -139,7 +139,7 @@ pub fn copied() -> (Rc<RefCell<Vec<Message>>>, impl Network) {
 }
 
 /// "Reliable provisional responses are retransmitted by the TU with an exponential backoff." (RFC 3262 section 1) It begins with
-/// T1 (section 3), PRACK has its own timer E, and a call whose PRACK never comes is refused with 5xx.
+/// T1 (section 3), PRACK has its own timer E, and a call without a PRACK is refused with 5xx.
 #[test]
 fn reliable_responses_come_again_until_they_are_acknowledged() {
     // The 183 is lost twice.
@@ -148,7 +148,7 @@ fn reliable_responses_come_again_until_they_are_acknowledged() {
     assert_eq!((caller.failure, callee.failure), (None, None));
     assert!(callee.counts.responses_again + callee.counts.repeated >= 1);
 
-    // The PRACK, then its 200: it comes again after T1, as the RSeq does not.
+    // The PRACK, then its 200 are lost: the PRACK is retransmitted after T1, the provisional response is not.
     let (sent, caller, callee) = played(losing(&[2]), Scenario::Prack { hold: HOLD });
     assert_eq!(request_times(&sent, "PRACK"), [2, 502]);
     assert_eq!((caller.failure, callee.failure, caller.counts.requests_again), (None, None, 1));
@@ -167,7 +167,7 @@ fn request_times(sent: &[(u64, String)], what: &str) -> Vec<u64> {
     sent.iter().filter(|(_, own)| own == what).map(|(at, _)| *at).collect()
 }
 
-/// What the other side owes each scenario.
+/// The events that each scenario requires of the other side.
 #[test]
 fn rules_that_the_other_side_breaks_are_named() {
     let contact = (Name::Contact, "<sip:bob@192.0.2.7>");
@@ -180,7 +180,7 @@ fn rules_that_the_other_side_breaks_are_named() {
         (Scenario::Reinvite { hold }, None, "", Failure::Rule("RFC 3261 section 13.2.1")),
         (reliably, None, sdp, Failure::Without("a provisional response to acknowledge")),
         (reliably, Some(&[contact.clone()][..]), sdp, Failure::Rule("RFC 3262 section 3")),
-        // An INVITE without an offer does not say that it supports them.
+        // An INVITE without an offer has no `Supported: 100rel`.
         (
             Scenario::DelayedOffer { hold },
             Some(&[contact.clone(), reliable[0].clone(), reliable[1].clone()]),
@@ -268,7 +268,7 @@ fn of_two_answers_one_is_kept() {
     accept(&mut pair, "a");
     assert_eq!(asked(4), named(&[("ACK", "b"), ("ACK", "a")]), "what comes again is acknowledged again");
     let surplus = seen.borrow()[3].clone();
-    // Its own dialog goes on until its time is over.
+    // The first dialog continues until its planned end.
     pair.run(ms(120));
     assert_eq!(asked(6), named(&[("BYE", "a")]));
     let own = seen.borrow()[6].clone();
@@ -282,14 +282,14 @@ fn of_two_answers_one_is_kept() {
     }
     let record = pair.record(Side::Caller);
     assert_eq!((record.failure, record.counts.surplus, record.what), (None, 1, What::Fork));
-    // For 64·T1 after the first 2xx others may come: even then.
+    // Other 2xx may arrive for 64·T1 after the first.
     accept(&mut pair, "c");
     assert_eq!(asked(7), named(&[("ACK", "c"), ("BYE", "c")]));
     pair.run(ms(200_000));
     assert!(pair.caller.is_empty() && pair.records.len() == 1);
 }
 
-/// A fork that is answered once only is none.
+/// A fork with one answer is a failure.
 #[test]
 fn a_fork_needs_a_second_answer() {
     let mut pair = Pair::new(perfect(), RING);
@@ -301,8 +301,8 @@ fn a_fork_needs_a_second_answer() {
     assert!(pair.caller.is_empty() && pair.callee.is_empty());
 }
 
-/// Of the places at which a user is registered two answer to who wants that, and the others ring until they are cancelled; the
-/// same request by two ways to one place is refused once (RFC 3261 section 8.2.2.2).
+/// Two contacts of a user answer if the caller requests it, and the others ring until they are cancelled. A request that reaches one
+/// contact on two paths is refused once (RFC 3261 section 8.2.2.2).
 #[test]
 fn each_place_of_a_user_is_called_by_its_name() {
     let (seen, network) = recorded();
@@ -310,8 +310,8 @@ fn each_place_of_a_user_is_called_by_its_name() {
     pair.start(Scenario::Fork { hold: HOLD });
     let invite = Message::from(seen.borrow()[0].clone()).to_string();
     let far = Setup { local: there(), server: here(), contacts: 3, ..setup() };
-    let mut callee = Callee::new(far, Wish::Answer, Duration::ZERO, [7; 16]).unwrap();
-    let mut out = Output::default();
+    let mut callee = Callee::new(far, CalleeAction::Answer, Duration::ZERO, [7; 16]).unwrap();
+    let mut out = LoadOutput::default();
     for (place, branch) in [("", "1"), ("~2", "2"), ("~3", "3"), ("", "4")] {
         let uri = format!("INVITE sip:user0002{place}@192.0.2.2 ");
         let text = invite.replacen("INVITE sip:user0002@192.0.2.2 ", &uri, 1);
@@ -324,13 +324,13 @@ fn each_place_of_a_user_is_called_by_its_name() {
     let tags: std::collections::BTreeSet<_> =
         out.messages.iter().map(|(_, bytes)| Scan::of(bytes).to_tag.unwrap().to_vec()).collect();
     assert_eq!(tags.len(), 4);
-    // Who writes no `rport` is told whence the request has come (RFC 3261 section 18.2.1).
+    // Without `rport`, the response has the source address of the request (RFC 3261 section 18.2.1).
     let (_, first) = out.messages.iter().next().unwrap();
     assert_eq!(Scan::of(first).via, Some(&b"SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK1;received=192.0.2.1"[..]));
 }
 
-/// Who was refused may call again with the same Call-ID and a higher CSeq: that is a request of its own (RFC 3261 section 8.1.3.5),
-/// and a CANCEL ends the one that has its branch.
+/// A refused caller may call again with the same Call-ID and a higher CSeq: that is a new request (RFC 3261 section 8.1.3.5), and a
+/// CANCEL ends the request with its branch.
 #[test]
 fn a_later_invite_of_the_same_name_begins_a_call() {
     let (seen, network) = recorded();
@@ -338,13 +338,13 @@ fn a_later_invite_of_the_same_name_begins_a_call() {
     pair.start(CALL);
     let invite = Message::from(seen.borrow()[0].clone()).to_string();
     let far = Setup { local: there(), server: here(), ..setup() };
-    let mut callee = Callee::new(far, Wish::Answer, Duration::from_secs(1), [7; 16]).unwrap();
+    let mut callee = Callee::new(far, CalleeAction::Answer, Duration::from_secs(1), [7; 16]).unwrap();
     let mut statuses = |method: &str, branch: &str, number: u32| {
         let text = invite
             .replacen("INVITE sip:", &format!("{method} sip:"), 1)
             .replacen("CSeq: 1 INVITE", &format!("CSeq: {number} {method}"), 1)
             .replacen("\r\n", &format!("\r\nVia: SIP/2.0/UDP 192.0.2.9;branch=z9hG4bK{branch}\r\n"), 1);
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         callee.handle_request(ms(1), here(), &Scan::of(text.as_bytes()), &mut out);
         Vec::from_iter(out.messages.iter().filter_map(|(_, bytes)| Scan::of(bytes).status()))
     };
@@ -357,7 +357,7 @@ fn a_later_invite_of_the_same_name_begins_a_call() {
     assert_eq!(statuses("CANCEL", "3", 2), [200, 487]);
 }
 
-/// Several provisional responses, evenly, and one each minute at least (RFC 3261 section 13.3.1.1).
+/// Several provisional responses at even intervals, and at least one per minute (RFC 3261 section 13.3.1.1).
 #[test]
 fn who_rings_says_so_as_often_as_it_is_to() {
     for (ringing, provisionals, expected) in
@@ -365,7 +365,8 @@ fn who_rings_says_so_as_often_as_it_is_to() {
     {
         let far = Setup { local: there(), server: here(), provisionals, ..setup() };
         let mut pair = Pair::new(perfect(), RING);
-        pair.callee = Callee::new(far, Wish::Answer, Duration::from_millis(ringing), [7; 16]).unwrap();
+        pair.callee =
+            Callee::new(far, CalleeAction::Answer, Duration::from_millis(ringing), [7; 16]).unwrap();
         pair.start(CALL);
         pair.run(ms(400_000));
         assert_eq!(request_of(&pair, "180"), expected);
@@ -373,7 +374,7 @@ fn who_rings_says_so_as_often_as_it_is_to() {
     }
 }
 
-/// A subscription is notified, renewed after nine tenths of its time and taken back, and told that it is over.
+/// A subscription is notified, renewed after nine tenths of its time and ended, with a last notification.
 #[test]
 fn a_subscription_from_its_beginning_to_its_end() {
     let mut pair = Pair::new(perfect(), RING);
@@ -383,19 +384,19 @@ fn a_subscription_from_its_beginning_to_its_end() {
     assert_eq!(subscribe, [0, 9002, 15_002]);
     assert_eq!(request_of(&pair, "NOTIFY"), [1, 9003, 15_003]);
     let (caller, callee) = (pair.record(Side::Caller), pair.record(Side::Callee));
-    assert_eq!((caller.failure, callee.failure, caller.counts), (None, None, Counts::default()));
+    assert_eq!((caller.failure, callee.failure, caller.counts), (None, None, AttemptCounts::default()));
     assert_eq!((caller.what, callee.what), (What::Subscribe, What::Notify));
     let stamps = caller.stamps;
     assert_eq!([stamps.request, stamps.answered, stamps.changed], [ms(0), ms(2), ms(2)]);
     assert!(pair.caller.is_empty() && pair.callee.is_empty());
 
-    // Nobody takes it back: it is over when its time is.
+    // Without an unsubscription it ends when it expires.
     let mut pair = Pair::new(deaf("SUBSCRIBE"), RING);
     pair.start(Scenario::Subscribe { hold: Duration::from_secs(1), expires: 10 });
     pair.run(ms(400_000));
     assert_eq!(pair.record(Side::Caller).failure, Some(Failure::TimedOut(Timer::F)));
 
-    // The NOTIFY is on its way for longer than the subscription lasts: it is waited for.
+    // The NOTIFY is in transit for longer than the subscription: the subscriber waits for it.
     let slow = |now: Instant, _: usize, message: &Message| {
         let is_notify = message.as_request().is_some_and(|request| request.method == Method::Notify);
         Some(now + if is_notify { Duration::from_secs(3) } else { DELAY })
@@ -413,7 +414,7 @@ fn a_subscription_from_its_beginning_to_its_end() {
     answer(&mut pair, &asked, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Expires, "600")]);
     pair.run(ms(400_000));
     assert_eq!(pair.record(Side::Caller).failure, Some(Failure::TimedOut(Timer::N)));
-    // It is granted for longer than was asked for.
+    // The granted interval is longer than the requested one.
     let (seen, network) = recorded();
     let mut pair = Pair::new(network, RING);
     pair.start(Scenario::Subscribe { hold: Duration::from_secs(1), expires: 600 });
@@ -423,7 +424,7 @@ fn a_subscription_from_its_beginning_to_its_end() {
     assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Rule("RFC 6665 section 3.1.1")));
 }
 
-/// A NOTIFY of another event package breaks one rule, and one that does not say the state another.
+/// A NOTIFY of another event package breaks one rule, and one without the state another.
 #[test]
 fn notifications_that_break_a_rule() {
     for (field, value, rule) in [
@@ -445,12 +446,13 @@ fn notifications_that_break_a_rule() {
     }
 }
 
-/// RFC 3261 section 17.1.1.2: a request that leaves later than it was made is waited for from then on.
+/// RFC 3261 section 17.1.1.2: the timers of a request that leaves late start at its departure.
 #[test]
 fn the_timers_of_a_request_run_from_when_it_leaves() {
     for scenario in [CALL, Scenario::Options] {
         let names = Directory::pattern("user", 4);
-        let (mut caller, mut out) = (Caller::new(setup(), names.clone(), names).unwrap(), Output::default());
+        let (mut caller, mut out) =
+            (Caller::new(setup(), names.clone(), names).unwrap(), LoadOutput::default());
         caller.start(ms(0), ms(0), scenario, (1, 2), None, &mut out).unwrap();
         let stamped = out.messages.departing().find_map(|(.., stamped)| stamped).unwrap();
         caller.handle_departure(ms(40), stamped);
@@ -469,13 +471,13 @@ fn the_timers_of_a_request_run_from_when_it_leaves() {
 }
 
 /// "a new request, which is identical to the previous, but has a different value of the Via branch ID than the previous" goes
-/// to the next server after timer B, 503 and a connection that is gone (RFC 3263 section 4.3); what the first says late is not
-/// taken for its answer.
+/// to the next server after timer B, 503 and a lost connection (RFC 3263 section 4.3). A late response of the first server is not
+/// mistaken for its response.
 #[test]
 fn the_next_server_takes_over() {
     let second: std::net::SocketAddr = "192.0.2.3:5060".parse().unwrap();
     let own = Setup { others: vec![second], ..setup() };
-    let sent = |out: &Output| -> Vec<(std::net::SocketAddr, Request)> {
+    let sent = |out: &LoadOutput| -> Vec<(std::net::SocketAddr, Request)> {
         let of =
             |bytes: &[u8]| Message::parse(&bytes.to_vec().into()).unwrap().as_request().cloned().unwrap();
         out.messages.iter().map(|(to, bytes)| (to, of(bytes))).collect()
@@ -483,7 +485,7 @@ fn the_next_server_takes_over() {
     let names = Directory::pattern("user", 4);
     for why in ["timer", "503", "connection"] {
         let mut caller = Caller::new(own.clone(), names.clone(), names.clone()).unwrap();
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         let token: Token = caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), None, &mut out).unwrap();
         let (to, first) = sent(&out).remove(0);
         assert_eq!(to, there());
@@ -496,9 +498,9 @@ fn the_next_server_takes_over() {
             "503" => reply(&mut caller, &first, 503, at, &mut out),
             _ => {
                 let broken = netrig_sip::load::Broken::Reset;
-                caller.handle_disconnection(at, (second, Whose::All), broken, &mut out);
+                caller.handle_disconnection(at, (second, ConnectionScope::All), broken, &mut out);
                 assert!(out.messages.is_empty(), "that is another's");
-                caller.handle_disconnection(at, (there(), Whose::Attempt(token)), broken, &mut out);
+                caller.handle_disconnection(at, (there(), ConnectionScope::Attempt(token)), broken, &mut out);
             }
         }
         let asked = sent(&out);
@@ -515,7 +517,7 @@ fn the_next_server_takes_over() {
             assert_eq!((asked[0].0, asked[0].1.method.as_str()), (there(), "ACK"));
         }
         out.messages.clear();
-        // The first wakes up, and is not heard any more.
+        // The first server responds late, and is ignored.
         reply(&mut caller, &first, 180, ms(32_001), &mut out);
         reply(&mut caller, again, 200, ms(32_010), &mut out);
         let rest: Vec<_> =
@@ -532,9 +534,9 @@ fn the_next_server_takes_over() {
         assert_eq!(tally.delay(Delay::FailOver).max(), Some(Duration::from_millis(32_010)));
         assert_eq!([Delay::Invite, Delay::SessionRequest].map(|delay| tally.delay(delay).count()), [0, 0]);
     }
-    // Nobody is left.
+    // No server is left.
     let mut caller = Caller::new(own, names.clone(), names).unwrap();
-    let mut out = Output::default();
+    let mut out = LoadOutput::default();
     caller.start(ms(0), ms(0), CALL_AND_LEAVE, (1, 2), None, &mut out).unwrap();
     (1..=64_000).step_by(500).for_each(|at| caller.handle_timeout(ms(at), &mut out));
     caller.handle_timeout(ms(64_001), &mut out);
@@ -542,8 +544,8 @@ fn the_next_server_takes_over() {
     assert_eq!((record.failure, record.counts.failed_over), (Some(Failure::TimedOut(Timer::B)), 1));
 }
 
-/// A response of a server that a test plays.
-fn reply(caller: &mut Caller, request: &Request, status: u16, at: Instant, out: &mut Output) {
+/// A response of a server in a test.
+fn reply(caller: &mut Caller, request: &Request, status: u16, at: Instant, out: &mut LoadOutput) {
     let mut response = request.response(Status::new(status).unwrap());
     if !request.headers.get(&Name::To).unwrap().contains(";tag=") {
         response.headers.set(Name::To, format!("{};tag=server", request.headers.get(&Name::To).unwrap()));
@@ -555,7 +557,7 @@ fn reply(caller: &mut Caller, request: &Request, status: u16, at: Instant, out: 
     caller.handle_response(at, &scan, (token, transaction), out);
 }
 
-/// A way through more routers than are looked at without taking memory is kept whole.
+/// A route set is kept complete even if it is longer than the part that needs no allocation.
 #[test]
 fn long_routes_are_kept_whole() {
     let (seen, network) = recorded();

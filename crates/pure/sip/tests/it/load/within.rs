@@ -1,14 +1,14 @@
-//! What the other side of a call does beside what the scenario waits for.
+//! Requests of the other side of a call that the scenario does not expect.
 
 use netrig_core::{Duration, Instant};
 use netrig_sip::index::Tally;
-use netrig_sip::load::{Failure, Output, Scan, Scenario, Side};
+use netrig_sip::load::{Failure, LoadOutput, Scan, Scenario, Side};
 use netrig_sip::{Message, Name, Status};
 
 use super::pair::{Pair, here, perfect};
 use super::{CALL, RING, answer, ms, recorded};
 
-/// A request of the server within the dialog that the caller's INVITE began; `more` are header lines.
+/// A request of the server within the dialog of the caller's INVITE; `more` are header lines.
 pub(super) fn server_request(
     invite: &netrig_sip::Request,
     method: &str,
@@ -36,9 +36,9 @@ fn asked(invite: &netrig_sip::Request, method: &str, number: u32, body: &str) ->
 
 const OFFER: &str = "v=0\r\no=- 9 9 IN IP4 192.0.2.2\r\ns=-\r\nt=0 0\r\nm=audio 6000 RTP/AVP 0\r\n";
 
-/// 405 with Allow for a method that is known and not taken (RFC 3261 section 8.2.1), 501 for one that is not known (section
-/// 21.5.2), 488 for an offer (section 14.2), 481 for what names a state that is not there (RFC 3262 section 3, RFC 6665 section
-/// 4.1.3), 489 for a subscription (section 4.2.1.3).
+/// 405 with Allow for a known method that is not supported (RFC 3261 section 8.2.1), 501 for an unknown one (section 21.5.2), 488 for
+/// an offer (section 14.2), 481 for a PRACK or NOTIFY without its state (RFC 3262 section 3, RFC 6665 section 4.1.3), 489 for a
+/// subscription (section 4.2.1.3).
 #[test]
 fn a_request_within_a_call_is_answered_by_its_method() {
     let (seen, network) = recorded();
@@ -71,23 +71,23 @@ fn a_request_within_a_call_is_answered_by_its_method() {
     }
     let counted: Vec<_> = pair.unrequested.drain(..).collect();
     assert_eq!((counted.len(), counted[5]), (10, ("other", 501)));
-    // Nothing of it has changed the call.
+    // The call is unchanged.
     pair.run(ms(6_000));
     let bye = seen.borrow().last().cloned().unwrap();
     assert_eq!(bye.method.as_str(), "BYE");
     answer(&mut pair, &bye, 200, &[]);
     pair.run(ms(7_000));
     assert_eq!(pair.record(Side::Caller).failure, None);
-    // Of a dialog that is none.
+    // A request of an unknown dialog.
     let bytes = asked(&invite, "INFO", 90, "");
-    let mut out = Output::default();
+    let mut out = LoadOutput::default();
     pair.callee.handle_request(pair.now, here(), &Scan::of(&bytes), &mut out);
     let (_, bytes) = out.messages.iter().next().unwrap();
     assert_eq!((Scan::of(bytes).status(), out.unrequested.len()), (Some(481), 0));
 }
 
 /// "A UAS that receives an INVITE on a dialog while an INVITE it had sent on that dialog is in progress MUST return a 491" (RFC 3261
-/// section 14.2); who is answered so tries again after 2.1 to 4 s if it owns the Call-ID (section 14.1).
+/// section 14.2). The side that owns the Call-ID tries again after 2.1 to 4 s (section 14.1).
 #[test]
 fn an_invite_that_crosses_another_is_sent_again_later() {
     let sdp = |way: &str| format!("{OFFER}a={way}\r\n");
@@ -141,7 +141,7 @@ fn an_invite_that_crosses_another_is_sent_again_later() {
     assert!(record.stamps.changed - record.stamps.changing < Duration::from_secs(4));
 }
 
-/// Answers INVITE with these, and CANCEL with 200 if that is wanted.
+/// Answers INVITE with these responses, and CANCEL with 200 if requested.
 fn working(statuses: &'static [u16], cancels: bool, scenario: Scenario) -> (Instant, Option<Failure>) {
     let (seen, network) = recorded();
     let mut pair = Pair::new(network, RING);
@@ -179,7 +179,7 @@ fn what_never_rang_did_not_ring_too_long() {
     assert_eq!(working(&[180], false, cancel).1, Some(timer_f));
 }
 
-/// Requests come again to who is called, and responses to who calls.
+/// The callee receives retransmitted requests, the caller retransmitted responses.
 #[test]
 fn what_comes_again_is_counted_by_what_it_is() {
     let mut pair = Pair::new(perfect(), RING);
@@ -206,7 +206,7 @@ fn who_is_called_answers_requests_within_its_dialog_too() {
         let text = Message::from(ack.clone()).to_string();
         let text =
             text.replacen("ACK ", &format!("{method} "), 1).replacen("1 ACK", &format!("2 {method}"), 1);
-        let mut out = Output::default();
+        let mut out = LoadOutput::default();
         pair.callee.handle_request(ms(200), here(), &Scan::of(text.as_bytes()), &mut out);
         let (_, bytes) = out.messages.iter().next().unwrap();
         (Scan::of(bytes).status().unwrap(), out.unrequested.len())

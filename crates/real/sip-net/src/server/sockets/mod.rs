@@ -12,7 +12,7 @@ use netrig_core::{Duration, Instant, Seeds};
 use netrig_sip::Message;
 use netrig_sip::header::Transport;
 use netrig_sip::location::Abilities;
-use netrig_sip::server::{Domain, PlaceChange, PlainResponses, Server, Waiting};
+use netrig_sip::server::{DelayedResponses, Domain, PlainResponses, Server, TargetChange};
 use rustix::io::Errno;
 
 use super::connections::{ConnectionChange, Connections, FIRST_KEY, MOST_KEPT, Tls};
@@ -89,7 +89,7 @@ pub struct Sockets {
     names: Names,
     abilities: Abilities,
     seeds: Seeds,
-    waiting: Option<Waiting>,
+    waiting: Option<DelayedResponses>,
     /// Messages that have not left, and of which the server has not been told.
     unsent: Vec<Message>,
     tally: Tally,
@@ -167,7 +167,7 @@ impl Sockets {
             0 => "sip/serve/delay".to_owned(),
             index => format!("sip/serve/delay/{index}"),
         };
-        let waiting = waiting.map(|law| Waiting::new(law.clone(), order.seeds.stream(&name)));
+        let waiting = waiting.map(|law| DelayedResponses::new(law.clone(), order.seeds.stream(&name)));
         Ok(Self {
             clock,
             pacer,
@@ -296,7 +296,7 @@ impl Sockets {
         let all = [
             server.poll_timeout(),
             self.connections.poll_timeout(),
-            self.waiting.as_ref().and_then(Waiting::next),
+            self.waiting.as_ref().and_then(DelayedResponses::next),
         ];
         all.into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
@@ -363,9 +363,9 @@ impl Sockets {
     /// Tells the other threads to which places bindings lead, before a response makes a peer ask for one.
     fn tell_places(&mut self, server: &mut dyn Server) {
         let Some(handover) = &mut self.handover else { return };
-        let changes = server.take_place_changes();
-        for PlaceChange { place, is_added } in &changes {
-            handover.queue_to_all(&HandoverItem::Place { is_added: *is_added }, place.as_bytes());
+        let changes = server.take_target_changes();
+        for TargetChange { target, is_added } in &changes {
+            handover.queue_to_all(&HandoverItem::Place { is_added: *is_added }, target.as_bytes());
         }
         if !changes.is_empty() {
             handover.flush();

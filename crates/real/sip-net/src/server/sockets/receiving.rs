@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use netrig_core::Instant;
 use netrig_sip::header::Transport;
-use netrig_sip::server::{PlaceChange, Server, Source, refuse_unreadable};
+use netrig_sip::server::{Server, Source, TargetChange, refuse_unreadable};
 use netrig_sip::{Framed, Message, Method, Name, Status};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -400,8 +400,8 @@ impl Sockets {
             }
             HandoverItem::Stranger { from, place } => self.remember(*from, *place),
             HandoverItem::Place { is_added } => {
-                let place = String::from_utf8_lossy(bytes).into_owned();
-                server.handle_place_change(&PlaceChange { place, is_added: *is_added });
+                let target = String::from_utf8_lossy(bytes).into_owned();
+                server.handle_target_change(&TargetChange { target, is_added: *is_added });
             }
         }
     }

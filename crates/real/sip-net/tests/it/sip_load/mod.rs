@@ -24,7 +24,8 @@ use netrig_sip::header::Transport;
 use netrig_sip::index::Delay;
 use netrig_sip::load::{Arrivals, CalleeOrder, Directory, Gaps, Pace, Plan, Scenario, What, Work};
 use netrig_sip::server::{
-    Answer, Destination, Domain, Manners, Policy, Proxy, Registry, Role, Server, ServerOrder, Source, User,
+    Answer, AnsweringPolicy, Destination, Domain, Proxy, RegistrarPolicy, Registry, Role, Server,
+    ServerOrder, Source, User,
 };
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Message, Method, Name, Status};
@@ -48,8 +49,8 @@ fn ordered(role: Role) -> ServerOrder {
     ServerOrder { most_transactions: 100_000, timing: timing(), ..server(role) }
 }
 
-fn manners(answer: Answer) -> Manners {
-    Manners { answer, ..Manners::new("127.0.0.1:9".parse().unwrap()) }
+fn manners(answer: Answer) -> AnsweringPolicy {
+    AnsweringPolicy { answer, ..AnsweringPolicy::new("127.0.0.1:9".parse().unwrap()) }
 }
 
 fn answering(answer: Answer) -> Running {
@@ -445,7 +446,7 @@ fn calls_through_a_proxy_are_measured_at_both_ends() {
 fn registrations_are_kept_alive_and_taken_back() {
     let server = Running::with(sockets(&UDP), |listens| {
         let domain = Domain { names: Vec::new(), listens: listens.to_vec() };
-        let policy = Policy { least: Duration::from_secs(1), ..Policy::default() };
+        let policy = RegistrarPolicy { least: Duration::from_secs(1), ..RegistrarPolicy::default() };
         let mut registry = Registry::new(domain, 1000);
         registry.policy = policy;
         Box::new(Proxy::new(registry, true, 10_000, timing(), Seeds::new(1).stream("proxy")))

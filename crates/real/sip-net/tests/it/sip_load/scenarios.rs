@@ -11,7 +11,7 @@ use netrig_core::{Duration, SpanDistribution};
 use netrig_sip::header::Transport;
 use netrig_sip::index::Delay;
 use netrig_sip::load::{Arrivals, CalleeOrder, Gaps, Pace, Portion, Scenario, What, Work};
-use netrig_sip::server::{Answer, Manners, Progress, Role};
+use netrig_sip::server::{Answer, AnsweringPolicy, ProgressResponse, Role};
 use netrig_sip::{Status, transaction::Timing};
 use netrig_sip_net::load::{Carrier, Connecting, LoadOrder, Reconnecting, run};
 
@@ -57,9 +57,9 @@ fn through_a_proxy_both_sides_keep_to_the_rules() {
 #[test]
 fn a_user_agent_keeps_to_the_rules() {
     let early = |reliable| {
-        let media = Progress { after: Duration::ZERO, status: Status::SESSION_PROGRESS, media: true };
+        let media = ProgressResponse { after: Duration::ZERO, status: Status::SESSION_PROGRESS, media: true };
         let manners = manners(Answer::Accept(Duration::from_millis(5)));
-        let manners = Manners { progress: vec![media], reliable, ..manners };
+        let manners = AnsweringPolicy { progress: vec![media], reliable, ..manners };
         Running::start(sockets(&UDP), ordered(Role::UserAgent(manners)))
     };
     for (scenario, server) in [

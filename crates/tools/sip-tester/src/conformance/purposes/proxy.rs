@@ -1111,8 +1111,10 @@ fn unauthorized(case: &mut TestCase<'_>) -> Result<(Request, Response), PurposeE
 
 fn challenges(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, response) = unauthorized(case)?;
-    let challenge =
-        response.headers.all(&Name::ProxyAuthenticate).find_map(netrig_sip::digest::Challenge::of_value);
+    let challenge = response
+        .headers
+        .all(&Name::ProxyAuthenticate)
+        .find_map(netrig_sip::digest::DigestChallenge::of_value);
     ensure!(challenge.is_some(), "the 407 has no digest challenge in Proxy-Authenticate");
     Ok(())
 }
@@ -1134,8 +1136,10 @@ fn refuses_wrong_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn offers_qop(case: &mut TestCase<'_>) -> PurposeOutcome {
     let (_, response) = unauthorized(case)?;
-    let challenge =
-        response.headers.all(&Name::ProxyAuthenticate).find_map(netrig_sip::digest::Challenge::of_value);
+    let challenge = response
+        .headers
+        .all(&Name::ProxyAuthenticate)
+        .find_map(netrig_sip::digest::DigestChallenge::of_value);
     ensure!(
         challenge.is_some_and(|challenge| !challenge.qualities.is_empty()),
         "the challenge offers no qop"

@@ -1,6 +1,6 @@
 //! Credentials of registrations (RFC 3261 section 22, RFC 7616).
 
-use netrig_sip::digest::Challenge;
+use netrig_sip::digest::DigestChallenge;
 use netrig_sip::header::NameAddr;
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
@@ -47,8 +47,8 @@ fn challenged(case: &mut TestCase<'_>) -> Result<(Request, Response), PurposeEnd
     Ok((request, response))
 }
 
-fn challenge_of(response: &Response) -> Result<Challenge, PurposeEnd> {
-    let challenge = response.headers.all(&Name::WwwAuthenticate).find_map(Challenge::of_value);
+fn challenge_of(response: &Response) -> Result<DigestChallenge, PurposeEnd> {
+    let challenge = response.headers.all(&Name::WwwAuthenticate).find_map(DigestChallenge::of_value);
     challenge.ok_or_else(|| {
         let fields: Vec<&str> = response.headers.all(&Name::WwwAuthenticate).collect();
         PurposeEnd::Fail(format!("the 401 has no digest challenge that can be answered: {fields:?}"))

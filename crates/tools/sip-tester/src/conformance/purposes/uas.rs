@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use netrig_core::Duration;
 use netrig_sip::header::{CSeq, NameAddr, RAck};
-use netrig_sip::sdp::Description;
+use netrig_sip::sdp::SessionDescription;
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
 use super::super::case::{AnsweredRequest, T1, TestAgent, TestCase, line_of, line_or_silence};
@@ -130,10 +130,10 @@ fn end(case: &mut TestCase<'_>, dialog: &mut TestDialog) -> PurposeOutcome {
 }
 
 /// The description of a message.
-fn description(body: &Bytes, what: &str) -> Result<Description, PurposeEnd> {
+fn description(body: &Bytes, what: &str) -> Result<SessionDescription, PurposeEnd> {
     let text = std::str::from_utf8(body).unwrap_or_default();
     ensure!(!text.is_empty(), "{what} has no session description");
-    Description::parse(text).map_err(|error| {
+    SessionDescription::parse(text).map_err(|error| {
         PurposeEnd::Fail(format!("the session description of {what} breaks the grammar: {error}"))
     })
 }
@@ -607,10 +607,10 @@ fn may_refuse_the_offer(response: &Response) -> PurposeOutcome {
 /// The answer to an offer that `change` has changed.
 fn answer_to(
     case: &mut TestCase<'_>,
-    change: impl FnOnce(&mut Description),
-) -> Result<(Description, Description), PurposeEnd> {
+    change: impl FnOnce(&mut SessionDescription),
+) -> Result<(SessionDescription, SessionDescription), PurposeEnd> {
     let local = case.local(FIRST)?;
-    let mut offer = Description::audio(local.ip(), 40_000, 7);
+    let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
     change(&mut offer);
     let mut request = invite(case)?;
     request.body = Bytes::from(offer.to_string());
@@ -709,7 +709,7 @@ fn refuses_unknown_media(case: &mut TestCase<'_>) -> PurposeOutcome {
 /// The final response to an offer without a format that is known. A call that it makes is ended.
 fn answer_to_unknown_formats(case: &mut TestCase<'_>) -> Result<Response, PurposeEnd> {
     let local = case.local(FIRST)?;
-    let mut offer = Description::audio(local.ip(), 40_000, 7);
+    let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
     offer.media[0].formats = vec!["99".to_owned()];
     offer.media[0].attributes =
         vec![netrig_sip::sdp::Attribute::new("rtpmap", Some("99 netrig-unknown/8000"))];
@@ -846,7 +846,7 @@ fn holds_and_resumes(case: &mut TestCase<'_>) -> PurposeOutcome {
     within_a_call(case, |case, _, dialog| {
         let local = case.local(FIRST)?;
         for (version, direction) in [(2, "sendonly"), (3, "sendrecv")] {
-            let mut offer = Description::audio(local.ip(), 40_000, 7);
+            let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
             offer.origin.version = version;
             offer.media[0].attributes.push(netrig_sip::sdp::Attribute::new(direction, None));
             let body = Bytes::from(offer.to_string());

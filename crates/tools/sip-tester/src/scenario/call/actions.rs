@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
-use netrig_sip::digest::{Answer, Secret};
+use netrig_sip::digest::{DigestCredentials, Secret};
 use netrig_sip::{Headers, Method, Name};
 
 use super::super::distribution::drawn;
@@ -266,7 +266,7 @@ impl ScriptCall {
         }
         let credentials = headers.credentials(&Name::Authorization).unwrap_or_default();
         let body = Bytes::copy_from_slice(last.body().as_bytes());
-        credentials.iter().filter_map(|credentials| Answer::read(credentials).ok()).any(|answer| {
+        credentials.iter().filter_map(|credentials| DigestCredentials::read(credentials).ok()).any(|answer| {
             answer.username == username
                 && answer.proves(
                     &method,

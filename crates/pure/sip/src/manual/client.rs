@@ -1,128 +1,128 @@
-//! What was sent and what has come of it.
+//! Transactions and the dialog of a manual client.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use netrig_core::{Duration, Endpoint as _, Instant, Stream};
 
-use super::Step;
-use super::compose::{Draft, Identity, Party};
-use crate::dialog::{Dialog, Invitation, State, Told as Invited};
-use crate::digest::{Challenge, ChallengeError, DigestClient, NonceCounts, Proven};
-use crate::transaction::{Client, ClientKey, Event, InviteClient, Timer};
+use super::draft::{Draft, ManualClientConfig, RequestIdentity};
+use super::step::Step;
+use crate::dialog::{Dialog, DialogState, Invitation, InvitationEvent};
+use crate::digest::{ChallengeError, DigestChallenge, DigestClient, NonceCounts, ServerProof};
+use crate::transaction::{ClientKey, ClientTransaction, InviteClientTransaction, Timer, TransactionEvent};
 use crate::{Message, Method, Name, ParseError, Request, Response, Status, Violation};
 
-/// The most requests whose answers are waited for, or may come again.
+/// The most requests that wait for a response or its retransmission.
 const MOST: usize = 64;
 
 /// A user agent client whose requests a person sends.
 #[derive(Debug)]
-pub struct Desk {
-    pub(super) party: Party,
+pub struct ManualClient {
+    pub(super) party: ManualClientConfig,
     pub(super) random: Stream,
-    pub(super) identities: BTreeMap<Step, Identity>,
+    pub(super) identities: BTreeMap<Step, RequestIdentity>,
     pub(super) digest: DigestClient,
     /// Why the last challenge cannot be answered.
     refusal: Option<ChallengeError>,
     pub(super) nonces: NonceCounts,
     /// The last request that was composed with credentials.
     pub(super) proving: Option<ClientKey>,
-    open: Vec<Open>,
+    open: Vec<OpenRequest>,
     invitation: Option<Invitation>,
-    /// Whose dialog the call is.
+    /// Remote tag of the dialog of the call.
     tag: Option<String>,
-    /// The ACK that the person may send, and for the 2xx of which `CSeq`.
+    /// The ACK that the person may send.
     due: Option<Request>,
-    /// Of ACKs that were sent: each 2xx that comes again has its own again.
+    /// Sent ACKs, by remote tag and `CSeq`. Each is sent again for a retransmission of its 2xx.
     acknowledged: BTreeMap<(String, u32), Bytes>,
-    /// The call as it was before a BYE that was challenged.
+    /// The dialog before the last BYE, in case that is challenged.
     before_bye: Option<Dialog>,
-    told: VecDeque<Told>,
+    events: VecDeque<ManualClientEvent>,
 }
 
 /// A request that was sent.
 #[derive(Debug)]
-struct Open {
+struct OpenRequest {
     step: Step,
     key: Option<ClientKey>,
     request: Request,
-    /// As it was sent, right or wrong.
+    /// The sent bytes, valid or not.
     bytes: Bytes,
     since: Instant,
-    machine: Machine,
-    /// How often it was sent.
+    machine: RequestTransaction,
+    /// Number of transmissions.
     sent: u32,
-    /// Nothing is sent again.
+    /// Whether retransmissions are suppressed.
     is_silent: bool,
     is_answered: bool,
     is_over: bool,
 }
 
 #[derive(Debug)]
-enum Machine {
-    Invite(InviteClient),
-    Other(Client),
+enum RequestTransaction {
+    Invite(InviteClientTransaction),
+    Other(ClientTransaction),
 }
 
-/// Why something is sent.
+/// Why a message is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// The person sends it.
+pub enum SendReason {
+    /// The person sends the request.
     Person,
-    /// Nobody has answered in time: timer A or E, or what it answers has come again.
+    /// A retransmission: timer A or E expired, or the message that it answers was retransmitted.
     Again,
-    /// It acknowledges what is no 2xx, or answers a request of the other's.
+    /// An ACK of a final response other than 2xx, or a response to a request of the other side.
     Itself,
 }
 
-/// What is to be done, and to be told.
+/// An event of a manual client.
 #[derive(Clone, Debug)]
-pub enum Told {
-    /// To be sent.
+pub enum ManualClientEvent {
+    /// A message to be sent.
     Send {
-        /// As it is.
+        /// The bytes of the message.
         bytes: Bytes,
-        /// Of which step, if it is one.
+        /// The kind of request. `None` for an automatic message.
         step: Option<Step>,
-        /// Why.
-        why: Why,
+        /// Why it is sent.
+        why: SendReason,
     },
-    /// Something came.
-    Came(Box<Came>),
-    /// Nobody has answered.
+    /// A message was received.
+    Received(Box<ReceivedMessage>),
+    /// A request has timed out.
     TimedOut {
-        /// What.
+        /// The kind of request.
         step: Step,
-        /// B or F.
+        /// Timer B or F.
         timer: Timer,
     },
 }
 
-/// What came.
+/// A received message.
 #[derive(Clone, Debug)]
-pub struct Came {
-    /// As it is.
+pub struct ReceivedMessage {
+    /// The bytes of the message.
     pub bytes: Bytes,
-    /// As the strict parser reads it.
+    /// The result of the strict parser.
     pub message: Result<Message, ParseError>,
-    /// The rules that it breaks.
+    /// The broken rules.
     pub violations: Vec<Violation>,
-    /// What it answers, if it answers anything, and how long after that was first sent.
+    /// The kind of request that it answers, and the time since the first transmission of that.
     pub answers: Option<(Step, Duration)>,
-    /// Whether it has come before.
+    /// Whether it is a retransmission.
     pub is_again: bool,
 }
 
-impl Came {
+impl ReceivedMessage {
     /// The status of a response.
     pub fn status(&self) -> Option<Status> {
         self.message.as_ref().ok()?.as_response().map(|response| response.status)
     }
 }
 
-impl Desk {
-    /// Nothing was sent yet. What has to be drawn is drawn from `random`.
-    pub fn new(party: Party, random: Stream) -> Self {
+impl ManualClient {
+    /// A client that has sent nothing. `random` supplies all random texts.
+    pub fn new(party: ManualClientConfig, random: Stream) -> Self {
         Self {
             party,
             random,
@@ -137,26 +137,28 @@ impl Desk {
             due: None,
             acknowledged: BTreeMap::new(),
             before_bye: None,
-            told: VecDeque::new(),
+            events: VecDeque::new(),
         }
     }
 
-    /// What may be sent now, by the rules.
+    /// The requests that the rules permit now.
     pub fn choices(&self) -> Vec<Step> {
         let dialog = self.dialog().map(Dialog::state);
         let is_open = |step| self.open.iter().any(|open| open.step == step && !open.is_answered);
         let is_free = |step: &Step| match step {
             Step::Register | Step::Options | Step::Message => true,
-            Step::Invite => !is_open(Step::Invite) && dialog.is_none_or(|state| state == State::Terminated),
+            Step::Invite => {
+                !is_open(Step::Invite) && dialog.is_none_or(|state| state == DialogState::Terminated)
+            }
             Step::Ack => self.due.is_some(),
             Step::Cancel => self.cancelled().is_some(),
-            Step::ReInvite => dialog == Some(State::Confirmed) && !is_open(Step::ReInvite),
-            Step::Bye => dialog == Some(State::Confirmed),
+            Step::ReInvite => dialog == Some(DialogState::Confirmed) && !is_open(Step::ReInvite),
+            Step::Bye => dialog == Some(DialogState::Confirmed),
         };
         Step::ALL.into_iter().filter(is_free).collect()
     }
 
-    /// The call.
+    /// The dialog of the call.
     pub(super) fn dialog(&self) -> Option<&Dialog> {
         let tag = self.tag.as_ref()?;
         self.invitation.as_ref()?.dialogs().find(|dialog| dialog.id().remote_tag == *tag)
@@ -172,9 +174,9 @@ impl Desk {
         self.due.clone().ok_or_else(none)
     }
 
-    fn cancelled(&self) -> Option<&InviteClient> {
+    fn cancelled(&self) -> Option<&InviteClientTransaction> {
         self.open.iter().rev().find_map(|open| match &open.machine {
-            Machine::Invite(invite) if invite.can_be_cancelled() => Some(invite),
+            RequestTransaction::Invite(invite) if invite.can_be_cancelled() => Some(invite),
             _ => None,
         })
     }
@@ -182,11 +184,11 @@ impl Desk {
     pub(super) fn cancellation(&self) -> Result<Request, Violation> {
         let none =
             || Violation::new("RFC 3261 section 9.1", "there is no INVITE with only provisional responses");
-        self.cancelled().map(InviteClient::cancellation).ok_or_else(none)
+        self.cancelled().map(InviteClientTransaction::cancellation).ok_or_else(none)
     }
 
-    /// Sends a draft as these bytes, which are those of the draft or others. Where they are a request that can be read, its
-    /// transaction is that of the request.
+    /// Sends a draft as these bytes, which may be changed. If they can be parsed as a request of the same method, the
+    /// transaction is that of the changed request.
     pub fn send(&mut self, now: Instant, draft: Draft, bytes: Bytes) {
         let Draft { step, request, dialog } = draft;
         let request = match Message::parse(&bytes) {
@@ -196,7 +198,11 @@ impl Desk {
         if step == Step::Ack {
             self.due = None;
             self.acknowledged.insert(place(&request), bytes.clone());
-            self.told.push_back(Told::Send { bytes, step: Some(step), why: Why::Person });
+            self.events.push_back(ManualClientEvent::Send {
+                bytes,
+                step: Some(step),
+                why: SendReason::Person,
+            });
             return;
         }
         if let Some(dialog) = dialog {
@@ -208,9 +214,9 @@ impl Desk {
         self.remember(step, &request);
         let (reliable, timing) = (self.party.transport.is_reliable(), self.party.timing);
         let machine = if request.method == Method::Invite {
-            Machine::Invite(InviteClient::new(now, request.clone(), reliable, timing))
+            RequestTransaction::Invite(InviteClientTransaction::new(now, request.clone(), reliable, timing))
         } else {
-            Machine::Other(Client::new(now, request.clone(), reliable, timing))
+            RequestTransaction::Other(ClientTransaction::new(now, request.clone(), reliable, timing))
         };
         if step == Step::Invite {
             (self.invitation, self.tag, self.due) =
@@ -220,7 +226,7 @@ impl Desk {
         if self.open.len() == MOST {
             self.open.remove(0);
         }
-        self.open.push(Open {
+        self.open.push(OpenRequest {
             step,
             key,
             request,
@@ -235,7 +241,7 @@ impl Desk {
         self.drain(now, self.open.len() - 1);
     }
 
-    /// What the next of this step goes on from.
+    /// Remembers the identity that the next request of this kind continues.
     fn remember(&mut self, step: Step, request: &Request) {
         let headers = &request.headers;
         let sequence = headers.cseq().ok().flatten().map_or(0, |cseq| cseq.number);
@@ -243,25 +249,27 @@ impl Desk {
         let call_id = headers.call_id().ok().flatten().map(str::to_owned);
         let (Some(tag), Some(call_id)) = (tag, call_id) else { return };
         // All registrations of a client have one Call-ID (RFC 3261 section 10.2).
-        self.identities.insert(step, Identity { call_id, tag, sequence, goes_on: step == Step::Register });
+        self.identities
+            .insert(step, RequestIdentity { call_id, tag, sequence, goes_on: step == Step::Register });
     }
 
-    /// Takes what came.
+    /// Handles a received message.
     pub fn handle(&mut self, now: Instant, bytes: &Bytes) {
         let message = Message::parse(bytes);
         let violations = message.as_ref().map(Message::violations).unwrap_or_default();
-        let mut came = Came { bytes: bytes.clone(), message, violations, answers: None, is_again: false };
-        // What came is told before what is sent because of it.
-        let place = self.told.len();
+        let mut came =
+            ReceivedMessage { bytes: bytes.clone(), message, violations, answers: None, is_again: false };
+        // The event of the message comes before those of the messages that it causes.
+        let place = self.events.len();
         match came.message.clone() {
             Ok(Message::Response(response)) => self.response(now, response, &mut came),
             Ok(Message::Request(request)) => return self.request(&request, came),
             Err(_) => {}
         }
-        self.told.insert(place, Told::Came(Box::new(came)));
+        self.events.insert(place, ManualClientEvent::Received(Box::new(came)));
     }
 
-    fn response(&mut self, now: Instant, response: Response, came: &mut Came) {
+    fn response(&mut self, now: Instant, response: Response, came: &mut ReceivedMessage) {
         let key = ClientKey::of_response(&response).ok().flatten();
         let Some(at) = self.open.iter().position(|open| key.is_some() && open.key == key) else {
             let what = "it answers nothing that was sent";
@@ -271,8 +279,8 @@ impl Desk {
         let open = &mut self.open[at];
         came.answers = Some((open.step, now - open.since));
         match &mut open.machine {
-            Machine::Invite(machine) => machine.handle_packet(now, response.into()),
-            Machine::Other(machine) => machine.handle_packet(now, response.into()),
+            RequestTransaction::Invite(machine) => machine.handle_packet(now, response.into()),
+            RequestTransaction::Other(machine) => machine.handle_packet(now, response.into()),
         }
         let new = self.drain(now, at);
         came.is_again = new.is_empty();
@@ -286,27 +294,27 @@ impl Desk {
         }
     }
 
-    /// The credentials were accepted, and the server may have proved that it knows the password too.
+    /// Notes that the credentials were accepted, and checks the proof of the server that it knows the password.
     fn proven(&mut self, at: usize, response: &Response) -> Option<Violation> {
         if matches!(response.status.code(), 100 | 401 | 407) {
             return None;
         }
         self.digest.accepted(response.status.is_final());
-        // `rspauth` is of the credentials that were made last.
+        // `rspauth` is that of the last credentials.
         let is_last = self.proving.is_some() && self.open[at].key == self.proving;
         let info = response.headers.authentication_info().ok().flatten().filter(|_| is_last)?;
-        let is_wrong = self.digest.informed(&info, &response.body) == Proven::Wrong;
+        let is_wrong = self.digest.informed(&info, &response.body) == ServerProof::Wrong;
         let what = "`rspauth` is not that of a server that knows the password";
         is_wrong.then(|| Violation::new("RFC 7616 section 3.5", what))
     }
 
-    /// Why the last challenge cannot be answered with the credentials that there are; `None` if the next request of its kind
-    /// answers it.
+    /// Why the last challenge cannot be answered with the credentials. `None` if the next request of its kind answers
+    /// it.
     pub const fn refusal(&self) -> Option<&ChallengeError> {
         self.refusal.as_ref()
     }
 
-    /// A response that its transaction has not seen, or a 2xx to an INVITE.
+    /// Handles a response that is new to its transaction, or a 2xx to an INVITE.
     fn answered(
         &mut self,
         now: Instant,
@@ -322,16 +330,16 @@ impl Desk {
             Step::Invite => {
                 let Some(invitation) = &mut self.invitation else { return Ok(()) };
                 match invitation.handle_response(now, response)? {
-                    Invited::Early(tag) => {
+                    InvitationEvent::Early(tag) => {
                         self.tag.get_or_insert(tag);
                         None
                     }
-                    Invited::Accepted(tag, acknowledgement) => {
+                    InvitationEvent::Accepted(tag, acknowledgement) => {
                         self.tag = Some(tag);
                         Some(*acknowledgement)
                     }
-                    Invited::Trying => None,
-                    Invited::Refused => {
+                    InvitationEvent::Trying => None,
+                    InvitationEvent::Refused => {
                         self.tag = None;
                         None
                     }
@@ -348,7 +356,11 @@ impl Desk {
             match self.acknowledged.get(&place(&acknowledgement)) {
                 Some(bytes) => {
                     let bytes = bytes.clone();
-                    self.told.push_back(Told::Send { bytes, step: Some(Step::Ack), why: Why::Again });
+                    self.events.push_back(ManualClientEvent::Send {
+                        bytes,
+                        step: Some(Step::Ack),
+                        why: SendReason::Again,
+                    });
                 }
                 None => self.due = Some(acknowledgement),
             }
@@ -356,16 +368,16 @@ impl Desk {
         Ok(())
     }
 
-    /// The next of this step is to prove who sends it.
+    /// Takes challenges, which the next request of this kind answers.
     fn challenged(&mut self, step: Step, response: &Response) {
         let challenges = [Name::WwwAuthenticate, Name::ProxyAuthenticate].into_iter().flat_map(|name| {
-            let found = response.headers.all(&name).filter_map(Challenge::of_value);
+            let found = response.headers.all(&name).filter_map(DigestChallenge::of_value);
             found.map(|challenge| (name.clone(), challenge)).collect::<Vec<_>>()
         });
         if let Some((user, password)) = &self.party.credentials {
             self.refusal = self.digest.challenged(challenges.clone(), user, password).err();
             if self.refusal.is_some() {
-                // Whether what was refused is sent once more is the person's to decide.
+                // The person decides whether to send the refused credentials once more.
                 self.digest = DigestClient::default();
                 let _unanswerable = self.digest.challenged(challenges, user, password);
             }
@@ -373,19 +385,19 @@ impl Desk {
         if let Some(identity) = self.identities.get_mut(&step) {
             identity.goes_on = true;
         }
-        // A BYE that was not taken has ended nothing.
+        // A challenged BYE has not ended the call.
         if let Some(mut before) = self.before_bye.take().filter(|_| step == Step::Bye)
             && let Some(own) = self.dialog_mut()
         {
-            // The number of that BYE is used up.
+            // The `CSeq` of that BYE is used.
             let _ = before.request(Method::Options);
             *own = before;
         }
     }
 
-    /// A request of the other's, which is answered at once.
-    fn request(&mut self, request: &Request, came: Came) {
-        self.told.push_back(Told::Came(Box::new(came)));
+    /// Answers a request of the other side at once.
+    fn request(&mut self, request: &Request, came: ReceivedMessage) {
+        self.events.push_back(ManualClientEvent::Received(Box::new(came)));
         let is_of_the_call = self
             .dialog()
             .is_some_and(|dialog| crate::dialog::DialogId::of_request(request).as_ref() == Some(dialog.id()));
@@ -406,95 +418,97 @@ impl Desk {
         if let Ok(Some(to)) = response.headers.to()
             && to.tag().is_none()
         {
-            // The same for each time that it comes again.
+            // The tag must be the same for retransmissions.
             let tag = request.headers.call_id().ok().flatten().map_or(0, |text| text.len());
             response.headers.set(Name::To, to.with_tag(&format!("manual{tag}")));
         }
         let bytes = Message::from(response).to_bytes();
-        self.told.push_back(Told::Send { bytes, step: None, why: Why::Itself });
+        self.events.push_back(ManualClientEvent::Send { bytes, step: None, why: SendReason::Itself });
     }
 
-    /// Does what is due by now.
+    /// Handles all timers that have expired by `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         for at in 0..self.open.len() {
             match &mut self.open[at].machine {
-                Machine::Invite(machine) => machine.handle_timeout(now),
-                Machine::Other(machine) => machine.handle_timeout(now),
+                RequestTransaction::Invite(machine) => machine.handle_timeout(now),
+                RequestTransaction::Other(machine) => machine.handle_timeout(now),
             }
             self.drain(now, at);
         }
         self.open.retain(|open| !open.is_over);
     }
 
-    /// When [`Desk::handle_timeout`] wants to be called next.
+    /// The time at which to call [`ManualClient::handle_timeout`] next.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let next = |open: &Open| match &open.machine {
-            Machine::Invite(machine) => machine.poll_timeout(),
-            Machine::Other(machine) => machine.poll_timeout(),
+        let next = |open: &OpenRequest| match &open.machine {
+            RequestTransaction::Invite(machine) => machine.poll_timeout(),
+            RequestTransaction::Other(machine) => machine.poll_timeout(),
         };
         self.open.iter().filter_map(next).min()
     }
 
-    /// What is to be sent and told, in its order.
-    pub fn poll(&mut self) -> Option<Told> {
-        self.told.pop_front()
+    /// The next event.
+    pub fn poll(&mut self) -> Option<ManualClientEvent> {
+        self.events.pop_front()
     }
 
-    /// Nothing that was sent is sent again; answers are waited for as before.
+    /// Stops all retransmissions. Pending requests still wait for their responses.
     pub fn stop_repeating(&mut self) {
         self.open.iter_mut().for_each(|open| open.is_silent = true);
     }
 
-    /// Whether something is sent again until it is answered.
+    /// Whether a pending request is retransmitted.
     pub fn repeats(&self) -> bool {
         let is_unreliable = !self.party.transport.is_reliable();
         is_unreliable && self.open.iter().any(|open| !open.is_answered && !open.is_silent)
     }
 
-    /// Whether an answer is waited for.
+    /// Whether a request waits for its response.
     pub fn waits(&self) -> bool {
         self.open.iter().any(|open| !open.is_answered && !open.is_over)
     }
 
-    /// Takes from a transaction what it says; the responses that are new to it.
+    /// Takes the messages and events of a transaction. Returns the responses that are new to it.
     fn drain(&mut self, now: Instant, at: usize) -> Vec<Response> {
-        let Self { open, told, .. } = self;
-        let Open { step, request, bytes, machine, sent, is_silent, is_over, .. } = &mut open[at];
+        let Self { open, events, .. } = self;
+        let OpenRequest { step, request, bytes, machine, sent, is_silent, is_over, .. } = &mut open[at];
         let mut new = Vec::new();
         loop {
             let transmit = match machine {
-                Machine::Invite(machine) => machine.poll_transmit(now),
-                Machine::Other(machine) => machine.poll_transmit(now),
+                RequestTransaction::Invite(machine) => machine.poll_transmit(now),
+                RequestTransaction::Other(machine) => machine.poll_transmit(now),
             };
             let Some(message) = transmit else { break };
             let is_own = message.as_request().is_some_and(|own| own.method == request.method);
             let (bytes, step, why) = match (is_own, *sent) {
-                (true, 0) => (bytes.clone(), Some(*step), Why::Person),
-                (true, _) => (bytes.clone(), Some(*step), Why::Again),
-                (false, _) => (message.to_bytes(), None, Why::Itself),
+                (true, 0) => (bytes.clone(), Some(*step), SendReason::Person),
+                (true, _) => (bytes.clone(), Some(*step), SendReason::Again),
+                (false, _) => (message.to_bytes(), None, SendReason::Itself),
             };
             *sent += u32::from(is_own);
-            if !(*is_silent && why == Why::Again) {
-                told.push_back(Told::Send { bytes, step, why });
+            if !(*is_silent && why == SendReason::Again) {
+                events.push_back(ManualClientEvent::Send { bytes, step, why });
             }
         }
         loop {
             let event = match machine {
-                Machine::Invite(machine) => machine.poll_event(),
-                Machine::Other(machine) => machine.poll_event(),
+                RequestTransaction::Invite(machine) => machine.poll_event(),
+                RequestTransaction::Other(machine) => machine.poll_event(),
             };
             match event {
                 None => return new,
-                Some(Event::Response(response)) => new.push(response),
-                Some(Event::TimedOut(timer)) => told.push_back(Told::TimedOut { step: *step, timer }),
-                Some(Event::Ended) => *is_over = true,
-                Some(Event::Request(_) | Event::TransportFailed) => {}
+                Some(TransactionEvent::Response(response)) => new.push(response),
+                Some(TransactionEvent::TimedOut(timer)) => {
+                    events.push_back(ManualClientEvent::TimedOut { step: *step, timer })
+                }
+                Some(TransactionEvent::Ended) => *is_over = true,
+                Some(TransactionEvent::Request(_) | TransactionEvent::TransportFailed) => {}
             }
         }
     }
 }
 
-/// Which 2xx an ACK is for: whose, and its `CSeq`.
+/// Remote tag and `CSeq` of the 2xx of an ACK.
 fn place(acknowledgement: &Request) -> (String, u32) {
     let headers = &acknowledgement.headers;
     let tag = headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned)).unwrap_or_default();

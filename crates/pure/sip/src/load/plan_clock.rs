@@ -1,82 +1,83 @@
-//! How a load's plan is gone through: as planned, faster, slower, with pauses.
+//! The speed at which a load follows its plan: as planned, faster, slower, or paused.
 
 use netrig_core::{Duration, Instant};
 
-/// From a moment on the plan is gone through at one speed.
+/// A time from which the plan has one speed.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
-    /// The moment.
+struct SpeedSegment {
+    /// Start of the segment.
     at: Instant,
-    /// Where the plan is then.
+    /// The time of the plan at the start.
     plan: Instant,
-    /// How many times as fast as planned it goes on.
+    /// Speed relative to the plan. 0 is a pause.
     speed: f64,
-    /// How long the load has paused by then.
+    /// Total length of the pauses before the start.
     paused: Duration,
 }
 
-/// Where the plan is at each moment. Both are counted from the beginning of the load.
+/// Maps the time of the load to the time of the plan. Both count from the start of the load.
 #[derive(Clone, Debug)]
-pub struct Course {
-    stretches: Vec<Stretch>,
-    /// No more begins from then on.
+pub struct PlanClock {
+    segments: Vec<SpeedSegment>,
+    /// From this time on, no attempt starts.
     enough: Option<Instant>,
 }
 
-impl Default for Course {
+impl Default for PlanClock {
     fn default() -> Self {
-        let whole = Stretch { at: Instant::ZERO, plan: Instant::ZERO, speed: 1.0, paused: Duration::ZERO };
-        Self { stretches: vec![whole], enough: None }
+        let whole =
+            SpeedSegment { at: Instant::ZERO, plan: Instant::ZERO, speed: 1.0, paused: Duration::ZERO };
+        Self { segments: vec![whole], enough: None }
     }
 }
 
-impl Course {
-    /// From `at` on, which is not before the last turn, it has another speed.
+impl PlanClock {
+    /// Sets the speed from `at` on. `at` must not be before the last change.
     pub fn turn(&mut self, at: Instant, speed: f64) {
         let (plan, paused) = (self.plan(at), self.paused(at));
-        let next = Stretch { at, plan, speed, paused };
-        match self.stretches.last_mut() {
+        let next = SpeedSegment { at, plan, speed, paused };
+        match self.segments.last_mut() {
             Some(last) if last.at == at => *last = next,
-            _ => self.stretches.push(next),
+            _ => self.segments.push(next),
         }
     }
 
-    /// No more begins from `at` on.
+    /// Stops new attempts from `at` on.
     pub fn enough(&mut self, at: Instant) {
         self.enough = self.enough.or(Some(at));
     }
 
-    fn at(&self, moment: Instant) -> Stretch {
-        let found = self.stretches.iter().rev().find(|stretch| stretch.at <= moment);
-        *found.unwrap_or(&self.stretches[0])
+    fn at(&self, moment: Instant) -> SpeedSegment {
+        let found = self.segments.iter().rev().find(|segment| segment.at <= moment);
+        *found.unwrap_or(&self.segments[0])
     }
 
-    /// Where the plan is at `moment`.
+    /// The time of the plan at `moment`.
     pub fn plan(&self, moment: Instant) -> Instant {
-        let Stretch { at, plan, speed, .. } = self.at(moment);
+        let SpeedSegment { at, plan, speed, .. } = self.at(moment);
         plan + scaled(moment - at, speed)
     }
 
-    /// When the plan is where `plan` says; [`Instant::NEVER`] if it stands still before.
+    /// When the plan reaches `plan`. [`Instant::NEVER`] if it is paused before.
     pub fn moment(&self, plan: Instant) -> Instant {
-        let found = self.stretches.iter().rev().find(|stretch| stretch.plan <= plan);
-        let stretch = found.unwrap_or(&self.stretches[0]);
-        match plan - stretch.plan {
-            Duration::ZERO => stretch.at,
-            _ if stretch.speed == 0.0 => Instant::NEVER,
-            rest => stretch.at + scaled(rest, 1.0 / stretch.speed),
+        let found = self.segments.iter().rev().find(|segment| segment.plan <= plan);
+        let segment = found.unwrap_or(&self.segments[0]);
+        match plan - segment.plan {
+            Duration::ZERO => segment.at,
+            _ if segment.speed == 0.0 => Instant::NEVER,
+            rest => segment.at + scaled(rest, 1.0 / segment.speed),
         }
     }
 
-    /// How long it has paused by `moment`.
+    /// Total length of the pauses up to `moment`.
     pub fn paused(&self, moment: Instant) -> Duration {
-        let Stretch { at, speed, paused, .. } = self.at(moment);
+        let SpeedSegment { at, speed, paused, .. } = self.at(moment);
         if speed == 0.0 { paused + (moment - at) } else { paused }
     }
 
-    /// When a load ends that lasts so long without its pauses; [`Instant::NEVER`] if it pauses now.
+    /// The end of a load that lasts `lasts` without its pauses. [`Instant::NEVER`] during a pause.
     pub fn end(&self, lasts: Duration) -> Instant {
-        let last = self.stretches[self.stretches.len() - 1];
+        let last = self.segments[self.segments.len() - 1];
         if last.speed == 0.0 && last.at - Instant::ZERO < lasts + last.paused {
             return self.enough.unwrap_or(Instant::NEVER);
         }
@@ -85,7 +86,7 @@ impl Course {
     }
 }
 
-/// A span so many times as long, to the nanosecond where it is as long.
+/// A span multiplied by `factor`. With a factor of 1 it is exact.
 fn scaled(span: Duration, factor: f64) -> Duration {
     if factor == 1.0 { span } else { Duration::from_secs_f64(span.as_secs_f64() * factor) }
 }
@@ -98,9 +99,9 @@ mod tests {
         Instant::ZERO + Duration::from_secs_f64(seconds)
     }
 
-    /// As planned for 2 s, twice as fast for 3 s, a pause of 4 s, then half as fast.
-    fn steered() -> Course {
-        let mut course = Course::default();
+    /// As planned for 2 s, twice as fast for 3 s, paused for 4 s, then half as fast.
+    fn steered() -> PlanClock {
+        let mut course = PlanClock::default();
         course.turn(at(2.0), 2.0);
         course.turn(at(5.0), 0.0);
         course.turn(at(9.0), 0.5);
@@ -117,7 +118,7 @@ mod tests {
             }
         }
         assert_eq!(course.plan(at(7.0)), at(8.0), "in a pause it stands still");
-        assert_eq!(Course::default().moment(at(1.5)), at(1.5));
+        assert_eq!(PlanClock::default().moment(at(1.5)), at(1.5));
     }
 
     #[test]

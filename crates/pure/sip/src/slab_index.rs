@@ -1,36 +1,36 @@
-//! Index from hashes to places of a slab.
+//! An index from hashes to objects of a slab.
 
 use std::hash::{DefaultHasher, Hasher};
 
 use hashbrown::HashTable;
 
-/// Index from hashes of Call-IDs to places of a slab.
+/// An index from hashes of Call-IDs to indices of a slab.
 ///
-/// A peer chooses its Call-IDs. SipHash behind sixteen secret bytes ([`Table::hash`]), or a hash that is keyed elsewhere, keeps it from
-/// choosing Call-IDs whose hashes collide. What the index points to bounds its size.
+/// A peer chooses its Call-IDs. SipHash over sixteen secret bytes and the Call-ID ([`SlabIndex::hash`]), or another keyed
+/// hash, prevents deliberate collisions. The slab bounds the size of the index.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub(crate) struct SlabIndex {
     secret: [u8; 16],
     places: HashTable<(u64, u32)>,
 }
 
-impl Table {
+impl SlabIndex {
     pub(crate) const fn new(secret: [u8; 16]) -> Self {
         Self { secret, places: HashTable::new() }
     }
 
-    /// Of a Call-ID and of who is called.
+    /// The hash of a Call-ID and of the called user.
     pub(crate) fn hash(&self, name: &[u8], user: &[u8]) -> u64 {
         let mut hasher = DefaultHasher::new();
         hasher.write(&self.secret);
         hasher.write(name);
-        // No user has it: where the one ends and the other begins is plain.
+        // A separator that no user name contains.
         hasher.write(b"\0");
         hasher.write(user);
         hasher.finish()
     }
 
-    /// The place with this hash that `is` says is the one.
+    /// The slab index with this hash for which `is` returns true.
     pub(crate) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         self.places.find(hash, |(own, place)| *own == hash && is(*place)).map(|(_, place)| *place)
     }

@@ -1,0 +1,201 @@
+//! What users of a load do.
+
+use netrig_core::Duration;
+
+use crate::record::{CalleeAction, What};
+
+/// An attempt of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Each user registers once.
+    Register,
+    /// All users are registered beforehand, and register again.
+    ReRegister,
+    /// All users are registered beforehand, and each unregisters once.
+    Unregister,
+    /// Each user calls its peer, or sends it another request.
+    Call(Scenario),
+}
+
+impl Work {
+    /// The kind of attempt in its records.
+    pub const fn what(self) -> What {
+        match self {
+            Self::Register | Self::ReRegister => What::Register,
+            Self::Unregister => What::Unregister,
+            Self::Call(scenario) => scenario.what(),
+        }
+    }
+
+    /// Whether each user does it only once.
+    pub const fn is_once(self) -> bool {
+        matches!(self, Self::Register | Self::Unregister)
+    }
+
+    /// Whether it concerns registrations.
+    pub const fn registers(self) -> bool {
+        !matches!(self, Self::Call(_))
+    }
+}
+
+/// A scenario of a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// A call that is answered, held and hung up.
+    Call {
+        /// From the ACK to the BYE.
+        hold: Duration,
+    },
+    /// A call with early media: a 183 has a session description.
+    EarlyMedia {
+        /// From the ACK to the BYE.
+        hold: Duration,
+    },
+    /// A call whose INVITE has no offer: the 2xx has the offer, and the ACK the answer (RFC 3261 section 13.2.1).
+    DelayedOffer {
+        /// From the ACK to the BYE.
+        hold: Duration,
+    },
+    /// A call that is put on hold after a third of its time, and resumed after two thirds.
+    Reinvite {
+        /// From the ACK to the BYE.
+        hold: Duration,
+    },
+    /// A call whose provisional responses are acknowledged by PRACK (RFC 3262).
+    Prack {
+        /// From the ACK to the BYE.
+        hold: Duration,
+    },
+    /// A call to a callee with several contacts, two of which answer. Each 2xx is acknowledged, and all dialogs but
+    /// the first are hung up at once (RFC 3261 section 13.2.2.4).
+    Fork {
+        /// From the ACK to the BYE.
+        hold: Duration,
+    },
+    /// A call that is cancelled some time after the first provisional response.
+    Cancel {
+        /// From the provisional response to the CANCEL.
+        after: Duration,
+    },
+    /// A call that the callee refuses.
+    Busy,
+    /// A call that is not answered and is cancelled after some time of ringing.
+    NoAnswer {
+        /// From the first provisional response other than 100 to the CANCEL.
+        patience: Duration,
+    },
+    /// A call that the server redirects with a 3xx, which the caller does not follow: it tests a redirect server.
+    Redirect,
+    /// OPTIONS.
+    Options,
+    /// MESSAGE.
+    Message,
+    /// A subscription to the presence of the peer: notified, renewed in time and terminated (RFC 6665).
+    Subscribe {
+        /// From the 2xx to the SUBSCRIBE that terminates it.
+        hold: Duration,
+        /// The requested duration, s.
+        expires: u32,
+    },
+}
+
+impl Scenario {
+    /// How a callee of the same load must behave in it.
+    pub const fn callee_action(self) -> CalleeAction {
+        match self {
+            Self::Busy => CalleeAction::Refuse,
+            Self::Cancel { .. } | Self::NoAnswer { .. } => CalleeAction::Ring,
+            Self::EarlyMedia { .. } => CalleeAction::Progress,
+            Self::Prack { .. } => CalleeAction::Reliable,
+            Self::Fork { .. } => CalleeAction::Both,
+            Self::Call { .. }
+            | Self::DelayedOffer { .. }
+            | Self::Reinvite { .. }
+            | Self::Redirect
+            | Self::Options
+            | Self::Message
+            | Self::Subscribe { .. } => CalleeAction::Answer,
+        }
+    }
+
+    /// The kind of attempt in its record.
+    pub const fn what(self) -> What {
+        match self {
+            Self::Call { .. } => What::Call,
+            Self::EarlyMedia { .. } => What::EarlyMedia,
+            Self::DelayedOffer { .. } => What::DelayedOffer,
+            Self::Reinvite { .. } => What::Reinvite,
+            Self::Prack { .. } => What::Prack,
+            Self::Fork { .. } => What::Fork,
+            Self::Cancel { .. } => What::Cancel,
+            Self::Busy => What::Busy,
+            Self::NoAnswer { .. } => What::NoAnswer,
+            Self::Redirect => What::Redirect,
+            Self::Options => What::Options,
+            Self::Message => What::Message,
+            Self::Subscribe { .. } => What::Subscribe,
+        }
+    }
+
+    /// How long it is held, if it is to be answered.
+    pub const fn hold(self) -> Option<Duration> {
+        match self {
+            Self::Call { hold }
+            | Self::EarlyMedia { hold }
+            | Self::DelayedOffer { hold }
+            | Self::Reinvite { hold }
+            | Self::Prack { hold }
+            | Self::Fork { hold }
+            | Self::Subscribe { hold, .. } => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// A third of the hold: the time before, during and after the hold of [`Scenario::Reinvite`].
+    pub(super) const fn third(self) -> Duration {
+        match self.hold() {
+            Some(hold) => Duration::from_nanos(hold.as_nanos() / 3),
+            None => Duration::ZERO,
+        }
+    }
+
+    /// The same with another hold, if it has one.
+    #[must_use]
+    pub const fn held_for(mut self, span: Duration) -> Self {
+        match &mut self {
+            Self::Call { hold }
+            | Self::EarlyMedia { hold }
+            | Self::DelayedOffer { hold }
+            | Self::Reinvite { hold }
+            | Self::Prack { hold }
+            | Self::Fork { hold }
+            | Self::Subscribe { hold, .. } => *hold = span,
+            _ => {}
+        }
+        self
+    }
+
+    /// Whether a delay of it contains a request that the caller sends because of a received message. A callee may
+    /// withhold the final response until PRACK (RFC 3262 section 3), and a cancelled call gets it only after CANCEL.
+    /// Requests after the final response (ACK, BYE, INVITE within the dialog) are in no such delay.
+    pub(super) const fn answers_in_a_delay(self) -> bool {
+        match self {
+            Self::Prack { .. } | Self::Cancel { .. } | Self::NoAnswer { .. } => true,
+            Self::Call { .. }
+            | Self::EarlyMedia { .. }
+            | Self::DelayedOffer { .. }
+            | Self::Reinvite { .. }
+            | Self::Fork { .. }
+            | Self::Busy
+            | Self::Redirect
+            | Self::Options
+            | Self::Message
+            | Self::Subscribe { .. } => false,
+        }
+    }
+
+    /// Whether it needs a session description.
+    pub const fn needs_description(self) -> bool {
+        matches!(self, Self::EarlyMedia { .. } | Self::DelayedOffer { .. } | Self::Reinvite { .. })
+    }
+}
