@@ -6,7 +6,7 @@ use netrig_core::{ConnectionEvent, Data, Duration, Instant, Sample, Size, Stream
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Description;
+use crate::application_settings::Description;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
 /// Given to the transport at a time. Small enough that little is left over when time is up, large enough

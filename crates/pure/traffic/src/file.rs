@@ -7,7 +7,7 @@ use netrig_core::{ConnectionEvent, Data, Instant, Sample, SpanDistribution, Stre
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Description;
+use crate::application_settings::Description;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution};
 
 /// Files, one after the other, each over a connection of its own: the handshake counts, the close too.

@@ -7,7 +7,7 @@ use netrig_core::{ConnectionEvent, Data, Instant, Quantity, Sample, Size, Stream
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Description;
+use crate::application_settings::Description;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
 /// The longest file, bytes: a server is to have room for it.

@@ -6,7 +6,10 @@ use netrig_core::Size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{SettingsError, UDP_IPV4_HEADERS};
+use crate::SettingsError;
+
+/// What UDP and IPv4 add to a payload (RFC 768, RFC 791), bytes: a `rate` counts IP packets.
+pub const UDP_IPV4_HEADERS: u32 = 28;
 
 /// What Ethernet adds to an IP packet, bytes: a header of 14 and a check sequence of 4 (IEEE 802.3 section 3.2).
 const ETHERNET: u64 = 18;

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod application;
+mod application_settings;
 mod bulk;
 mod clip;
 mod datagrams;
@@ -19,6 +20,7 @@ mod ftp;
 mod imix;
 mod inbox;
 mod listener;
+mod pattern;
 mod ping;
 mod reads;
 pub mod rtp;
@@ -31,18 +33,19 @@ mod voice;
 mod web;
 
 pub use application::{AppAction, AppEvent, Application, ConnId, react};
+pub use application_settings::SettingsError;
 pub use bulk::Bulk;
 pub use clip::{Clip, ClipError, Picture};
-pub use datagrams::{Cbr, OnOff, Poisson, UDP_IPV4_HEADERS};
+pub use datagrams::{Cbr, OnOff, Poisson};
 pub use distribution::SizeDistribution;
 pub use ends::{Ends, FlowContext};
 pub use file::File;
 pub use ftp::{Ftp, FtpDirection};
-pub use imix::{Genome, Imix};
+pub use imix::{Genome, Imix, UDP_IPV4_HEADERS};
 pub use ping::Ping;
 pub use reads::{ReadSchedule, ReadSteps, Reads};
 pub use segments::Segments;
-pub use settings::{Settings, SettingsError};
+pub use settings::Settings;
 pub use trace::{Trace, TraceError, TracedDatagram};
 pub use video::{ClipName, Video};
 pub use voice::{Playout, Talk, Voice, VoiceCodec};

@@ -9,7 +9,7 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{Description, check_spans};
+use crate::application_settings::{Description, check_spans};
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError};
 
 /// Datagrams that the other end answers: round-trip times (RFC 2681) and two-way loss (RFC 6673).

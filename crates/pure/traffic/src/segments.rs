@@ -7,7 +7,7 @@ use netrig_core::{ConnectionEvent, Data, Duration, Instant, Rate, Sample, Size, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Description;
+use crate::application_settings::Description;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
 /// Video in segments over one connection: requested one after the other until the player holds enough, then

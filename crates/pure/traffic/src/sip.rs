@@ -14,7 +14,7 @@ use netrig_sip::load::{Begun, Failure, Moment, Part, Scan};
 use netrig_sip::server::{Destination, Server, Source, Waiting};
 use netrig_sip::settings::LoadSettings;
 
-use crate::settings::Description;
+use crate::application_settings::Description;
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError};
 
 /// What a message of SIP takes about, bytes: a request without a session description.

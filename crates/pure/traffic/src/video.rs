@@ -8,8 +8,8 @@ use netrig_core::{Data, Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::application_settings::Description;
 use crate::listener::Listener;
-use crate::settings::Description;
 use crate::{AppAction, AppEvent, Application, Clip, Ends, FlowContext, SettingsError};
 
 /// Video as it happens: the RTP packets of a clip of H.264, those of a picture together when it is due, over and over until

@@ -6,8 +6,8 @@ use netrig_core::{Data, Duration, Instant, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::application_settings::Description;
 use crate::listener::Listener;
-use crate::settings::Description;
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError, UDP_IPV4_HEADERS};
 
 /// RTP's fixed header (RFC 3550 section 5.1), bytes.

@@ -9,8 +9,8 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::application_settings::{Description, check_spans};
 use crate::inbox::Inbox;
-use crate::settings::{Description, check_spans};
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution};
 
 /// Web objects, with exponential or other gaps and Pareto or other sizes.

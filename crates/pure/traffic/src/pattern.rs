@@ -1,0 +1,172 @@
+//! Patterns of datagrams: when each leaves and how large it is, and the two ends that carry one out.
+
+use std::net::SocketAddr;
+
+use netrig_core::{Data, Duration, Instant, Sample, Size, SpanDistribution, Stream, quantity};
+
+use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SizeDistribution, Trace, TracedDatagram};
+
+/// The largest payload of a model's datagram: lengths of packets have 32 bits, and headers need some of that.
+pub(crate) const LARGEST: Size = Size::from_bytes(4_000_000_000);
+
+/// When the next datagram leaves, and how large it is.
+pub(crate) struct Pattern {
+    gap: Gap,
+    size: SizeDistribution,
+    gaps: Stream,
+    sizes: Stream,
+    /// Datagrams sent so far.
+    sent: u64,
+}
+
+/// What decides when the next datagram leaves.
+enum Gap {
+    Drawn(SpanDistribution),
+    /// Always the same while on.
+    InBursts(Duration, Box<Bursts>),
+    /// That of the datagram's place in a trace.
+    Traced(Trace),
+}
+
+/// Spans of on and off.
+struct Bursts {
+    on: SpanDistribution,
+    off: SpanDistribution,
+    spans: Stream,
+    /// When the present span of on ends.
+    until: Instant,
+}
+
+impl Bursts {
+    /// When `gap` of on is over after `now`: what was left of it when a span of on ended is spent in the next.
+    fn after(&mut self, now: Instant, gap: Duration) -> Instant {
+        let mut at = now + gap;
+        while at >= self.until {
+            let rest = at.since(self.until);
+            let resumes = self.until + self.off.draw(&mut self.spans);
+            self.until = resumes + self.on.draw(&mut self.spans);
+            at = resumes + rest;
+        }
+        at
+    }
+}
+
+impl Pattern {
+    fn new(gap: Gap, size: SizeDistribution, flow: &FlowContext) -> Self {
+        Self { gap, size, gaps: flow.stream("gaps"), sizes: flow.stream("sizes"), sent: 0 }
+    }
+
+    /// Gaps drawn from one distribution, payloads from another.
+    pub(crate) fn drawn(gap: SpanDistribution, size: SizeDistribution, flow: &FlowContext) -> Self {
+        Self::new(Gap::Drawn(gap), size, flow)
+    }
+
+    /// A constant gap while on; the first span of on begins with the flow.
+    pub(crate) fn in_bursts(
+        gap: Duration,
+        (on, off): (&SpanDistribution, &SpanDistribution),
+        size: Size,
+        flow: &FlowContext,
+    ) -> Self {
+        let mut spans = flow.stream("bursts");
+        let until = flow.start + on.draw(&mut spans);
+        let bursts = Bursts { on: on.clone(), off: off.clone(), spans, until };
+        Self::new(Gap::InBursts(gap, Box::new(bursts)), SizeDistribution::Constant(size), flow)
+    }
+
+    /// A trace has its own sizes.
+    pub(crate) fn trace(trace: &Trace, flow: &FlowContext) -> Self {
+        Self::new(Gap::Traced(trace.clone()), SizeDistribution::Constant(Size::from_bytes(0)), flow)
+    }
+
+    /// When to send after having sent (or started) at `now`; never again if it is over.
+    fn next(&mut self, now: Instant) -> Option<Instant> {
+        Some(match &mut self.gap {
+            Gap::Drawn(gap) => now + gap.draw(&mut self.gaps),
+            Gap::InBursts(gap, bursts) => bursts.after(now, *gap),
+            Gap::Traced(trace) => now + traced(trace, self.sent)?.0,
+        })
+    }
+
+    /// The payload of the datagram that leaves now.
+    fn size(&mut self) -> u64 {
+        let number = self.sent;
+        self.sent += 1;
+        match &self.gap {
+            Gap::Traced(trace) => traced(trace, number).map_or(0, |(_, size)| size.bytes()),
+            Gap::Drawn(_) | Gap::InBursts(..) => {
+                self.size.draw_nth(number, &mut self.sizes).min(LARGEST.bytes())
+            }
+        }
+    }
+}
+
+/// Datagram `number` of a trace, if it has or repeats as many.
+fn traced(trace: &Trace, number: u64) -> Option<TracedDatagram> {
+    let len = trace.datagrams.len() as u64;
+    let place = if trace.repeat { number % len.max(1) } else { number };
+    trace.datagrams.get(usize::try_from(place).ok()?).copied()
+}
+
+/// A source of such datagrams, and who receives them.
+pub(crate) fn pattern_ends(pattern: Pattern, flow: &FlowContext) -> Ends {
+    let source = Source { server: flow.server, pattern, next: None, due: None };
+    Ends { client: Box::new(source), server: Box::new(Sink { pending: [None, None] }) }
+}
+
+struct Source {
+    server: SocketAddr,
+    pattern: Pattern,
+    next: Option<Instant>,
+    due: Option<AppAction>,
+}
+
+impl Application for Source {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        match event {
+            AppEvent::Started => self.next = self.pattern.next(now),
+            AppEvent::Timeout => {
+                // From the time it was due, not from `now`: a carrier that wakes late offers no less.
+                let Some(at) = self.next.filter(|at| *at <= now) else { return };
+                let data = Data::Fill(self.pattern.size());
+                self.due = Some(AppAction::Datagram { to: self.server, data });
+                self.next = self.pattern.next(at);
+            }
+            AppEvent::Stopped => self.next = None,
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.due.take()
+    }
+}
+
+/// Tells of each datagram's delay.
+struct Sink {
+    pending: [Option<Sample>; 2],
+}
+
+impl Application for Sink {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        if let AppEvent::Datagram { sent, .. } = event {
+            let delay = now.since(sent).as_secs_f64();
+            self.pending = [
+                Some(Sample { at: now, quantity: &quantity::ONE_WAY_DELAY, value: delay }),
+                Some(Sample { at: sent, quantity: &quantity::DATAGRAMS_RECEIVED, value: 1.0 }),
+            ];
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.pending.iter_mut().find_map(Option::take).map(AppAction::Record)
+    }
+}
