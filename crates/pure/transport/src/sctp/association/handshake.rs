@@ -8,7 +8,8 @@ use super::{Association, CookieError, CookieKey, Endpoints, Outgoing, Path, Retr
 use super::{MOST_PATHS, PathAddresses, nonzero_tag};
 use crate::sctp::config::Config;
 use crate::sctp::packet::chunk::{Abort, CHUNK_HEADER, Init};
-use crate::sctp::packet::{COMMON_HEADER, Cause, Chunk, Parameter, padded};
+use crate::sctp::packet::tlv::padded;
+use crate::sctp::packet::{COMMON_HEADER, Cause, Chunk, Parameter};
 use crate::sctp::rx::{Acknowledger, Arrivals, Inbox};
 use crate::sctp::tx::Outstanding;
 use crate::{Incident, PathState, Serial};

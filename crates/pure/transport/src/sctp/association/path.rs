@@ -10,7 +10,7 @@ use crate::sctp::config::{
 };
 use crate::sctp::packet::COMMON_HEADER;
 use crate::sctp::packet::chunk::DATA_HEADER;
-use crate::sctp::packet::padded;
+use crate::sctp::packet::tlv::padded;
 use crate::sctp::tx::{Congestion, Sent, SentState};
 use crate::{PathState, PathStatus, RtoEstimator, RtoFloor, RtoRules, Serial};
 

@@ -10,7 +10,7 @@ use sha2::Sha256;
 
 use crate::Serial;
 use crate::sctp::packet::chunk::Init;
-use crate::sctp::wire::{Reader, Writer};
+use crate::sctp::packet::tlv::{Reader, Writer};
 
 /// The key of a listener's or association's cookies.
 #[derive(Clone)]

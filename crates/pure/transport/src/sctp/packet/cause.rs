@@ -1,6 +1,6 @@
 //! Error causes of ERROR and ABORT (RFC 9260 section 3.3.10).
 
-use crate::sctp::wire::{DecodeError, Items, Reader, Writer};
+use super::tlv::{DecodeError, Items, Reader, Writer};
 
 /// Why a chunk was refused or an association aborted.
 #[derive(Clone, Debug, PartialEq, Eq)]

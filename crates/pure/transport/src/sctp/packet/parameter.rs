@@ -2,8 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::UnknownAction;
-use crate::sctp::wire::{DecodeError, Items, Writer};
+use super::tlv::{DecodeError, Items, UnknownAction, Writer};
 
 /// One variable-length parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use netrig_core::{Duration, Instant};
 
+use super::control::{Acked, CongestionControl, Window};
 use super::counted::{Counted, Shape};
 use super::hystart::{HyStart, SlowStart};
-use super::{Acked, CongestionControl, Window};
 use crate::tcp::config::{Config, CubicGrowth};
 
 /// The window as a cubic function of the time since the last congestion. Windows are in segments.

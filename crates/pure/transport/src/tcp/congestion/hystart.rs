@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::Acked;
+use super::control::Acked;
 use crate::tcp::config;
 
 /// Bounds of the growth of the round-trip time that ends slow start, and how many samples of a round are

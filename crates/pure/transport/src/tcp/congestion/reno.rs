@@ -1,6 +1,6 @@
 //! Additive increase, multiplicative decrease (RFC 5681 section 3.1).
 
-use super::{Acked, CongestionControl, Window};
+use super::control::{Acked, CongestionControl, Window};
 use crate::tcp::config::Config;
 
 /// One segment more per round trip, half as much after a loss. It has no state beside the window.

@@ -1,7 +1,7 @@
 //! Scalable TCP (T. Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", ACM CCR 33(2),
 //! 2003).
 
-use super::{Acked, CongestionControl, Window};
+use super::control::{Acked, CongestionControl, Window};
 use crate::tcp::config::Config;
 
 /// 1/a: for each segment that is acknowledged the window grows by a hundredth of one.

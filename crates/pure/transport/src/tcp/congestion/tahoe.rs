@@ -1,6 +1,7 @@
 //! Tahoe (V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988): no fast recovery.
 
-use super::{Acked, CongestionControl, Window, reno};
+use super::control::{Acked, CongestionControl, Window};
+use super::reno;
 use crate::tcp::config::Config;
 
 /// Grows as [`reno::Reno`] does; after every loss it begins again at one segment.

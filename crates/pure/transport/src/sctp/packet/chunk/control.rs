@@ -1,7 +1,7 @@
 //! Chunks that carry little: HEARTBEAT, ABORT, and those that nobody here knows.
 
-use crate::sctp::packet::{Cause, UnknownAction};
-use crate::sctp::wire::{DecodeError, Items, Writer};
+use crate::sctp::packet::Cause;
+use crate::sctp::packet::tlv::{DecodeError, Items, UnknownAction, Writer};
 
 /// HEARTBEAT and HEARTBEAT ACK (RFC 9260 sections 3.3.5 and 3.3.6).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use netrig_core::StreamId;
 
 use crate::Serial;
-use crate::sctp::wire::{DecodeError, Reader, Writer};
+use crate::sctp::packet::tlv::{DecodeError, Reader, Writer};
 
 /// Length of a DATA chunk before its user data, bytes.
 pub const DATA_HEADER: u32 = 16;

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use crate::Serial;
-use crate::sctp::packet::{Cause, Parameter, padded};
-use crate::sctp::wire::{DecodeError, Reader, Writer};
+use crate::sctp::packet::tlv::{DecodeError, Reader, Writer, padded};
+use crate::sctp::packet::{Cause, Parameter};
 
 /// What both ends tell each other at the start.
 #[derive(Clone, Debug, PartialEq, Eq)]

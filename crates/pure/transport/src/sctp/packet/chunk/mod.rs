@@ -10,9 +10,9 @@ pub use data::{DATA_HEADER, Data};
 pub use init::Init;
 pub use sack::{GapBlock, Sack};
 
-use super::{Cause, padded};
+use super::Cause;
+use super::tlv::{DecodeError, Reader, Writer, padded};
 use crate::Serial;
-use crate::sctp::wire::{DecodeError, Reader, Writer};
 
 /// Length of a chunk's header: type, flags, length (RFC 9260 section 3.2).
 pub const CHUNK_HEADER: u32 = 4;

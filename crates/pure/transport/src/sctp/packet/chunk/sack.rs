@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::Serial;
-use crate::sctp::wire::{DecodeError, Reader, Writer};
+use crate::sctp::packet::tlv::{DecodeError, Reader, Writer};
 
 /// TSNs that arrived beyond the cumulative one: its first and last, as distances from the cumulative TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
