@@ -28,7 +28,7 @@ pub(crate) fn check_spans(field: &'static str, spans: &SpanDistribution) -> Resu
 
 /// The settings of one kind of application, as they stand in the file: what can be known of it before it runs,
 /// and how it is made.
-pub(crate) trait Description {
+pub(crate) trait ApplicationSettings {
     /// Refuses values that the application cannot work with.
     fn check(&self) -> Result<(), SettingsError>;
 

@@ -6,7 +6,7 @@ use netrig_core::{ConnectionEvent, Data, Duration, Instant, Sample, Size, Stream
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::application_settings::Description;
+use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
 /// Given to the transport at a time. Small enough that little is left over when time is up, large enough
@@ -36,7 +36,7 @@ fn one_stream() -> u16 {
     1
 }
 
-impl Description for Bulk {
+impl ApplicationSettings for Bulk {
     fn check(&self) -> Result<(), SettingsError> {
         if self.streams == 0 {
             return Err(SettingsError::new("streams", "at least one is needed"));
@@ -71,7 +71,7 @@ impl Description for Bulk {
 
     fn ends(&self, flow: &FlowContext) -> Ends {
         let left = self.bytes.map(|bytes| bytes.bytes());
-        let source = Source {
+        let source = BulkSource {
             server: flow.server,
             left: left.unwrap_or(u64::MAX),
             until: self.seconds.map(|span| flow.start + span),
@@ -81,13 +81,13 @@ impl Description for Bulk {
             closed: false,
             actions: VecDeque::new(),
         };
-        let sink = Sink { started: flow.start, left, actions: VecDeque::new() };
+        let sink = BulkSink { started: flow.start, left, actions: VecDeque::new() };
         Ends { client: Box::new(source), server: Box::new(sink) }
     }
 }
 
 /// Keeps its one connection busy.
-struct Source {
+struct BulkSource {
     server: std::net::SocketAddr,
     left: u64,
     until: Option<Instant>,
@@ -100,7 +100,7 @@ struct Source {
 
 const CONN: ConnId = ConnId::Opened(0);
 
-impl Source {
+impl BulkSource {
     /// Gives about one block to each stream, message by message in turn.
     fn give(&mut self) {
         let rounds = BLOCK.div_ceil(self.message);
@@ -127,7 +127,7 @@ impl Source {
     }
 }
 
-impl Application for Source {
+impl Application for BulkSource {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => {
@@ -155,13 +155,13 @@ impl Application for Source {
 }
 
 /// Receives, and tells when everything has arrived.
-struct Sink {
+struct BulkSink {
     started: Instant,
     left: Option<u64>,
     actions: VecDeque<AppAction>,
 }
 
-impl Application for Sink {
+impl Application for BulkSink {
     fn ignores_data(&self) -> bool {
         self.left.is_none()
     }

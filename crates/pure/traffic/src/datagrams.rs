@@ -4,7 +4,7 @@ use netrig_core::{Duration, Rate, Size, SpanDistribution};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::application_settings::{Description, check_spans};
+use crate::application_settings::{ApplicationSettings, check_spans};
 use crate::pattern::{LARGEST, Pattern, pattern_ends};
 use crate::{Ends, FlowContext, SettingsError, SizeDistribution, Trace, UDP_IPV4_HEADERS};
 
@@ -50,7 +50,7 @@ pub struct OnOff {
     pub size: Size,
 }
 
-impl Description for Poisson {
+impl ApplicationSettings for Poisson {
     fn check(&self) -> Result<(), SettingsError> {
         one_of("interarrival", self.interarrival.map(Duration::is_zero), self.rate)?;
         self.size.check("size")?;
@@ -91,7 +91,7 @@ impl Description for Poisson {
     }
 }
 
-impl Description for Cbr {
+impl ApplicationSettings for Cbr {
     fn check(&self) -> Result<(), SettingsError> {
         one_of("interval", self.interval.map(Duration::is_zero), self.rate)?;
         fits([self.size])
@@ -124,7 +124,7 @@ impl Description for Cbr {
     }
 }
 
-impl Description for OnOff {
+impl ApplicationSettings for OnOff {
     fn check(&self) -> Result<(), SettingsError> {
         check_spans("on", &self.on)?;
         check_spans("off", &self.off)?;
@@ -159,7 +159,7 @@ impl Description for OnOff {
     }
 }
 
-impl Description for Trace {
+impl ApplicationSettings for Trace {
     fn check(&self) -> Result<(), SettingsError> {
         let wrong = |why: String| Err(SettingsError::new("datagrams", why));
         if self.capture.is_some() {

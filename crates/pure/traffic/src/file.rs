@@ -7,7 +7,7 @@ use netrig_core::{ConnectionEvent, Data, Instant, Sample, SpanDistribution, Stre
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::application_settings::Description;
+use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution};
 
 /// Files, one after the other, each over a connection of its own: the handshake counts, the close too.
@@ -24,7 +24,7 @@ pub struct File {
     pub pause: Option<SpanDistribution>,
 }
 
-impl Description for File {
+impl ApplicationSettings for File {
     fn may_read_slowly(&self) -> bool {
         true
     }
@@ -46,7 +46,7 @@ impl Description for File {
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
-        let client = Client {
+        let client = FileSender {
             server: flow.server,
             settings: self.clone(),
             sizes: flow.stream("sizes"),
@@ -57,7 +57,7 @@ impl Description for File {
             stopped: false,
             actions: VecDeque::new(),
         };
-        let server = Server {
+        let server = FileReceiver {
             size: self.size.clone(),
             sizes: flow.stream("sizes"),
             current: None,
@@ -73,7 +73,7 @@ impl Description for File {
 
 /// Sends a file, waits for the other end's word that all of it came (one byte, as FTP's `226`), closes,
 /// pauses, sends the next.
-struct Client {
+struct FileSender {
     server: SocketAddr,
     settings: File,
     sizes: Stream,
@@ -85,7 +85,7 @@ struct Client {
     actions: VecDeque<AppAction>,
 }
 
-impl Client {
+impl FileSender {
     fn begin(&mut self, now: Instant) {
         if self.stopped || self.settings.count.is_some_and(|count| self.begun >= count) {
             return;
@@ -118,7 +118,7 @@ impl Client {
     }
 }
 
-impl Application for Client {
+impl Application for FileSender {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => self.begin(now),
@@ -149,14 +149,14 @@ impl Application for Client {
 }
 
 /// Receives files; tells of each how long it took from the connection's establishment to its last byte.
-struct Server {
+struct FileReceiver {
     size: SizeDistribution,
     sizes: Stream,
     current: Option<(ConnId, Instant, u64)>,
     actions: VecDeque<AppAction>,
 }
 
-impl Application for Server {
+impl Application for FileReceiver {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         let AppEvent::Connection { conn, event } = event else { return };
         match event {

@@ -7,7 +7,7 @@ use netrig_core::{ConnectionEvent, Data, Instant, Quantity, Sample, Size, Stream
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::application_settings::Description;
+use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
 /// The longest file, bytes: a server is to have room for it.
@@ -40,7 +40,7 @@ pub enum FtpDirection {
     Fetch,
 }
 
-impl Description for Ftp {
+impl ApplicationSettings for Ftp {
     fn check(&self) -> Result<(), SettingsError> {
         match self.size.bytes() {
             0 => Err(SettingsError::new("size", "the file must have at least one byte")),
@@ -51,7 +51,7 @@ impl Description for Ftp {
 
     fn ends(&self, flow: &FlowContext) -> Ends {
         let (size, direction) = (self.size.bytes(), self.direction);
-        let client = Client {
+        let client = FtpClient {
             server: flow.server,
             size,
             direction,
@@ -59,7 +59,7 @@ impl Description for Ftp {
             received: 0,
             actions: VecDeque::new(),
         };
-        let server = Server { size, direction, left: size, actions: VecDeque::new() };
+        let server = FtpServer { size, direction, left: size, actions: VecDeque::new() };
         Ends { client: Box::new(client), server: Box::new(server) }
     }
 
@@ -80,7 +80,7 @@ impl Description for Ftp {
 const CONNECTION: ConnId = ConnId::Opened(0);
 
 /// Waits for the word that the transfer begins, and measures from there to the word that it is complete.
-struct Client {
+struct FtpClient {
     server: SocketAddr,
     size: u64,
     direction: FtpDirection,
@@ -89,7 +89,7 @@ struct Client {
     actions: VecDeque<AppAction>,
 }
 
-impl Client {
+impl FtpClient {
     fn take(&mut self, now: Instant, bytes: u64) {
         let is_first = self.received == 0;
         self.received += bytes;
@@ -112,7 +112,7 @@ impl Client {
     }
 }
 
-impl Application for Client {
+impl Application for FtpClient {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => {
@@ -135,7 +135,7 @@ impl Application for Client {
 }
 
 /// Says that the transfer begins as soon as the connection stands, and that it is complete.
-struct Server {
+struct FtpServer {
     size: u64,
     direction: FtpDirection,
     /// Bytes of the file that have not come.
@@ -143,13 +143,13 @@ struct Server {
     actions: VecDeque<AppAction>,
 }
 
-impl Server {
+impl FtpServer {
     fn send(&mut self, conn: ConnId, size: u64) {
         self.actions.push_back(AppAction::Send { conn, stream: StreamId(0), data: Data::Fill(size) });
     }
 }
 
-impl Application for Server {
+impl Application for FtpServer {
     fn handle(&mut self, _now: Instant, event: AppEvent) {
         let AppEvent::Connection { conn, event } = event else { return };
         match event {

@@ -5,19 +5,19 @@ use std::collections::VecDeque;
 /// Objects that are to arrive on one stream, in their order. TCP and ordered SCTP streams deliver bytes in
 /// order, so counting them tells when each object is complete.
 #[derive(Debug)]
-pub(crate) struct Inbox<T> {
+pub(crate) struct ObjectInbox<T> {
     expected: VecDeque<(T, u64)>,
     /// Bytes that arrived before anybody said what they belong to.
     surplus: u64,
 }
 
-impl<T> Default for Inbox<T> {
+impl<T> Default for ObjectInbox<T> {
     fn default() -> Self {
         Self { expected: VecDeque::new(), surplus: 0 }
     }
 }
 
-impl<T> Inbox<T> {
+impl<T> ObjectInbox<T> {
     /// An object of `size` bytes will arrive after those expected before.
     pub fn expect(&mut self, object: T, size: u64) {
         self.expected.push_back((object, size));
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn objects_complete_in_order_whatever_the_pieces() {
-        let mut inbox = Inbox::default();
+        let mut inbox = ObjectInbox::default();
         inbox.receive(3);
         assert!(inbox.wants_more());
         inbox.expect('a', 2);

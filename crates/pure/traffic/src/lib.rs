@@ -19,7 +19,7 @@ mod file;
 mod ftp;
 mod imix;
 mod inbox;
-mod listener;
+mod media_sink;
 mod pattern;
 mod ping;
 mod reads;

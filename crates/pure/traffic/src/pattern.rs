@@ -110,18 +110,18 @@ fn traced(trace: &Trace, number: u64) -> Option<TracedDatagram> {
 
 /// A source of such datagrams, and who receives them.
 pub(crate) fn pattern_ends(pattern: Pattern, flow: &FlowContext) -> Ends {
-    let source = Source { server: flow.server, pattern, next: None, due: None };
-    Ends { client: Box::new(source), server: Box::new(Sink { pending: [None, None] }) }
+    let source = PatternSource { server: flow.server, pattern, next: None, due: None };
+    Ends { client: Box::new(source), server: Box::new(PatternSink { pending: [None, None] }) }
 }
 
-struct Source {
+struct PatternSource {
     server: SocketAddr,
     pattern: Pattern,
     next: Option<Instant>,
     due: Option<AppAction>,
 }
 
-impl Application for Source {
+impl Application for PatternSource {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => self.next = self.pattern.next(now),
@@ -147,11 +147,11 @@ impl Application for Source {
 }
 
 /// Tells of each datagram's delay.
-struct Sink {
+struct PatternSink {
     pending: [Option<Sample>; 2],
 }
 
-impl Application for Sink {
+impl Application for PatternSink {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         if let AppEvent::Datagram { sent, .. } = event {
             let delay = now.since(sent).as_secs_f64();

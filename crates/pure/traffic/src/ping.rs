@@ -9,7 +9,7 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::application_settings::{Description, check_spans};
+use crate::application_settings::{ApplicationSettings, check_spans};
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError};
 
 /// Datagrams that the other end answers: round-trip times (RFC 2681) and two-way loss (RFC 6673).
@@ -30,7 +30,7 @@ fn two_seconds() -> Duration {
     Duration::from_secs(2)
 }
 
-impl Description for Ping {
+impl ApplicationSettings for Ping {
     fn check(&self) -> Result<(), SettingsError> {
         check_spans("interval", &self.interval)?;
         if self.wait.is_zero() {
@@ -52,7 +52,7 @@ impl Description for Ping {
             undecided: VecDeque::new(),
             actions: VecDeque::new(),
         };
-        Ends { client: Box::new(pinger), server: Box::new(Echo { actions: VecDeque::new() }) }
+        Ends { client: Box::new(pinger), server: Box::new(EchoResponder { actions: VecDeque::new() }) }
     }
 
     fn datagram(&self) -> Option<f64> {
@@ -85,12 +85,12 @@ struct Pinger {
     /// Pings sent so far.
     sent: u64,
     /// Pings whose wait is not over, the oldest first: the last of them is the last sent.
-    undecided: VecDeque<Undecided>,
+    undecided: VecDeque<PendingPing>,
     actions: VecDeque<AppAction>,
 }
 
 /// A ping that waits for its answer.
-struct Undecided {
+struct PendingPing {
     until: Instant,
     answered: bool,
 }
@@ -99,7 +99,7 @@ impl Pinger {
     fn ping(&mut self, due: Instant) {
         let data = Data::Fill(self.settings.size.bytes());
         self.actions.push_back(AppAction::Datagram { to: self.server, data });
-        self.undecided.push_back(Undecided { until: due + self.settings.wait, answered: false });
+        self.undecided.push_back(PendingPing { until: due + self.settings.wait, answered: false });
         self.sent += 1;
         // From the time it was due, not from now: a carrier that wakes late pings no less often.
         self.next = Some(due + self.settings.interval.draw(&mut self.gaps));
@@ -155,11 +155,11 @@ impl Application for Pinger {
 }
 
 /// Answers each ping, and tells of its way here.
-struct Echo {
+struct EchoResponder {
     actions: VecDeque<AppAction>,
 }
 
-impl Application for Echo {
+impl Application for EchoResponder {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         if let AppEvent::Datagram { from, number, sent, data } = event {
             let answer = AppAction::Answer { to: from, datagram: DatagramId { number, sent }, data };
@@ -279,13 +279,13 @@ mod tests {
         let mut pinger = ends(&settings()).client;
         react(&mut *pinger, at(0), AppEvent::Started, |_| {});
         react(&mut *pinger, at(10), AppEvent::Timeout, |_| {});
-        let mut told = 0;
+        let mut actions = 0;
         for number in [0, 0, 1, u64::MAX] {
             let datagram = DatagramId { number, sent: at(10) };
             let event = AppEvent::Answered { datagram, data: Data::Fill(64) };
-            react(&mut *pinger, at(12), event, |_| told += 1);
+            react(&mut *pinger, at(12), event, |_| actions += 1);
         }
-        assert_eq!(told, 1);
+        assert_eq!(actions, 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use netrig_core::{ConnectionEvent, Data, Duration, Instant, Rate, Sample, Size, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::application_settings::Description;
+use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
 /// Video in segments over one connection: requested one after the other until the player holds enough, then
@@ -30,7 +30,7 @@ fn request_size() -> Size {
     Size::from_bytes(400)
 }
 
-impl Description for Segments {
+impl ApplicationSettings for Segments {
     fn may_read_slowly(&self) -> bool {
         true
     }
@@ -56,7 +56,7 @@ impl Description for Segments {
         let size = (self.rate.bits_per_s() as f64 / 8.0 * self.segment.as_secs_f64()) as u64;
         // A segment of less than a byte would never arrive.
         let size = size.max(1);
-        let player = Player {
+        let player = SegmentPlayer {
             server: flow.server,
             settings: self.clone(),
             size,
@@ -66,7 +66,8 @@ impl Description for Segments {
             next: None,
             actions: VecDeque::new(),
         };
-        let server = Server { request: self.request.bytes(), size, received: 0, actions: VecDeque::new() };
+        let server =
+            SegmentServer { request: self.request.bytes(), size, received: 0, actions: VecDeque::new() };
         Ends { client: Box::new(player), server: Box::new(server) }
     }
 
@@ -82,7 +83,7 @@ fn send(conn: ConnId, size: u64) -> AppAction {
 }
 
 /// Asks for segments and plays them.
-struct Player {
+struct SegmentPlayer {
     server: SocketAddr,
     settings: Segments,
     /// Of a segment, bytes.
@@ -98,7 +99,7 @@ struct Player {
     actions: VecDeque<AppAction>,
 }
 
-impl Player {
+impl SegmentPlayer {
     fn ask(&mut self, now: Instant) {
         self.next = None;
         self.asked = Some(now);
@@ -125,7 +126,7 @@ impl Player {
     }
 }
 
-impl Application for Player {
+impl Application for SegmentPlayer {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => {
@@ -157,7 +158,7 @@ impl Application for Player {
 }
 
 /// Answers each request with a segment.
-struct Server {
+struct SegmentServer {
     request: u64,
     size: u64,
     /// Of the request that is on its way, bytes.
@@ -165,7 +166,7 @@ struct Server {
     actions: VecDeque<AppAction>,
 }
 
-impl Application for Server {
+impl Application for SegmentServer {
     fn handle(&mut self, _now: Instant, event: AppEvent) {
         let AppEvent::Connection { conn, event } = event else { return };
         match event {

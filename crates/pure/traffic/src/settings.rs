@@ -5,14 +5,14 @@ use netrig_sip::settings::LoadSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::application_settings::Description;
+use crate::application_settings::ApplicationSettings;
 use crate::{
     Bulk, Cbr, Ends, File, FlowContext, Ftp, OnOff, Ping, Poisson, Segments, SettingsError, Trace, Video,
     Voice, Web,
 };
 
 /// Declares the applications that a file can name, each by the type of its settings, which implements
-/// [`Description`].
+/// [`ApplicationSettings`].
 macro_rules! applications {
     ($($(#[doc = $doc:literal])+ $kind:ident($settings:ty);)+) => {
         /// An application of a flow, by its `kind`.

@@ -14,13 +14,13 @@ use netrig_sip::load::{Begun, Failure, Moment, Part, Scan};
 use netrig_sip::server::{Destination, Server, Source, Waiting};
 use netrig_sip::settings::LoadSettings;
 
-use crate::application_settings::Description;
+use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError};
 
 /// What a message of SIP takes about, bytes: a request without a session description.
 const MESSAGE: f64 = 500.0;
 
-impl Description for LoadSettings {
+impl ApplicationSettings for LoadSettings {
     fn check(&self) -> Result<(), SettingsError> {
         self.check_values().map_err(|error| SettingsError::new(error.field, error.why))
     }
@@ -33,7 +33,7 @@ impl Description for LoadSettings {
         let client: Box<dyn Application> =
             match tester.and_then(|plan| Tester::new(self, plan.clone(), server, flow)) {
                 Ok(tester) => Box::new(tester),
-                Err(why) => Box::new(Nobody(Some(why))),
+                Err(why) => Box::new(FailedEnd(Some(why))),
             };
         let served = match (self.server.own(), &plan) {
             (Some(own), Ok(plan)) => {
@@ -41,14 +41,14 @@ impl Description for LoadSettings {
                 order.server(&[(Transport::Udp, server)]).map_err(|error| error.to_string()).map(|server| {
                     let waiting =
                         own.delay.as_ref().map(|law| Waiting::new(law.0.clone(), flow.stream("delay")));
-                    Served { server, waiting, client: flow.client.ip(), actions: VecDeque::new() }
+                    SipServerEnd { server, waiting, client: flow.client.ip(), actions: VecDeque::new() }
                 })
             }
             _ => Err("who serves its users is a program of others".to_owned()),
         };
         let server: Box<dyn Application> = match served {
             Ok(served) => Box::new(served),
-            Err(why) => Box::new(Nobody(Some(why))),
+            Err(why) => Box::new(FailedEnd(Some(why))),
         };
         Ends { client, server }
     }
@@ -59,9 +59,9 @@ impl Description for LoadSettings {
 }
 
 /// An end that cannot be what it is to be: it says so when its flow starts.
-struct Nobody(Option<String>);
+struct FailedEnd(Option<String>);
 
-impl Application for Nobody {
+impl Application for FailedEnd {
     fn handle(&mut self, _now: Instant, _event: AppEvent) {}
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -212,7 +212,7 @@ impl Application for Tester {
 }
 
 /// A server of netrig's.
-struct Served {
+struct SipServerEnd {
     server: Box<dyn Server>,
     /// Responses that are kept back.
     waiting: Option<Waiting>,
@@ -221,7 +221,7 @@ struct Served {
     actions: VecDeque<AppAction>,
 }
 
-impl Served {
+impl SipServerEnd {
     /// Takes what the server has to say.
     fn transmit(&mut self, now: Instant) {
         while let Some((to, message)) = self.server.poll_transmit() {
@@ -251,7 +251,7 @@ impl Served {
     }
 }
 
-impl Application for Served {
+impl Application for SipServerEnd {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         if let AppEvent::Datagram { from, data: Data::Bytes(bytes), .. } = event
             && let Ok(message) = Message::parse(&Bytes::copy_from_slice(&bytes))

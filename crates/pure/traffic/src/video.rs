@@ -8,8 +8,8 @@ use netrig_core::{Data, Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::application_settings::Description;
-use crate::listener::Listener;
+use crate::application_settings::ApplicationSettings;
+use crate::media_sink::MediaSink;
 use crate::{AppAction, AppEvent, Application, Clip, Ends, FlowContext, SettingsError};
 
 /// Video as it happens: the RTP packets of a clip of H.264, those of a picture together when it is due, over and over until
@@ -48,13 +48,13 @@ impl Video {
     }
 }
 
-impl Description for Video {
+impl ApplicationSettings for Video {
     fn check(&self) -> Result<(), SettingsError> {
         Ok(())
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
-        let player = Player {
+        let player = ClipSender {
             server: flow.server,
             clip: self.clip(),
             start: flow.start,
@@ -62,7 +62,7 @@ impl Description for Video {
             next: None,
             actions: VecDeque::new(),
         };
-        Ends { client: Box::new(player), server: Box::new(Listener::default()) }
+        Ends { client: Box::new(player), server: Box::new(MediaSink::default()) }
     }
 
     fn datagram(&self) -> Option<f64> {
@@ -80,7 +80,7 @@ impl Description for Video {
 }
 
 /// Plays a clip to the network.
-struct Player {
+struct ClipSender {
     server: SocketAddr,
     clip: Arc<Clip>,
     start: Instant,
@@ -90,7 +90,7 @@ struct Player {
     actions: VecDeque<AppAction>,
 }
 
-impl Player {
+impl ClipSender {
     /// When picture number `shown` is due.
     fn due(&self) -> Instant {
         self.start + self.clip.due_of_picture(self.shown)
@@ -109,7 +109,7 @@ impl Player {
     }
 }
 
-impl Application for Player {
+impl Application for ClipSender {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => self.next = Some(self.due()),

@@ -6,8 +6,8 @@ use netrig_core::{Data, Duration, Instant, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::application_settings::Description;
-use crate::listener::Listener;
+use crate::application_settings::ApplicationSettings;
+use crate::media_sink::MediaSink;
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError, UDP_IPV4_HEADERS};
 
 /// RTP's fixed header (RFC 3550 section 5.1), bytes.
@@ -125,7 +125,7 @@ impl Voice {
     }
 }
 
-impl Description for Voice {
+impl ApplicationSettings for Voice {
     fn check(&self) -> Result<(), SettingsError> {
         let nanos = self.packet.as_nanos();
         if nanos == 0 || !nanos.is_multiple_of(10_000_000) || nanos > 120_000_000 {
@@ -145,9 +145,16 @@ impl Description for Voice {
             Talk::Spurts => flow.start + spans.exponential_duration(TALK_SPURT),
         };
         let size = self.payload();
-        let speaker =
-            Speaker { server: flow.server, packet: self.packet, size, spans, until, next: None, due: None };
-        Ends { client: Box::new(speaker), server: Box::new(Listener::default()) }
+        let speaker = VoiceSender {
+            server: flow.server,
+            packet: self.packet,
+            size,
+            spans,
+            until,
+            next: None,
+            due: None,
+        };
+        Ends { client: Box::new(speaker), server: Box::new(MediaSink::default()) }
     }
 
     fn datagram(&self) -> Option<f64> {
@@ -160,7 +167,7 @@ impl Description for Voice {
 }
 
 /// Speaks.
-struct Speaker {
+struct VoiceSender {
     server: SocketAddr,
     packet: Duration,
     size: u64,
@@ -171,7 +178,7 @@ struct Speaker {
     due: Option<AppAction>,
 }
 
-impl Speaker {
+impl VoiceSender {
     /// When the packet is full that is begun at `from`. A spurt ends with a whole packet, as encoders do it.
     fn full(&mut self, from: Instant) -> Instant {
         let mut from = from;
@@ -183,7 +190,7 @@ impl Speaker {
     }
 }
 
-impl Application for Speaker {
+impl Application for VoiceSender {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => self.next = Some(self.full(now)),

@@ -9,8 +9,8 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::application_settings::{Description, check_spans};
-use crate::inbox::Inbox;
+use crate::application_settings::{ApplicationSettings, check_spans};
+use crate::inbox::ObjectInbox;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution};
 
 /// Web objects, with exponential or other gaps and Pareto or other sizes.
@@ -64,7 +64,7 @@ pub enum WebExchange {
 /// Each keeps random streams of its own.
 const MAX_SOURCES: u32 = 100_000;
 
-impl Description for Web {
+impl ApplicationSettings for Web {
     fn check(&self) -> Result<(), SettingsError> {
         check_spans("interarrival", &self.interarrival)?;
         self.size.check("size")?;
@@ -93,7 +93,7 @@ impl Description for Web {
 
     fn ends(&self, flow: &FlowContext) -> Ends {
         let (client, server): (Box<dyn Application>, Box<dyn Application>) = match self.exchange {
-            WebExchange::Push => (Box::new(Pusher::new(self, flow)), Box::new(Receiver::new(self, flow))),
+            WebExchange::Push => (Box::new(Pusher::new(self, flow)), Box::new(PushReceiver::new(self, flow))),
             WebExchange::Request | WebExchange::Think => {
                 (Box::new(Requester::new(self, flow)), Box::new(Responder::new(self, flow)))
             }
@@ -122,7 +122,7 @@ impl Description for Web {
 
 /// When objects arrive, merged over the sources, and on which stream each goes. Both ends can follow it,
 /// for both draw from the same named streams.
-struct Arrivals {
+struct ObjectArrivals {
     gap: SpanDistribution,
     sources: Vec<(Stream, Instant)>,
     /// When the next object arrives, and of which source: of several the first.
@@ -131,7 +131,7 @@ struct Arrivals {
     count: u64,
 }
 
-impl Arrivals {
+impl ObjectArrivals {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
         let sources = (0..settings.sources)
             .map(|n| {
@@ -174,12 +174,12 @@ impl Arrivals {
 }
 
 /// Sizes of the objects on each stream, in their order on the stream.
-struct Sizes {
+struct ObjectSizes {
     size: SizeDistribution,
     streams: Vec<Stream>,
 }
 
-impl Sizes {
+impl ObjectSizes {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
         let streams = (0..streams(settings, flow)).map(|n| flow.stream(&format!("sizes/{n}"))).collect();
         Self { size: settings.size.clone(), streams }
@@ -214,8 +214,8 @@ fn record(now: Instant, quantity: &'static Quantity, value: f64) -> AppAction {
 /// Sends objects at their arrival times.
 struct Pusher {
     server: SocketAddr,
-    arrivals: Arrivals,
-    sizes: Sizes,
+    arrivals: ObjectArrivals,
+    sizes: ObjectSizes,
     running: bool,
     opened: bool,
     actions: VecDeque<AppAction>,
@@ -225,8 +225,8 @@ impl Pusher {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
         Self {
             server: flow.server,
-            arrivals: Arrivals::new(settings, flow),
-            sizes: Sizes::new(settings, flow),
+            arrivals: ObjectArrivals::new(settings, flow),
+            sizes: ObjectSizes::new(settings, flow),
             running: false,
             opened: false,
             actions: VecDeque::new(),
@@ -287,19 +287,19 @@ impl Application for Pusher {
 }
 
 /// Receives pushed objects, and tells how long each took from its arrival time at the other end.
-struct Receiver {
-    arrivals: Arrivals,
-    sizes: Sizes,
-    inboxes: Vec<Inbox<Instant>>,
+struct PushReceiver {
+    arrivals: ObjectArrivals,
+    sizes: ObjectSizes,
+    inboxes: Vec<ObjectInbox<Instant>>,
     actions: VecDeque<AppAction>,
 }
 
-impl Receiver {
+impl PushReceiver {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
         Self {
-            arrivals: Arrivals::new(settings, flow),
-            sizes: Sizes::new(settings, flow),
-            inboxes: (0..streams(settings, flow)).map(|_| Inbox::default()).collect(),
+            arrivals: ObjectArrivals::new(settings, flow),
+            sizes: ObjectSizes::new(settings, flow),
+            inboxes: (0..streams(settings, flow)).map(|_| ObjectInbox::default()).collect(),
             actions: VecDeque::new(),
         }
     }
@@ -322,7 +322,7 @@ impl Receiver {
     }
 }
 
-impl Application for Receiver {
+impl Application for PushReceiver {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Connection { event: ConnectionEvent::Received { stream, data }, .. } => {
@@ -348,16 +348,16 @@ impl Application for Receiver {
 struct Requester {
     server: SocketAddr,
     request: u64,
-    pace: Pace,
-    sizes: Sizes,
-    inboxes: Vec<Inbox<Request>>,
+    pace: RequestPacing,
+    sizes: ObjectSizes,
+    inboxes: Vec<ObjectInbox<PendingRequest>>,
     running: bool,
     opened: bool,
     actions: VecDeque<AppAction>,
 }
 
 /// A request that is to be answered.
-struct Request {
+struct PendingRequest {
     /// When it was meant to leave.
     at: Instant,
     /// Whose it is, among the users.
@@ -365,8 +365,8 @@ struct Request {
 }
 
 /// What decides when the next request leaves.
-enum Pace {
-    Open(Arrivals),
+enum RequestPacing {
+    Open(ObjectArrivals),
     /// One user a stream, or several where the connection has fewer: each waits for its object, thinks, and asks again.
     Closed {
         gap: SpanDistribution,
@@ -377,7 +377,7 @@ enum Pace {
 impl Requester {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
         let pace = if settings.exchange == WebExchange::Request {
-            Pace::Open(Arrivals::new(settings, flow))
+            RequestPacing::Open(ObjectArrivals::new(settings, flow))
         } else {
             let users = (0..settings.streams)
                 .map(|n| {
@@ -386,14 +386,14 @@ impl Requester {
                     (gaps, Some(first))
                 })
                 .collect();
-            Pace::Closed { gap: settings.interarrival.clone(), users }
+            RequestPacing::Closed { gap: settings.interarrival.clone(), users }
         };
         Self {
             server: flow.server,
             request: settings.request.bytes(),
             pace,
-            sizes: Sizes::new(settings, flow),
-            inboxes: (0..streams(settings, flow)).map(|_| Inbox::default()).collect(),
+            sizes: ObjectSizes::new(settings, flow),
+            inboxes: (0..streams(settings, flow)).map(|_| ObjectInbox::default()).collect(),
             running: false,
             opened: false,
             actions: VecDeque::new(),
@@ -401,30 +401,32 @@ impl Requester {
     }
 
     /// The request that is due at `now`, if one is, and its stream.
-    fn due(&mut self, now: Instant) -> Option<(Request, StreamId)> {
+    fn due(&mut self, now: Instant) -> Option<(PendingRequest, StreamId)> {
         let streams = self.inboxes.len();
         match &mut self.pace {
-            Pace::Open(arrivals) => (arrivals.peek() <= now).then(|| {
+            RequestPacing::Open(arrivals) => (arrivals.peek() <= now).then(|| {
                 let (at, stream) = arrivals.next();
-                (Request { at, user: 0 }, stream)
+                (PendingRequest { at, user: 0 }, stream)
             }),
-            Pace::Closed { users, .. } => users.iter_mut().enumerate().find_map(|(user, (_, due))| {
-                let at = due.filter(|at| *at <= now)?;
-                *due = None;
-                // A remainder of what has 16 bits.
-                Some((Request { at, user }, StreamId((user % streams) as u16)))
-            }),
+            RequestPacing::Closed { users, .. } => {
+                users.iter_mut().enumerate().find_map(|(user, (_, due))| {
+                    let at = due.filter(|at| *at <= now)?;
+                    *due = None;
+                    // A remainder of what has 16 bits.
+                    Some((PendingRequest { at, user }, StreamId((user % streams) as u16)))
+                })
+            }
         }
     }
 
     fn received(&mut self, now: Instant, stream: StreamId, bytes: u64) {
         let here = usize::from(stream.0) % self.inboxes.len();
         self.inboxes[here].receive(bytes);
-        while let Some(Request { at, user }) = self.inboxes[here].complete() {
+        while let Some(PendingRequest { at, user }) = self.inboxes[here].complete() {
             let value = now.since(at).as_secs_f64();
             self.actions.push_back(record(now, &quantity::RESPONSE_TIME, value));
             self.actions.push_back(record(now, &quantity::OBJECTS_RECEIVED, 1.0));
-            if let Pace::Closed { gap, users } = &mut self.pace {
+            if let RequestPacing::Closed { gap, users } = &mut self.pace {
                 let (gaps, due) = &mut users[user];
                 *due = Some(now + gap.draw(gaps));
             }
@@ -456,7 +458,7 @@ impl Application for Requester {
     }
 
     fn only_offers(&self) -> bool {
-        self.running && self.opened && matches!(self.pace, Pace::Open(_))
+        self.running && self.opened && matches!(self.pace, RequestPacing::Open(_))
     }
 
     fn offers(&self) -> Option<&'static [&'static Quantity]> {
@@ -468,8 +470,8 @@ impl Application for Requester {
             return None;
         }
         match &self.pace {
-            Pace::Open(arrivals) => Some(arrivals.peek()),
-            Pace::Closed { users, .. } => users.iter().filter_map(|(_, due)| *due).min(),
+            RequestPacing::Open(arrivals) => Some(arrivals.peek()),
+            RequestPacing::Closed { users, .. } => users.iter().filter_map(|(_, due)| *due).min(),
         }
     }
 
@@ -481,8 +483,8 @@ impl Application for Requester {
 /// Answers each request with the next object of its stream.
 struct Responder {
     request: u64,
-    sizes: Sizes,
-    inboxes: Vec<Inbox<()>>,
+    sizes: ObjectSizes,
+    inboxes: Vec<ObjectInbox<()>>,
     actions: VecDeque<AppAction>,
 }
 
@@ -490,8 +492,8 @@ impl Responder {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
         Self {
             request: settings.request.bytes(),
-            sizes: Sizes::new(settings, flow),
-            inboxes: (0..streams(settings, flow)).map(|_| Inbox::default()).collect(),
+            sizes: ObjectSizes::new(settings, flow),
+            inboxes: (0..streams(settings, flow)).map(|_| ObjectInbox::default()).collect(),
             actions: VecDeque::new(),
         }
     }

@@ -23,7 +23,7 @@ mod wire;
 pub use connection::{Connection, Control, Counters, Incident, PathId, PathState, PathStatus};
 pub use packet::{Datagram, Packet, Payload};
 pub use profile::{Constant, Profile, SettingsError};
-pub use reporting::{Count, Whose};
+pub use reporting::{CounterReader, ReportingEnds};
 pub use rto::{RtoEstimator, RtoFloor, RtoRules};
 pub use serial::Serial;
 pub use timer_wheel::TimerWheel;

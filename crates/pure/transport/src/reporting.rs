@@ -6,7 +6,7 @@ use crate::{Counters, Incident, PathId, PathState, PathStatus};
 
 /// Whose count it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum ReportingEnds {
     /// Of the end that sends the flow's data; what the other says in answer is no part of it.
     Sender,
     /// Of both.
@@ -14,18 +14,18 @@ pub enum Whose {
 }
 
 /// Takes one number out of an endpoint's counters.
-pub type Count = fn(&Counters) -> u64;
+pub type CounterReader = fn(&Counters) -> u64;
 
 impl Counters {
     /// Quantities that endpoints count themselves, once per sampling interval.
-    pub const REPORTED: [(&'static Quantity, Whose, Count); 7] = [
-        (&quantity::PACKETS_SENT, Whose::Both, |c| c.packets_sent),
-        (&quantity::DATA_PACKETS_SENT, Whose::Sender, |c| c.data_packets_sent),
-        (&quantity::RETRANSMITTED_BYTES, Whose::Sender, |c| c.bytes_retransmitted),
-        (&quantity::FAST_RETRANSMISSIONS, Whose::Sender, |c| c.fast_retransmissions),
-        (&quantity::TIMEOUT_RETRANSMISSIONS, Whose::Sender, |c| c.timeout_retransmissions),
-        (&quantity::TIMEOUTS, Whose::Both, |c| c.timeouts),
-        (&quantity::WINDOW_PROBES, Whose::Sender, |c| c.window_probes),
+    pub const REPORTED: [(&'static Quantity, ReportingEnds, CounterReader); 7] = [
+        (&quantity::PACKETS_SENT, ReportingEnds::Both, |c| c.packets_sent),
+        (&quantity::DATA_PACKETS_SENT, ReportingEnds::Sender, |c| c.data_packets_sent),
+        (&quantity::RETRANSMITTED_BYTES, ReportingEnds::Sender, |c| c.bytes_retransmitted),
+        (&quantity::FAST_RETRANSMISSIONS, ReportingEnds::Sender, |c| c.fast_retransmissions),
+        (&quantity::TIMEOUT_RETRANSMISSIONS, ReportingEnds::Sender, |c| c.timeout_retransmissions),
+        (&quantity::TIMEOUTS, ReportingEnds::Both, |c| c.timeouts),
+        (&quantity::WINDOW_PROBES, ReportingEnds::Sender, |c| c.window_probes),
     ];
 }
 

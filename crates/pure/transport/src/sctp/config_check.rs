@@ -176,8 +176,8 @@ mod tests {
             ),
             (r#"{"primary_switchover_threshold": 1, "pf_threshold": 2}"#, true),
         ] {
-            let told = (!possible).then_some("primary_switchover_threshold");
-            assert_eq!(refused(settings), told, "{settings}");
+            let expected = (!possible).then_some("primary_switchover_threshold");
+            assert_eq!(refused(settings), expected, "{settings}");
         }
         let weights = r#"{"scheduler": "weighted-fair", "stream_values": [1, 0]}"#;
         assert_eq!(refused(weights), Some("stream_values"));

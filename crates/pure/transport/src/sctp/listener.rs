@@ -5,7 +5,7 @@ use std::sync::Arc;
 use netrig_core::{Dscp, Header, Instant, Stream, protocol};
 
 use super::association::{
-    Answerer, Association, CookieError, CookieKey, Endpoints, MOST_PATHS, PathAddresses, StateCookie,
+    Association, CookieError, CookieKey, Endpoints, InitAckBuilder, MOST_PATHS, PathAddresses, StateCookie,
     nonzero_tag, objection, own_init,
 };
 use super::config::{Config, Encapsulation};
@@ -15,7 +15,7 @@ use crate::{Payload, Serial};
 
 /// What a listener makes of a packet.
 #[derive(Debug)]
-pub enum Response {
+pub enum ListenerResponse {
     /// Send this.
     Reply(crate::Packet),
     /// An association stands; what it wants to send and say must be drained.
@@ -57,7 +57,7 @@ impl Listener {
     }
 
     /// A packet that belongs to no association.
-    pub fn handle_packet(&mut self, now: Instant, packet: crate::Packet) -> Option<Response> {
+    pub fn handle_packet(&mut self, now: Instant, packet: crate::Packet) -> Option<ListenerResponse> {
         let crate::Packet { header, payload: Payload::Sctp(sctp) } = packet else { return None };
         // RFC 9260 section 3.1: no port is 0.
         if sctp.src_port == 0 {
@@ -69,23 +69,26 @@ impl Listener {
             Some(Chunk::Init(init)) => {
                 // RFC 9260 section 8.5.1 A.
                 let lawful = sctp.chunks.len() == 1 && sctp.verification_tag == 0;
-                lawful.then(|| self.answer_init(now, &header, &sctp, init)).flatten().map(Response::Reply)
+                lawful
+                    .then(|| self.answer_init(now, &header, &sctp, init))
+                    .flatten()
+                    .map(ListenerResponse::Reply)
             }
             Some(Chunk::CookieEcho(cookie)) => {
                 match StateCookie::verify(cookie, &self.key, now) {
                     Ok(cookie) if self.fits(&cookie, &sctp) => {
-                        Some(Response::Accepted(self.accept(now, &cookie, header, *sctp)))
+                        Some(ListenerResponse::Accepted(self.accept(now, &cookie, header, *sctp)))
                     }
                     Err(CookieError::Stale { by, cookie }) if self.fits(&cookie, &sctp) => {
                         // RFC 9260 section 5.1.5 (5).
                         let micros = u32::try_from(by.as_nanos() / 1000).unwrap_or(u32::MAX);
                         let error = Chunk::Error(vec![Cause::StaleCookie(micros)]);
-                        Some(Response::Reply(reply(&header, &sctp, cookie.peer_tag, error)))
+                        Some(ListenerResponse::Reply(reply(&header, &sctp, cookie.peer_tag, error)))
                     }
                     _ => None,
                 }
             }
-            _ => out_of_the_blue(&header, &sctp).map(Response::Reply),
+            _ => out_of_the_blue(&header, &sctp).map(ListenerResponse::Reply),
         }
     }
 
@@ -105,7 +108,7 @@ impl Listener {
         let tag = nonzero_tag(&mut self.random);
         let tsn = Serial(self.random.label() as u32);
         let own = own_init(&self.config, tag, tsn, locals);
-        let answerer = Answerer {
+        let builder = InitAckBuilder {
             config: &self.config,
             key: &self.key,
             own,
@@ -113,7 +116,7 @@ impl Listener {
             source: (flow.src, flow.dst),
             tie_tags: (0, 0),
         };
-        let ack = Chunk::InitAck(Box::new(answerer.init_ack(now, init)));
+        let ack = Chunk::InitAck(Box::new(builder.init_ack(now, init)));
         Some(reply(header, packet, init.initiate_tag, ack))
     }
 

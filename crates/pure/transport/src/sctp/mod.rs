@@ -24,5 +24,5 @@ pub use config::{
     InitialCwndRule, InitialSsthresh, InitialSsthreshRule, LocalDrop, RetransmitTo, Scheduler, Settings,
 };
 pub use config_check::LARGEST_CHUNK;
-pub use listener::{Listener, Response, out_of_the_blue};
+pub use listener::{Listener, ListenerResponse, out_of_the_blue};
 pub use packet::Packet;

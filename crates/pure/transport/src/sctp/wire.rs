@@ -7,7 +7,7 @@
 use super::checksum::extend;
 use super::packet::chunk::CHUNK_HEADER;
 pub use super::packet::tlv::DecodeError;
-use super::packet::tlv::{Items, Reader, Writer};
+use super::packet::tlv::{FieldReader, TlvItems, TlvWriter};
 use super::packet::{COMMON_HEADER, Chunk, Chunks, Packet};
 
 /// What is done about the checksum.
@@ -39,7 +39,7 @@ pub fn decode_with(bytes: &[u8], checksum: Checksum) -> Result<Packet, DecodeErr
     if bytes.len() < (COMMON_HEADER + CHUNK_HEADER) as usize {
         return Err(DecodeError::TooShort(bytes.len()));
     }
-    let mut reader = Reader::new(bytes, "common header");
+    let mut reader = FieldReader::new(bytes, "common header");
     let (src_port, dst_port, verification_tag) = (reader.u16()?, reader.u16()?, reader.u32()?);
     let found = reader.u32()?.swap_bytes();
     if checksum == Checksum::Crc32c {
@@ -49,7 +49,7 @@ pub fn decode_with(bytes: &[u8], checksum: Checksum) -> Result<Packet, DecodeErr
         }
     }
     let mut chunks = Chunks::new();
-    for item in Items::new(reader.rest()) {
+    for item in TlvItems::new(reader.rest()) {
         let (head, value) = item?;
         let [kind, flags] = head.to_be_bytes();
         let chunk = Chunk::decode(kind, flags, value)?;
@@ -70,7 +70,7 @@ pub fn encode(packet: &Packet) -> Vec<u8> {
 
 /// Writes a packet; the checksum is filled in as `checksum` says.
 pub fn encode_with(packet: &Packet, checksum: Checksum) -> Vec<u8> {
-    let mut out = Writer::with_capacity(packet.wire_len() as usize);
+    let mut out = TlvWriter::with_capacity(packet.wire_len() as usize);
     out.u16(packet.src_port);
     out.u16(packet.dst_port);
     out.u32(packet.verification_tag);

@@ -7,7 +7,7 @@ use super::config::EcnMode;
 use super::connection::{Connection, echoed};
 use super::segment::{Flags, HEADER_LEN, Segment};
 use super::sender::{Acknowledgement, Agreement};
-use super::state::State;
+use super::state::TcpState;
 use crate::{Packet, Payload};
 
 impl Connection {
@@ -15,9 +15,9 @@ impl Connection {
     pub(super) fn arrives(&mut self, now: Instant, segment: &mut Segment, ecn: Ecn) {
         match self.state {
             // RFC 9293 section 3.10.7.1 is the host's affair: see `refuse`.
-            State::Closed => {}
-            State::Listen => self.arrives_in_listen(segment),
-            State::SynSent => self.arrives_in_syn_sent(now, segment),
+            TcpState::Closed => {}
+            TcpState::Listen => self.arrives_in_listen(segment),
+            TcpState::SynSent => self.arrives_in_syn_sent(now, segment),
             _ => self.arrives_synchronised(now, segment, ecn),
         }
     }
@@ -31,7 +31,7 @@ impl Connection {
             self.reset(segment);
         } else if segment.flags.contains(Flags::SYN) {
             self.take_syn(segment);
-            self.state = State::SynReceived;
+            self.state = TcpState::SynReceived;
             self.opening.due = true;
         }
     }
@@ -60,7 +60,7 @@ impl Connection {
             self.receiver.owe();
         } else {
             // RFC 9293 section 3.5, figure 8: both opened at once.
-            self.state = State::SynReceived;
+            self.state = TcpState::SynReceived;
             self.opening.due = true;
         }
     }
@@ -138,7 +138,7 @@ impl Connection {
         let flags = segment.flags;
         let number = i64::from(segment.ack.offset_from(self.iss.plus(self.sender.una() as u32)))
             + self.sender.una() as i64;
-        if self.state == State::SynReceived {
+        if self.state == TcpState::SynReceived {
             // Fifth, SYN-RECEIVED: our SYN is acknowledged, or the segment is not for us.
             if segment.ack != self.iss.plus(1) {
                 self.reset(segment);
@@ -168,7 +168,7 @@ impl Connection {
             if self.receiver.is_finished() {
                 self.peer_finished(now);
             }
-        } else if carries && self.state == State::TimeWait {
+        } else if carries && self.state == TcpState::TimeWait {
             // Eighth, TIME-WAIT: acknowledge the FIN again and wait anew.
             self.receiver.owe();
             self.wait(now);
@@ -184,7 +184,7 @@ impl Connection {
         };
         (segment.flags == Flags::ACK || segment.flags == Flags::ACK | Flags::PSH)
             && stamped
-            && self.state == State::Established
+            && self.state == TcpState::Established
             && !self.options.ecn
             && segment.sack.is_empty()
             && segment.seq == self.receiver.next_number()
@@ -248,7 +248,8 @@ impl Connection {
         let outdated =
             self.options.timestamps && segment.timestamps.is_some_and(|t| self.receiver.is_outdated(t.value));
         if (outdated && !special) || !self.receiver.is_acceptable(start, segment.sequence_len()) {
-            let repeated_syn = self.state == State::SynReceived && flags.contains(Flags::SYN) && start == 0;
+            let repeated_syn =
+                self.state == TcpState::SynReceived && flags.contains(Flags::SYN) && start == 0;
             if repeated_syn {
                 // Our SYN and ACK was lost, or the peer opened at the same time and has it by now.
                 if flags.contains(Flags::ACK) && segment.ack == self.iss.plus(1) {
@@ -260,7 +261,7 @@ impl Connection {
             } else if !flags.contains(Flags::RST) {
                 self.count_unacceptable(segment);
                 self.receiver.owe_alone();
-                if self.state == State::TimeWait && flags.contains(Flags::FIN) {
+                if self.state == TcpState::TimeWait && flags.contains(Flags::FIN) {
                     self.wait(now);
                 }
             }
@@ -270,10 +271,10 @@ impl Connection {
             // RFC 5961 section 3.2: exactly the next number resets, another in the window is challenged.
             if start == self.receiver.next() as i64 {
                 match self.state {
-                    State::TimeWait => self.vanish(),
+                    TcpState::TimeWait => self.vanish(),
                     // RFC 9293 section 3.10.7.4. Who was called goes back to LISTEN: the host forgets this connection, and its
                     // listener goes on.
-                    State::SynReceived if self.opened_actively => self.end(CloseReason::Refused),
+                    TcpState::SynReceived if self.opened_actively => self.end(CloseReason::Refused),
                     _ => self.end(CloseReason::Aborted),
                 }
             } else {
@@ -327,9 +328,9 @@ impl Connection {
         self.sender.on_acknowledgement(now, &ack, &mut self.telemetry);
         if self.sender.fin_acknowledged() {
             match self.state {
-                State::FinWait1 => self.state = State::FinWait2,
-                State::Closing => self.enter_time_wait(now),
-                State::LastAck => self.end(CloseReason::Finished),
+                TcpState::FinWait1 => self.state = TcpState::FinWait2,
+                TcpState::Closing => self.enter_time_wait(now),
+                TcpState::LastAck => self.end(CloseReason::Finished),
                 _ => {}
             }
         }
@@ -338,17 +339,17 @@ impl Connection {
     /// Eighth: the peer's FIN and all before it arrived.
     fn peer_finished(&mut self, now: Instant) {
         self.peer_finished = true;
-        self.tell_end();
+        self.report_end();
         match self.state {
-            State::Established => self.state = State::CloseWait,
-            State::FinWait1 => self.state = State::Closing,
-            State::FinWait2 => self.enter_time_wait(now),
+            TcpState::Established => self.state = TcpState::CloseWait,
+            TcpState::FinWait1 => self.state = TcpState::Closing,
+            TcpState::FinWait2 => self.enter_time_wait(now),
             _ => {}
         }
     }
 
     fn enter_time_wait(&mut self, now: Instant) {
-        self.state = State::TimeWait;
+        self.state = TcpState::TimeWait;
         self.sender.stop();
         self.finish(CloseReason::Finished);
         self.wait(now);

@@ -13,7 +13,7 @@ use super::config::{Config, EcnMode, Framing, Handshake, OptionBytes};
 use super::receiver::Receiver;
 use super::segment::{Flags, HEADER_LEN, SackBlocks, Segment, TIMESTAMPS_LEN, Timestamps};
 use super::sender::{PATH, Sender, Telemetry, Transmission};
-use super::state::State;
+use super::state::TcpState;
 use crate::connection::PLENTY;
 use crate::{Control, Counters, Incident, Packet, PathId, PathState, PathStatus, Payload, Serial};
 
@@ -30,11 +30,11 @@ pub struct Connection {
     /// What its SYN says that it takes, if that is not what it sends itself.
     announced_mss: Option<u16>,
     pub(super) config: Arc<Config>,
-    pub(super) state: State,
+    pub(super) state: TcpState,
     /// ISS: this end's initial sequence number.
     pub(super) iss: Serial,
-    pub(super) opening: Opening,
-    pub(super) options: Options,
+    pub(super) opening: SynTransmission,
+    pub(super) options: AgreedOptions,
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
     pub(super) telemetry: Telemetry,
@@ -53,7 +53,7 @@ pub struct Connection {
 
 /// The handshake's own retransmission (RFC 6298 section 5.7).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Opening {
+pub(super) struct SynTransmission {
     /// A SYN, or SYN and ACK, is to be sent.
     pub due: bool,
     pub sent: u32,
@@ -63,7 +63,7 @@ pub(super) struct Opening {
 
 /// What both ends agreed to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Options {
+pub(super) struct AgreedOptions {
     /// The peer's largest segment.
     pub peer_mss: Option<u16>,
     /// The peer's window is shifted by this, and ours by the other.
@@ -86,7 +86,7 @@ impl Connection {
     /// packet. `flow` has this end as source: the SYN's, reversed.
     pub fn accept(config: impl Into<Arc<Config>>, flow: FiveTuple, iss: Serial) -> Self {
         let mut connection = Self::new(config.into(), flow, iss, false);
-        connection.state = State::Listen;
+        connection.state = TcpState::Listen;
         connection
     }
 
@@ -109,10 +109,15 @@ impl Connection {
             flow,
             dscp: Dscp::BE,
             announced_mss: None,
-            state: State::Closed,
+            state: TcpState::Closed,
             iss,
-            opening: Opening { due: false, sent: 0, sent_at: Instant::ZERO, again_at: Instant::NEVER },
-            options: Options::default(),
+            opening: SynTransmission {
+                due: false,
+                sent: 0,
+                sent_at: Instant::ZERO,
+                again_at: Instant::NEVER,
+            },
+            options: AgreedOptions::default(),
             sender: Sender::new(config.clone()),
             receiver: Receiver::new(&config),
             telemetry: Telemetry::default(),
@@ -128,7 +133,7 @@ impl Connection {
     }
 
     /// Where the connection stands.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> TcpState {
         self.state
     }
 
@@ -136,13 +141,13 @@ impl Connection {
     /// connection. After [`ConnectionEvent::Closed`] it may have to live on for a while, to acknowledge the
     /// peer's FIN again.
     pub fn is_over(&self) -> bool {
-        self.state == State::Closed
+        self.state == TcpState::Closed
             && self.replies.is_empty()
             && (!self.opened_actively || self.opening.sent > 0)
     }
 
     /// Tells the user that the peer has finished, and that the connection has, after all that the peer sent.
-    pub(super) fn tell_end(&mut self) {
+    pub(super) fn report_end(&mut self) {
         if !self.receiver.is_read() {
             return;
         }
@@ -186,12 +191,12 @@ impl Connection {
     pub(super) fn finish(&mut self, reason: CloseReason) {
         if reason == CloseReason::Finished {
             self.finished = true;
-            self.tell_end();
+            self.report_end();
         } else {
             self.receiver.discard_unread();
             self.events.push_back(ConnectionEvent::Closed(reason));
         }
-        self.telemetry.tell(Incident::Closed(reason));
+        self.telemetry.report(Incident::Closed(reason));
         self.gave_data = false;
     }
 
@@ -202,7 +207,7 @@ impl Connection {
     }
 
     pub(super) fn vanish(&mut self) {
-        self.state = State::Closed;
+        self.state = TcpState::Closed;
         self.sender.stop();
         self.opening.due = false;
         self.opening.again_at = Instant::NEVER;
@@ -211,10 +216,10 @@ impl Connection {
 
     /// Both ends are synchronised and options agreed.
     pub(super) fn establish(&mut self) {
-        self.state = State::Established;
+        self.state = TcpState::Established;
         self.opening.again_at = Instant::NEVER;
         self.opening.due = false;
-        self.telemetry.tell(Incident::Established);
+        self.telemetry.report(Incident::Established);
         let peer = SocketAddr::new(self.flow.dst, self.flow.dst_port);
         self.events.push_back(ConnectionEvent::Connected { peer });
     }
@@ -279,7 +284,7 @@ impl Connection {
 
     /// SYN, or SYN and ACK, with the options that this end offers or accepts.
     fn syn(&mut self, now: Instant) -> Packet {
-        let answering = self.state == State::SynReceived;
+        let answering = self.state == TcpState::SynReceived;
         self.opening.due = false;
         self.opening.sent += 1;
         self.opening.sent_at = now;
@@ -334,7 +339,7 @@ impl Connection {
         // RFC 3168 sections 6.1.2 and 6.1.5: neither probes nor what is sent again is ECN-capable.
         if self.options.ecn && new && end > start {
             ecn = Ecn::Ect0;
-            if std::mem::take(&mut self.sender.tell_reduced) {
+            if std::mem::take(&mut self.sender.cwr_pending) {
                 flags |= Flags::CWR;
             }
         }
@@ -351,14 +356,14 @@ impl Connection {
     /// FIN goes out for the first time, or again.
     fn after_fin(&mut self) {
         self.state = match self.state {
-            State::Established => State::FinWait1,
-            State::CloseWait => State::LastAck,
+            TcpState::Established => TcpState::FinWait1,
+            TcpState::CloseWait => TcpState::LastAck,
             state => state,
         };
     }
 
     fn open_without_handshake(&mut self) {
-        self.options = Options {
+        self.options = AgreedOptions {
             peer_mss: Some(self.own_mss().min(0xffff) as u16),
             peer_shift: self.wanted_shift(),
             shift: self.wanted_shift(),
@@ -394,7 +399,7 @@ impl Endpoint for Connection {
             self.opening.due = true;
             self.telemetry.counters.timeouts += 1;
             let (rto, errors) = (now.since(self.opening.sent_at), self.opening.sent);
-            self.telemetry.tell(Incident::ControlTimeout { timer: "SYN", rto, errors, limit });
+            self.telemetry.report(Incident::ControlTimeout { timer: "SYN", rto, errors, limit });
         }
         if self.time_wait_until <= now {
             self.vanish();
@@ -420,7 +425,7 @@ impl Endpoint for Connection {
             return Some(event);
         }
         let open =
-            || matches!(self.state, State::Established | State::CloseWait) && !self.sender.is_closing();
+            || matches!(self.state, TcpState::Established | TcpState::CloseWait) && !self.sender.is_closing();
         if self.gave_data && open() && self.sender.unsent() <= LITTLE.max(self.sender.cwnd()) {
             self.gave_data = false;
             return Some(ConnectionEvent::Writable);
@@ -436,7 +441,7 @@ impl crate::Connection for Connection {
         let Payload::Tcp(segment) = &mut packet.payload else { return };
         self.telemetry.counters.packets_received += 1;
         self.sender.reconsider_window();
-        if self.state == State::Listen && self.config.handshake == Handshake::None {
+        if self.state == TcpState::Listen && self.config.handshake == Handshake::None {
             self.open_without_handshake();
         }
         self.arrives(now, segment, packet.header.ecn);
@@ -489,12 +494,12 @@ impl crate::Connection for Connection {
 
     fn set_reading(&mut self, reading: bool) {
         self.receiver.set_reading(reading, &mut self.events, &mut self.telemetry.counters);
-        self.tell_end();
+        self.report_end();
     }
 
     fn read(&mut self, bytes: u64) -> u64 {
         let taken = self.receiver.read(bytes, &mut self.events, &mut self.telemetry.counters);
-        self.tell_end();
+        self.report_end();
         taken
     }
 
@@ -503,12 +508,12 @@ impl crate::Connection for Connection {
     }
 
     fn open(&mut self, _now: Instant) {
-        if !self.opened_actively || self.opening.sent > 0 || self.state != State::Closed {
+        if !self.opened_actively || self.opening.sent > 0 || self.state != TcpState::Closed {
             return;
         }
         match self.config.handshake {
             Handshake::Full => {
-                self.state = State::SynSent;
+                self.state = TcpState::SynSent;
                 self.opening.due = true;
             }
             Handshake::None => self.open_without_handshake(),
@@ -528,16 +533,16 @@ impl crate::Connection for Connection {
 
     fn abort(&mut self, now: Instant) {
         // RFC 9293 section 3.10.5.
-        let tells =
-            self.state.is_synchronised() && self.state != State::TimeWait || self.state == State::SynReceived;
+        let tells = self.state.is_synchronised() && self.state != TcpState::TimeWait
+            || self.state == TcpState::SynReceived;
         if tells {
             let segment = self.segment(now, self.sender.nxt(), Flags::RST, Data::Fill(0), 0);
             let reset = self.packet(segment, Ecn::NotEct);
             self.replies.push_back(reset);
         }
         match self.state {
-            State::Closed if self.opening.sent > 0 => {}
-            State::TimeWait => self.vanish(),
+            TcpState::Closed if self.opening.sent > 0 => {}
+            TcpState::TimeWait => self.vanish(),
             _ => self.end(CloseReason::Aborted),
         }
     }
@@ -595,7 +600,7 @@ pub fn refuse(packet: &Packet) -> Option<Packet> {
     };
     let flow = packet.header.flow.reversed();
     // RFC 7323 section 5.2: a reset that answers a segment with timestamps has them too, its own value zero.
-    let timestamps = segment.timestamps.map(|told| Timestamps { value: 0, echo: told.value });
+    let timestamps = segment.timestamps.map(|received| Timestamps { value: 0, echo: received.value });
     let reset = Segment {
         seq,
         ack,

@@ -37,4 +37,4 @@ pub use config::{
 pub use congestion::Congestion;
 pub use connection::{Connection, refuse};
 pub use segment::{Flags, SackBlocks, Segment, Timestamps};
-pub use state::State;
+pub use state::TcpState;

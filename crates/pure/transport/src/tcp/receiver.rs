@@ -18,7 +18,7 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// Whether an acknowledgement is owed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owed {
+enum PendingAck {
     No,
     /// With the next data segment, or alone at this moment.
     By(Instant),
@@ -50,7 +50,7 @@ pub(crate) struct Receiver {
     unread_len: u64,
     reading: bool,
 
-    owed: Owed,
+    owed: PendingAck,
     unacknowledged: u64,
     largest_segment: u64,
     /// Bytes of data that arrived, each once.
@@ -93,7 +93,7 @@ impl Receiver {
             unread: VecDeque::new(),
             unread_len: 0,
             reading: true,
-            owed: Owed::No,
+            owed: PendingAck::No,
             unacknowledged: 0,
             largest_segment: DEFAULT_SEGMENT.min(config.mss.bytes()),
             arrived: 0,
@@ -180,14 +180,14 @@ impl Receiver {
     /// Owes an acknowledgement at once.
     pub fn owe(&mut self) {
         self.owed = match self.owed {
-            Owed::Alone => Owed::Alone,
-            _ => Owed::Now,
+            PendingAck::Alone => PendingAck::Alone,
+            _ => PendingAck::Now,
         };
     }
 
     /// Owes an acknowledgement at once that carries no data.
     pub fn owe_alone(&mut self) {
-        self.owed = Owed::Alone;
+        self.owed = PendingAck::Alone;
     }
 
     /// Whether the next data may be these: without content, with room for them and nothing beyond.
@@ -429,8 +429,8 @@ impl Receiver {
             self.owe();
         } else if self.unacknowledged > (self.ack_every - 1) * self.largest_segment {
             self.owe();
-        } else if self.owed == Owed::No {
-            self.owed = Owed::By(self.wheel.fires(now, self.ack_delay));
+        } else if self.owed == PendingAck::No {
+            self.owed = PendingAck::By(self.wheel.fires(now, self.ack_delay));
         }
     }
 
@@ -463,7 +463,7 @@ impl Receiver {
     /// When an acknowledgement must go alone, if one is owed for later.
     pub fn deadline(&self) -> Instant {
         match self.owed {
-            Owed::By(at) => at,
+            PendingAck::By(at) => at,
             _ => Instant::NEVER,
         }
     }
@@ -471,20 +471,20 @@ impl Receiver {
     /// Whether an acknowledgement must go at `now`, with data if there is some.
     pub fn is_due(&self, now: Instant) -> bool {
         match self.owed {
-            Owed::No => false,
-            Owed::By(at) => at <= now,
-            Owed::Now | Owed::Alone => true,
+            PendingAck::No => false,
+            PendingAck::By(at) => at <= now,
+            PendingAck::Now | PendingAck::Alone => true,
         }
     }
 
     /// Whether it must go at once and without data.
     pub fn is_due_alone(&self) -> bool {
-        self.owed == Owed::Alone
+        self.owed == PendingAck::Alone
     }
 
     /// A segment with the acknowledgement number RCV.NXT goes out; returns its window field.
     pub fn acknowledge(&mut self) -> u16 {
-        self.owed = Owed::No;
+        self.owed = PendingAck::No;
         self.unacknowledged = 0;
         self.last_ack_sent = self.next;
         let open = self.next + self.window();
@@ -515,10 +515,10 @@ impl Receiver {
     #[inline]
     pub fn sack_blocks(&mut self, most: usize) -> SackBlocks {
         let nothing = self.beyond.is_empty() && self.duplicate.is_none();
-        if nothing || !self.sack || most == 0 { SackBlocks::none() } else { self.blocks_to_tell(most) }
+        if nothing || !self.sack || most == 0 { SackBlocks::none() } else { self.take_sack_blocks(most) }
     }
 
-    fn blocks_to_tell(&mut self, most: usize) -> SackBlocks {
+    fn take_sack_blocks(&mut self, most: usize) -> SackBlocks {
         let mut blocks = SackBlocks::none();
         if let Some((start, end)) = self.duplicate.take() {
             blocks.push(self.number(start), self.number(end));

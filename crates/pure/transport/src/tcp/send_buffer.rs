@@ -7,7 +7,7 @@ use netrig_core::Data;
 
 /// One piece of the stream: everything up to `end` that is not in the piece before.
 #[derive(Clone, Debug)]
-struct Piece {
+struct StreamPiece {
     end: u64,
     /// `None`: so many bytes of no interest.
     bytes: Option<Arc<[u8]>>,
@@ -16,7 +16,7 @@ struct Piece {
 /// The unacknowledged part of the stream, by offset. Bulk data of any length is one piece.
 #[derive(Clone, Debug)]
 pub(crate) struct SendBuffer {
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<StreamPiece>,
     /// Where messages end, if they are told apart.
     borders: Option<VecDeque<u64>>,
     start: u64,
@@ -49,8 +49,8 @@ impl SendBuffer {
         let end = self.end;
         match (data, self.pieces.back_mut()) {
             (Data::Fill(_), Some(last)) if last.bytes.is_none() => last.end = end,
-            (Data::Fill(_), _) => self.pieces.push_back(Piece { end, bytes: None }),
-            (Data::Bytes(bytes), _) => self.pieces.push_back(Piece { end, bytes: Some(bytes) }),
+            (Data::Fill(_), _) => self.pieces.push_back(StreamPiece { end, bytes: None }),
+            (Data::Bytes(bytes), _) => self.pieces.push_back(StreamPiece { end, bytes: Some(bytes) }),
         }
         if let Some(borders) = &mut self.borders {
             borders.push_back(end);
@@ -80,15 +80,15 @@ impl SendBuffer {
     /// The data from `start` to `end`, both within what is held. Bytes of no interest next to others become
     /// zeros.
     pub fn read(&self, start: u64, end: u64) -> Data {
-        if let Some(Piece { end: piece_end, bytes: None }) = self.pieces.front()
+        if let Some(StreamPiece { end: piece_end, bytes: None }) = self.pieces.front()
             && end <= *piece_end
         {
             return Data::Fill(end - start);
         }
         let first = self.pieces.partition_point(|piece| piece.end <= start);
         match self.pieces.get(first) {
-            Some(Piece { end: piece_end, bytes: None }) if end <= *piece_end => Data::Fill(end - start),
-            Some(Piece { end: piece_end, bytes: Some(bytes) })
+            Some(StreamPiece { end: piece_end, bytes: None }) if end <= *piece_end => Data::Fill(end - start),
+            Some(StreamPiece { end: piece_end, bytes: Some(bytes) })
                 if end == *piece_end && end - start == bytes.len() as u64 =>
             {
                 Data::Bytes(bytes.clone())

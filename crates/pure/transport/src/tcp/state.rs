@@ -2,7 +2,7 @@
 
 /// Where a connection stands between opening and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum TcpState {
     /// There is no connection: not yet, or not any more.
     Closed,
     /// Waits for a peer's SYN.
@@ -27,7 +27,7 @@ pub enum State {
     TimeWait,
 }
 
-impl State {
+impl TcpState {
     /// Whether both SYNs were exchanged and the connection still lives.
     pub const fn is_synchronised(self) -> bool {
         !matches!(self, Self::Closed | Self::Listen | Self::SynSent | Self::SynReceived)

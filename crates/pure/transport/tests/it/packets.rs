@@ -226,7 +226,9 @@ fn a_datagram_that_no_packet_can_hold_is_cut() {
 #[test]
 fn sctp_in_udp_is_a_datagram_that_fits_the_mtu() {
     use netrig_core::{Endpoint as _, Seeds, StreamId};
-    use netrig_transport::sctp::{self, Association, Config, Encapsulation, Endpoints, Listener, Response};
+    use netrig_transport::sctp::{
+        self, Association, Config, Encapsulation, Endpoints, Listener, ListenerResponse,
+    };
     use netrig_transport::{Connection as _, Profile};
     for (local, remote) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
         let [local, remote] = [local, remote].map(|address| address.parse::<IpAddr>().unwrap());
@@ -265,11 +267,11 @@ fn sctp_in_udp_is_a_datagram_that_fits_the_mtu() {
                 see(&packet);
                 let Some(server) = &mut server else {
                     match listener.handle_packet(Instant::ZERO, packet).unwrap() {
-                        Response::Reply(reply) => {
+                        ListenerResponse::Reply(reply) => {
                             see(&reply);
                             client.handle_packet(Instant::ZERO, reply);
                         }
-                        Response::Accepted(accepted) => server = Some(accepted),
+                        ListenerResponse::Accepted(accepted) => server = Some(accepted),
                     }
                     continue;
                 };

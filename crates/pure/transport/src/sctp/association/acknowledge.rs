@@ -8,11 +8,11 @@ use super::Association;
 use super::path::SackEffect;
 use crate::sctp::packet::Cause;
 use crate::sctp::packet::chunk::{GapBlock, Sack};
-use crate::sctp::tx::{LossSign, Sent, SentState};
+use crate::sctp::tx::{LossSign, SentChunk, SentState};
 use crate::{Incident, PathId, PathState, Serial};
 
 /// Runs of outstanding chunks that a SACK reports missing: place of the first, and one past the last.
-type Holes = SmallVec<[(usize, usize); 4]>;
+type MissingRuns = SmallVec<[(usize, usize); 4]>;
 
 impl Association {
     /// A SACK arrived.
@@ -71,7 +71,7 @@ impl Association {
             self.abort_with(cause, CloseReason::Aborted);
             return false;
         }
-        self.heard = true;
+        self.sack_since_timeout = true;
         for path in &mut self.paths {
             let outstanding_before = path.outstanding(&self.config);
             path.sack = SackEffect { outstanding_before, ..SackEffect::default() };
@@ -91,7 +91,7 @@ impl Association {
                 }
             });
         }
-        let mut holes = Holes::new();
+        let mut holes = MissingRuns::new();
         if let Some(gaps) = gaps.filter(|gaps| !gaps.is_empty() || self.outstanding.has_gap_acked()) {
             holes = self.acknowledge_gaps(now, gaps, &mut highest_newly);
         }
@@ -113,7 +113,7 @@ impl Association {
         now: Instant,
         gaps: &[GapBlock],
         highest_newly: &mut Option<Serial>,
-    ) -> Holes {
+    ) -> MissingRuns {
         let (paths, counters, config) = (&mut self.paths, &mut self.counters, &self.config);
         let mut reneged: SmallVec<[(PathId, u32, u64); 4]> = SmallVec::new();
         let holes = self.outstanding.acknowledge_gaps(
@@ -146,7 +146,7 @@ impl Association {
     }
 
     /// Miss indications for what a SACK reports missing.
-    fn count_misses(&mut self, holes: &Holes, advanced: bool, highest_newly: Option<Serial>) {
+    fn count_misses(&mut self, holes: &MissingRuns, advanced: bool, highest_newly: Option<Serial>) {
         // RFC 9260 section 7.2.4: up to the highest TSN newly acknowledged; in fast recovery, if the
         // cumulative TSN advanced, all that are missing.
         let all = self.fast_recovery.is_some() && advanced;
@@ -187,7 +187,7 @@ impl Association {
         }
         // (3): one packet of the earliest, whatever the window says.
         let first = self.outstanding.first_lost().and_then(|place| self.outstanding.get(place));
-        if let Some(Sent { path, state: SentState::Lost(sign @ LossSign::Missing), .. }) = first {
+        if let Some(SentChunk { path, state: SentState::Lost(sign @ LossSign::Missing), .. }) = first {
             self.retransmission_due = Some(self.retransmission_path(usize::from(path.0), *sign));
         }
     }

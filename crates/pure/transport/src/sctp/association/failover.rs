@@ -2,7 +2,7 @@
 
 use netrig_core::{CloseReason, Instant};
 
-use super::{Association, State};
+use super::{Association, AssociationState};
 use crate::sctp::config::{HeartbeatLoss, LocalDrop, RetransmitTo};
 use crate::sctp::tx::LossSign;
 use crate::{Incident, PathId, PathState};
@@ -31,8 +31,8 @@ impl Association {
             one.rto.back_off();
         }
         // RFC 9260 section 6.1 A: probes of a closed window are no sign of failure while SACKs come.
-        let heard = std::mem::take(&mut self.heard);
-        let counts = !(local || self.window_closed && heard);
+        let sack_since_timeout = std::mem::take(&mut self.sack_since_timeout);
+        let counts = !(local || self.window_closed && sack_since_timeout);
         self.counters.timeouts += 1;
         self.incidents.push_back(Incident::Timeout {
             path: PathId(path as u8),
@@ -43,7 +43,7 @@ impl Association {
         });
         if counts {
             self.strike(now, path, true);
-            if self.state == State::Closed {
+            if self.state == AssociationState::Closed {
                 return;
             }
         }
@@ -163,7 +163,9 @@ impl Association {
             let other = &self.paths[*other];
             match self.state {
                 // The RFC leaves open where the handshake repeats itself; a dead primary must not prevent it.
-                State::CookieWait | State::CookieEchoed => other.by_user && !other.foreign,
+                AssociationState::CookieWait | AssociationState::CookieEchoed => {
+                    other.by_user && !other.foreign
+                }
                 _ => other.is(PathState::Active),
             }
         };

@@ -4,13 +4,16 @@ use std::net::IpAddr;
 
 use netrig_core::{CloseReason, ConnectionEvent, Duration, Instant, Stream};
 
-use super::{Association, CookieError, CookieKey, Endpoints, Outgoing, Path, Retry, State, StateCookie};
+use super::{
+    Association, AssociationPath, AssociationState, CookieError, CookieKey, Endpoints, PendingControl, Retry,
+    StateCookie,
+};
 use super::{MOST_PATHS, PathAddresses, nonzero_tag};
 use crate::sctp::config::Config;
 use crate::sctp::packet::chunk::{Abort, CHUNK_HEADER, Init};
 use crate::sctp::packet::tlv::padded;
 use crate::sctp::packet::{COMMON_HEADER, Cause, Chunk, Parameter};
-use crate::sctp::rx::{Acknowledger, Arrivals, Inbox};
+use crate::sctp::rx::{Acknowledger, MessageInbox, TsnArrivals};
 use crate::sctp::tx::Outstanding;
 use crate::{Incident, PathState, Serial};
 
@@ -69,7 +72,7 @@ pub(in crate::sctp) fn objection(init: &Init) -> Option<Vec<Cause>> {
 }
 
 /// This end's side of an INIT ACK.
-pub(in crate::sctp) struct Answerer<'a> {
+pub(in crate::sctp) struct InitAckBuilder<'a> {
     pub(in crate::sctp) config: &'a Config,
     pub(in crate::sctp) key: &'a CookieKey,
     /// INIT ACK without cookie: this end's tag, TSN, streams, addresses.
@@ -80,7 +83,7 @@ pub(in crate::sctp) struct Answerer<'a> {
     pub(in crate::sctp) tie_tags: (u32, u32),
 }
 
-impl Answerer<'_> {
+impl InitAckBuilder<'_> {
     /// INIT ACK for `init`: all that an association will need goes into the cookie.
     pub(in crate::sctp) fn init_ack(self, now: Instant, init: &Init) -> Init {
         let room = self.room();
@@ -143,10 +146,10 @@ impl Association {
     }
 
     pub(super) fn start_handshake(&mut self, now: Instant) {
-        if self.state != State::New {
+        if self.state != AssociationState::New {
             return;
         }
-        self.state = State::CookieWait;
+        self.state = AssociationState::CookieWait;
         self.retry = Retry { path: self.primary, ..Retry::OFF };
         self.send_init(now);
     }
@@ -155,7 +158,7 @@ impl Association {
         let init = Chunk::Init(Box::new(self.own_init(self.local_tag, self.local_tsn)));
         // RFC 9260 section 8.5.1 A: INIT travels alone with tag 0.
         let packet = self.make_packet(self.retry.path, 0, [init]);
-        self.outgoing.push_back(Outgoing::Packet(packet));
+        self.outgoing.push_back(PendingControl::Packet(packet));
         self.start_retry(now);
     }
 
@@ -181,28 +184,29 @@ impl Association {
         self.counters.timeouts += 1;
         self.retry.at = Instant::NEVER;
         match self.state {
-            State::CookieWait | State::CookieEchoed => {
+            AssociationState::CookieWait | AssociationState::CookieEchoed => {
                 // RFC 9260 section 5.1.6 and Max.Init.Retransmits of section 16.
                 if self.retry.count >= self.config.init_max_retrans {
                     self.finish(CloseReason::TimedOut);
                     return;
                 }
                 self.retry.count += 1;
-                let timer = if self.state == State::CookieEchoed { "T1-cookie" } else { "T1-init" };
-                self.tell_control_timeout(timer, self.retry.count, self.config.init_max_retrans);
+                let timer =
+                    if self.state == AssociationState::CookieEchoed { "T1-cookie" } else { "T1-init" };
+                self.report_control_timeout(timer, self.retry.count, self.config.init_max_retrans);
                 self.retry.path = self.alternate_of(self.retry.path);
-                if self.state == State::CookieEchoed {
+                if self.state == AssociationState::CookieEchoed {
                     self.send_cookie(now);
                 } else {
                     self.send_init(now);
                 }
             }
-            State::ShutdownSent | State::ShutdownAckSent => self.shutdown_expired(now),
+            AssociationState::ShutdownSent | AssociationState::ShutdownAckSent => self.shutdown_expired(now),
             _ => {}
         }
     }
 
-    pub(super) fn tell_control_timeout(&mut self, timer: &'static str, errors: u32, limit: u32) {
+    pub(super) fn report_control_timeout(&mut self, timer: &'static str, errors: u32, limit: u32) {
         let rto = self.retry.span;
         self.incidents.push_back(Incident::ControlTimeout { timer, rto, errors, limit });
     }
@@ -218,11 +222,13 @@ impl Association {
             return;
         }
         let own = match self.state {
-            State::New | State::Closed => return,
+            AssociationState::New | AssociationState::Closed => return,
             // RFC 9260 section 9.2: "it SHOULD discard the INIT chunk and retransmit the SHUTDOWN ACK chunk".
-            State::ShutdownAckSent => return self.send_chunk(path, Chunk::ShutdownAck),
+            AssociationState::ShutdownAckSent => return self.send_chunk(path, Chunk::ShutdownAck),
             // RFC 9260 section 5.2.1: the same tag and TSN as in the INIT that it sent itself.
-            State::CookieWait | State::CookieEchoed => self.own_init(self.local_tag, self.local_tsn),
+            AssociationState::CookieWait | AssociationState::CookieEchoed => {
+                self.own_init(self.local_tag, self.local_tsn)
+            }
             // RFC 9260 section 5.2.2: new ones, so that a forged INIT changes nothing.
             _ => {
                 let tag = nonzero_tag(&mut self.random);
@@ -230,19 +236,19 @@ impl Association {
                 self.own_init(tag, tsn)
             }
         };
-        let strangers: Vec<_> = init
+        let new_addresses: Vec<_> = init
             .addresses()
             .filter(|address| self.paths.iter().all(|path| path.flow.dst != *address))
             .take(MOST_PATHS)
             .map(|address| Parameter::Address(address).to_bytes())
             .collect();
-        if !strangers.is_empty() && self.state != State::CookieWait {
+        if !new_addresses.is_empty() && self.state != AssociationState::CookieWait {
             // RFC 9260 section 5.2.2: a restart must not bring addresses along.
-            let causes = vec![Cause::RestartWithNewAddresses(strangers.concat())];
+            let causes = vec![Cause::RestartWithNewAddresses(new_addresses.concat())];
             self.answer(path, init.initiate_tag, Chunk::Abort(Abort { reflected: false, causes }));
             return;
         }
-        let answerer = Answerer {
+        let builder = InitAckBuilder {
             config: &self.config,
             key: &self.cookie_key,
             own,
@@ -250,19 +256,19 @@ impl Association {
             source,
             tie_tags: (self.local_tag, self.peer_tag),
         };
-        let chunk = Chunk::InitAck(Box::new(answerer.init_ack(now, init)));
+        let chunk = Chunk::InitAck(Box::new(builder.init_ack(now, init)));
         self.answer(path, init.initiate_tag, chunk);
     }
 
     /// A packet of its own with a tag that may not be the association's.
     pub(super) fn answer(&mut self, path: usize, tag: u32, chunk: Chunk) {
         let packet = self.make_packet(path, tag, [chunk]);
-        self.outgoing.push_back(Outgoing::Packet(packet));
+        self.outgoing.push_back(PendingControl::Packet(packet));
     }
 
     /// RFC 9260 section 5.1 C; in any other state INIT ACK is discarded (section 5.2.3).
     pub(super) fn handle_init_ack(&mut self, now: Instant, source: (IpAddr, IpAddr), init: Init) {
-        if self.state != State::CookieWait {
+        if self.state != AssociationState::CookieWait {
             return;
         }
         let path = self.path_of(source.0, source.1).unwrap_or(self.primary);
@@ -284,7 +290,7 @@ impl Association {
         }
         self.cookie = init.cookie().unwrap_or_default().to_vec();
         self.adopt(&init, init.addresses(), source);
-        self.state = State::CookieEchoed;
+        self.state = AssociationState::CookieEchoed;
         // RFC 9260 section 6.4: to where the INIT ACK came from; section 5.4: but not to where only the peer says
         // that it can be reached.
         let path = if self.paths[path].by_user { path } else { self.retry.path };
@@ -300,8 +306,8 @@ impl Association {
     fn adopt(&mut self, init: &Init, listed: impl Iterator<Item = IpAddr>, source: (IpAddr, IpAddr)) {
         self.peer_tag = init.initiate_tag;
         self.peer_rwnd = u64::from(init.a_rwnd);
-        self.arrivals = Arrivals::new(init.initial_tsn);
-        self.inbox = Inbox::new(&self.config);
+        self.arrivals = TsnArrivals::new(init.initial_tsn);
+        self.inbox = MessageInbox::new(&self.config);
         self.acknowledger = Acknowledger::new();
         self.outbound_streams = self.config.streams.max(1).min(init.inbound_streams);
         self.inbound_streams = init.outbound_streams;
@@ -314,7 +320,11 @@ impl Association {
         for remote in peers {
             if self.path_of(remote, source.1).is_none() && self.paths.len() < MOST_PATHS {
                 let addresses = PathAddresses { local: source.1, remote };
-                self.paths.push(Path::new(addresses, (self.local_port, self.remote_port), &self.config));
+                self.paths.push(AssociationPath::new(
+                    addresses,
+                    (self.local_port, self.remote_port),
+                    &self.config,
+                ));
             }
         }
         for path in &mut self.paths {
@@ -326,7 +336,7 @@ impl Association {
     fn establish(&mut self, now: Instant, path: usize) {
         self.retry = Retry::OFF;
         self.errors = 0;
-        self.state = State::Established;
+        self.state = AssociationState::Established;
         for i in 0..self.paths.len() {
             // RFC 9260 section 5.4 rules 1 and 2: "Any addresses passed to the sender of the INIT chunk by its
             // upper layer in the request to initialize an association are automatically considered to be
@@ -345,7 +355,7 @@ impl Association {
 
     /// COOKIE ACK (RFC 9260 section 5.1 E).
     pub(super) fn handle_cookie_ack(&mut self, now: Instant) {
-        if self.state == State::CookieEchoed {
+        if self.state == AssociationState::CookieEchoed {
             self.cookie = Vec::new();
             self.establish(now, self.retry.path);
         }
@@ -353,7 +363,7 @@ impl Association {
 
     /// COOKIE ECHO for an association that exists: the table of RFC 9260 section 5.2.4.
     pub(super) fn handle_cookie_echo(&mut self, now: Instant, path: usize, tag: u32, bytes: &[u8]) {
-        if matches!(self.state, State::New | State::Closed) {
+        if matches!(self.state, AssociationState::New | AssociationState::Closed) {
             return;
         }
         let (cookie, stale) = match StateCookie::verify(bytes, &self.cookie_key, now) {
@@ -377,7 +387,7 @@ impl Association {
         match (local, peer) {
             // D: a duplicate, or the answer that was waited for.
             (true, true) => {
-                if matches!(self.state, State::CookieWait | State::CookieEchoed) {
+                if matches!(self.state, AssociationState::CookieWait | AssociationState::CookieEchoed) {
                     self.establish(now, self.path_of_cookie(&cookie));
                 }
                 self.send_chunk(path, Chunk::CookieAck);
@@ -385,14 +395,14 @@ impl Association {
             // B: both started at the same moment.
             (true, false) => {
                 self.adopt(&cookie.peer_init(), cookie.peer_addresses.iter().copied(), cookie.source);
-                if matches!(self.state, State::CookieWait | State::CookieEchoed) {
+                if matches!(self.state, AssociationState::CookieWait | AssociationState::CookieEchoed) {
                     self.establish(now, self.path_of_cookie(&cookie));
                 }
                 self.send_chunk(path, Chunk::CookieAck);
             }
             // A: the peer restarted.
             (false, false) if cookie.tie_tags == (self.local_tag, self.peer_tag) => {
-                if self.state == State::ShutdownAckSent {
+                if self.state == AssociationState::ShutdownAckSent {
                     self.send_chunk(path, Chunk::ShutdownAck);
                     self.send_chunk(path, Chunk::Error(vec![Cause::CookieWhileShuttingDown]));
                 } else {
@@ -416,7 +426,7 @@ impl Association {
         self.window_closed = false;
         for path in &mut self.paths {
             let addresses = PathAddresses { local: path.flow.src, remote: path.flow.dst };
-            *path = Path::new(addresses, (self.local_port, self.remote_port), &self.config);
+            *path = AssociationPath::new(addresses, (self.local_port, self.remote_port), &self.config);
         }
         self.adopt(&cookie.peer_init(), cookie.peer_addresses.iter().copied(), cookie.source);
         let path = self.path_of_cookie(cookie);
@@ -433,7 +443,7 @@ impl Association {
     /// ERROR with "Stale Cookie" (RFC 9260 section 5.2.6): a new INIT, asking for a longer life, is for the
     /// user to try; here the attempt is repeated from the start as long as retransmissions are left.
     pub(super) fn handle_stale_cookie(&mut self, now: Instant) {
-        if self.state != State::CookieEchoed {
+        if self.state != AssociationState::CookieEchoed {
             return;
         }
         if self.retry.count >= self.config.init_max_retrans {
@@ -441,7 +451,7 @@ impl Association {
             return;
         }
         self.retry.count += 1;
-        self.state = State::CookieWait;
+        self.state = AssociationState::CookieWait;
         self.send_init(now);
     }
 }

@@ -2,8 +2,8 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::path::Beat;
-use super::{Association, State};
+use super::path::PendingHeartbeat;
+use super::{Association, AssociationState};
 use crate::PathState;
 use crate::sctp::config::{HeartbeatLoss, IdleCwnd};
 use crate::sctp::packet::Chunk;
@@ -50,7 +50,12 @@ impl Association {
 
     /// The heartbeat timer of `path` ran out.
     pub(super) fn heartbeat_due(&mut self, now: Instant, path: usize) {
-        if !matches!(self.state, State::Established | State::ShutdownPending | State::ShutdownReceived) {
+        if !matches!(
+            self.state,
+            AssociationState::Established
+                | AssociationState::ShutdownPending
+                | AssociationState::ShutdownReceived
+        ) {
             // RFC 9260 section 8.3: discontinued after SHUTDOWN or SHUTDOWN ACK.
             self.paths[path].heartbeat_at = Instant::NEVER;
             return;
@@ -59,7 +64,7 @@ impl Association {
         if one.beat.is_some() {
             one.beat_lost_at = Instant::NEVER;
             self.heartbeat_failed(now, path);
-            if self.state == State::Closed {
+            if self.state == AssociationState::Closed {
                 return;
             }
         } else if one.is(PathState::Active) {
@@ -91,7 +96,7 @@ impl Association {
         if self.config.idle_cwnd == IdleCwnd::HalveAtHeartbeat && now - one.last_data > one.rto.rto() {
             one.congestion.unused();
         }
-        one.beat = Some(Beat { nonce, sent: now });
+        one.beat = Some(PendingHeartbeat { nonce, sent: now });
         // Path and nonce, so that an answer that the peer made up confirms nothing (RFC 9260 section 5.4).
         let mut info = vec![path as u8];
         info.extend_from_slice(&nonce.to_be_bytes());
@@ -113,7 +118,7 @@ impl Association {
         self.paths[path].beat_lost_at = Instant::NEVER;
         self.heartbeat_failed(now, path);
         // RFC 7829 section 3.2, RFC 9260 section 5.4: the next one at once; its RTO is twice as long.
-        if self.state != State::Closed && self.is_hurried(path) && !self.probed_by_data(path) {
+        if self.state != AssociationState::Closed && self.is_hurried(path) && !self.probed_by_data(path) {
             self.send_heartbeat(now, path);
         }
     }

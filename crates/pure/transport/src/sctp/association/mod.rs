@@ -16,15 +16,15 @@ use std::sync::Arc;
 
 use netrig_core::{CloseReason, ConnectionEvent, Data, Dscp, Duration, Endpoint, Instant, Stream, StreamId};
 
-pub(super) use handshake::{Answerer, objection, own_init};
+pub(super) use handshake::{InitAckBuilder, objection, own_init};
 pub use path::PathAddresses;
 pub(super) use state_cookie::{CookieError, CookieKey, StateCookie};
 
-use self::path::Path;
+use self::path::AssociationPath;
 use super::config::Config;
 use super::packet::Chunk;
 use super::packet::chunk::Init;
-use super::rx::{Acknowledger, Arrivals, Delivery, Inbox};
+use super::rx::{Acknowledger, Delivery, MessageInbox, TsnArrivals};
 use super::tx::{Outstanding, SendQueue};
 use crate::connection::PLENTY;
 use crate::{Connection, Control, Counters, Incident, PathId, PathStatus, Payload, Serial};
@@ -49,7 +49,7 @@ pub(super) const MOST_PATHS: usize = 32;
 
 /// Where the association stands (RFC 9260 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum AssociationState {
     /// Not yet opened.
     New,
     CookieWait,
@@ -63,7 +63,7 @@ enum State {
     Closed,
 }
 
-impl State {
+impl AssociationState {
     /// Whether user data may be sent.
     const fn sends_data(self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
@@ -93,7 +93,7 @@ impl Retry {
 
 /// What leaves at the next chance, ahead of data.
 #[derive(Debug)]
-enum Outgoing {
+enum PendingControl {
     /// A control chunk over a path, which others may share a packet with.
     Chunk(usize, Chunk),
     /// A packet that is complete, for it carries a tag of its own or must be alone.
@@ -109,7 +109,7 @@ pub struct Association {
     config: Arc<Config>,
     random: Stream,
     cookie_key: CookieKey,
-    state: State,
+    state: AssociationState,
     dscp: Dscp,
     local_port: u16,
     remote_port: u16,
@@ -119,7 +119,7 @@ pub struct Association {
     inbound_streams: u16,
     outbound_streams: u16,
 
-    paths: Vec<Path>,
+    paths: Vec<AssociationPath>,
     primary: usize,
     /// Where new data goes.
     data_path: usize,
@@ -135,7 +135,7 @@ pub struct Association {
     /// The peer has had no room for the next chunk, with nothing outstanding, until T3-rtx expired: it goes nevertheless.
     probe_due: bool,
     /// A SACK came since the last time-out.
-    heard: bool,
+    sack_since_timeout: bool,
     /// RFC 9260 section 7.2.4 (6): until this TSN is acknowledged.
     fast_recovery: Option<Serial>,
     /// A packet of retransmissions that no window holds back, and its path.
@@ -154,8 +154,8 @@ pub struct Association {
     /// Consecutive errors over all paths (RFC 9260 section 8.1).
     errors: u32,
 
-    arrivals: Arrivals,
-    inbox: Inbox,
+    arrivals: TsnArrivals,
+    inbox: MessageInbox,
     acknowledger: Acknowledger,
 
     retry: Retry,
@@ -164,7 +164,7 @@ pub struct Association {
     /// The cookie to be echoed, while that may have to be done again.
     cookie: Vec<u8>,
 
-    outgoing: VecDeque<Outgoing>,
+    outgoing: VecDeque<PendingControl>,
     events: VecDeque<ConnectionEvent>,
     incidents: VecDeque<Incident>,
     counters: Counters,
@@ -197,18 +197,18 @@ impl Association {
         let paths = std::iter::once(&endpoints.primary)
             .chain(&endpoints.alternates)
             .take(MOST_PATHS)
-            .map(|addresses| Path::new(*addresses, ports, &config))
+            .map(|addresses| AssociationPath::new(*addresses, ports, &config))
             .collect();
         let outbound_streams = config.streams.max(1);
         Self {
             queue: SendQueue::new(&config),
             outstanding: Outstanding::new(local_tsn, config.chunk_charge),
-            inbox: Inbox::new(&config),
+            inbox: MessageInbox::new(&config),
             burst: u32::MAX,
             config,
             random,
             cookie_key,
-            state: State::New,
+            state: AssociationState::New,
             dscp: endpoints.dscp,
             local_port: endpoints.local_port,
             remote_port: endpoints.remote_port,
@@ -224,7 +224,7 @@ impl Association {
             peer_rwnd: 0,
             window_closed: false,
             probe_due: false,
-            heard: false,
+            sack_since_timeout: false,
             fast_recovery: None,
             retransmission_due: None,
             retransmissions_held: false,
@@ -233,7 +233,7 @@ impl Association {
             close_requested: false,
             finished: false,
             errors: 0,
-            arrivals: Arrivals::new(Serial(0)),
+            arrivals: TsnArrivals::new(Serial(0)),
             acknowledger: Acknowledger::new(),
             retry: Retry::OFF,
             guard: Instant::NEVER,
@@ -283,21 +283,21 @@ impl Association {
 
     /// A control chunk goes over `path`.
     fn send_chunk(&mut self, path: usize, chunk: Chunk) {
-        self.outgoing.push_back(Outgoing::Chunk(path, chunk));
+        self.outgoing.push_back(PendingControl::Chunk(path, chunk));
     }
 
     /// The association is over.
     fn finish(&mut self, reason: CloseReason) {
-        if self.state == State::Closed {
+        if self.state == AssociationState::Closed {
             return;
         }
-        self.state = State::Closed;
+        self.state = AssociationState::Closed;
         self.retry = Retry::OFF;
         self.guard = Instant::NEVER;
         self.acknowledger = Acknowledger::new();
         self.retransmission_due = None;
         // Chunks that wait go nowhere any more; complete packets are the last words.
-        self.outgoing.retain(|waiting| matches!(waiting, Outgoing::Packet(_)));
+        self.outgoing.retain(|waiting| matches!(waiting, PendingControl::Packet(_)));
         for path in &mut self.paths {
             path.stop_t3();
             path.heartbeat_at = Instant::NEVER;
@@ -456,8 +456,13 @@ impl Connection for Association {
     fn send(&mut self, _now: Instant, stream: StreamId, data: Data) {
         // RFC 9260 section 9.2: "An endpoint SHOULD reject any new data request from its upper layer if it is in the
         // SHUTDOWN-PENDING, SHUTDOWN-SENT, SHUTDOWN-RECEIVED, or SHUTDOWN-ACK-SENT state".
-        let open =
-            matches!(self.state, State::New | State::CookieWait | State::CookieEchoed | State::Established);
+        let open = matches!(
+            self.state,
+            AssociationState::New
+                | AssociationState::CookieWait
+                | AssociationState::CookieEchoed
+                | AssociationState::Established
+        );
         if !open || self.close_requested {
             return;
         }
@@ -505,7 +510,7 @@ impl Connection for Association {
     }
 
     fn path_status(&self, path: PathId) -> Option<PathStatus> {
-        self.paths.get(usize::from(path.0)).map(Path::status)
+        self.paths.get(usize::from(path.0)).map(AssociationPath::status)
     }
 
     fn poll_incident(&mut self) -> Option<Incident> {

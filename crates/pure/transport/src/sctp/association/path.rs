@@ -11,7 +11,7 @@ use crate::sctp::config::{
 use crate::sctp::packet::COMMON_HEADER;
 use crate::sctp::packet::chunk::DATA_HEADER;
 use crate::sctp::packet::tlv::padded;
-use crate::sctp::tx::{Congestion, Sent, SentState};
+use crate::sctp::tx::{Congestion, SentChunk, SentState};
 use crate::{PathState, PathStatus, RtoEstimator, RtoFloor, RtoRules, Serial};
 
 /// A pair of addresses that a path joins.
@@ -25,14 +25,14 @@ pub struct PathAddresses {
 
 /// A heartbeat that waits for its answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Beat {
+pub(super) struct PendingHeartbeat {
     pub(super) nonce: u64,
     pub(super) sent: Instant,
 }
 
 /// Transmission state of one path (RFC 9260 section 14.3).
 #[derive(Debug)]
-pub(super) struct Path {
+pub(super) struct AssociationPath {
     /// Addresses and ports that the network sees.
     pub(super) flow: FiveTuple,
     pub(super) state: PathState,
@@ -59,7 +59,7 @@ pub(super) struct Path {
     pub(super) heartbeat_at: Instant,
     /// The interval that `heartbeat_at` ends.
     pub(super) heartbeat_span: Duration,
-    pub(super) beat: Option<Beat>,
+    pub(super) beat: Option<PendingHeartbeat>,
     /// When `beat` counts as lost.
     pub(super) beat_lost_at: Instant,
     /// When DATA was last sent.
@@ -90,7 +90,7 @@ pub(super) struct SackEffect {
     pub(super) lost: bool,
 }
 
-impl Path {
+impl AssociationPath {
     pub(super) fn new(addresses: PathAddresses, ports: (u16, u16), config: &Config) -> Self {
         let (protocol, (src_port, dst_port)) = match config.encapsulation {
             Encapsulation::Ip => (protocol::SCTP, ports),
@@ -187,7 +187,7 @@ impl Path {
     }
 
     /// A SACK acknowledges `sent`, last sent over this path, for the first time.
-    pub(super) fn newly_acknowledged(&mut self, now: Instant, sent: &Sent, config: &Config) {
+    pub(super) fn newly_acknowledged(&mut self, now: Instant, sent: &SentChunk, config: &Config) {
         let bytes = u64::from(sent.counted);
         if sent.state == SentState::InFlight {
             self.flight -= bytes;
@@ -212,7 +212,7 @@ impl Path {
     }
 
     /// A chunk that was lost here goes again, perhaps elsewhere.
-    pub(super) fn leaves(&mut self, sent: &Sent) {
+    pub(super) fn leaves(&mut self, sent: &SentChunk) {
         self.lost -= u64::from(sent.counted);
         if self.timed.is_some_and(|(tsn, _)| tsn == sent.chunk.tsn) {
             self.timed = None;
@@ -296,11 +296,11 @@ pub(super) const fn counted(how: Counted, user_bytes: u64) -> u32 {
 mod tests {
     use super::*;
 
-    fn path() -> Path {
+    fn path() -> AssociationPath {
         let config = config();
         let local = IpAddr::from([10, 0, 0, 1]);
         let remote = IpAddr::from([10, 0, 0, 2]);
-        Path::new(PathAddresses { local, remote }, (1, 2), &config)
+        AssociationPath::new(PathAddresses { local, remote }, (1, 2), &config)
     }
 
     /// A window of 40 packets; the timer is a second.
@@ -336,7 +336,7 @@ mod tests {
             let addresses = PathAddresses { local: host(1), remote: host(2) };
             let mtu = netrig_core::Size::from_bytes(mtu);
             let config = Config { mtu, ..Config::of(crate::Profile::Rfc) };
-            Path::new(addresses, (1, 2), &config).congestion.cwnd()
+            AssociationPath::new(addresses, (1, 2), &config).congestion.cwnd()
         };
         let v4 = |mtu| window(|n| [10, 0, 0, n].into(), mtu);
         let v6 = |mtu| window(|n| [0xfd00, 0, 0, 0, 0, 0, 0, u16::from(n)].into(), mtu);

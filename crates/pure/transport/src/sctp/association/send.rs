@@ -3,10 +3,10 @@
 use netrig_core::{ConnectionEvent, Ecn, Header, Instant};
 
 use super::path;
-use super::{Association, Outgoing, State};
+use super::{Association, AssociationState, PendingControl};
 use crate::sctp::packet::chunk::{DATA_HEADER, Data, Sack};
 use crate::sctp::packet::{Chunk, Chunks, Packet};
-use crate::sctp::tx::{LossSign, Sent, SentState};
+use crate::sctp::tx::{LossSign, SentChunk, SentState};
 use crate::{PathId, Payload};
 
 /// A packet being filled.
@@ -42,17 +42,17 @@ impl Association {
     /// Writes the next packet to send into `place`: control chunks first, then SACK, then lost data, then new data. Whether there
     /// was one.
     pub(super) fn write_packet(&mut self, now: Instant, place: &mut crate::Packet) -> bool {
-        if let Some(Outgoing::Packet(_)) = self.outgoing.front() {
-            let Some(Outgoing::Packet(packet)) = self.outgoing.pop_front() else { return false };
+        if let Some(PendingControl::Packet(_)) = self.outgoing.front() {
+            let Some(PendingControl::Packet(packet)) = self.outgoing.pop_front() else { return false };
             self.counters.packets_sent += 1;
             *place = packet;
             return true;
         }
-        if self.state == State::Closed {
+        if self.state == AssociationState::Closed {
             return false;
         }
         let control = match self.outgoing.front() {
-            Some(Outgoing::Chunk(path, _)) => Some(*path),
+            Some(PendingControl::Chunk(path, _)) => Some(*path),
             _ => None,
         };
         let data = self.data_turn(now);
@@ -66,8 +66,8 @@ impl Association {
         self.add_sack(&mut draft, data);
         if let Some(turn) = data.filter(|_| self.config.bundling || draft.chunks.is_empty()) {
             match turn.kind {
-                TurnKind::Lost { free } => self.add_lost(now, &mut draft, free),
-                TurnKind::New => self.add_new(now, &mut draft),
+                DataTurnKind::Lost { free } => self.add_lost(now, &mut draft, free),
+                DataTurnKind::New => self.add_new(now, &mut draft),
             }
         }
         if draft.chunks.is_empty() {
@@ -115,18 +115,18 @@ impl Association {
 
     /// All control chunks for the path that fit; the first even if it does not.
     fn add_control(&mut self, draft: &mut PacketDraft) {
-        while let Some(Outgoing::Chunk(path, chunk)) = self.outgoing.front() {
+        while let Some(PendingControl::Chunk(path, chunk)) = self.outgoing.front() {
             let fits = draft.chunks.is_empty() || self.config.bundling && chunk.padded_len() <= draft.room;
             if *path != draft.path || !fits {
                 return;
             }
-            let Some(Outgoing::Chunk(_, chunk)) = self.outgoing.pop_front() else { return };
+            let Some(PendingControl::Chunk(_, chunk)) = self.outgoing.pop_front() else { return };
             draft.push(chunk);
         }
     }
 
     /// A SACK if one is due on this path, or if the data that comes leaves room for it.
-    fn add_sack(&mut self, draft: &mut PacketDraft, data: Option<Turn>) {
+    fn add_sack(&mut self, draft: &mut PacketDraft, data: Option<DataTurn>) {
         let due = self.acknowledger.due() == Some(draft.path);
         let alone = draft.chunks.is_empty();
         let fits = alone || self.config.bundling && draft.room >= Sack::MIN_LEN;
@@ -139,7 +139,8 @@ impl Association {
         fields -= gaps.len();
         let duplicates = self.arrivals.take_duplicates(fields);
         let free = self.free();
-        let window = if self.delivery.waits() { self.delivery.tell(free, self.least_window()) } else { free };
+        let window =
+            if self.delivery.waits() { self.delivery.advertise(free, self.least_window()) } else { free };
         draft.push(Chunk::Sack(Sack {
             cumulative_tsn: self.arrivals.cumulative(),
             a_rwnd: u32::try_from(window).unwrap_or(u32::MAX),
@@ -150,17 +151,17 @@ impl Association {
     }
 
     /// Whether a SACK that is not due yet can share the packet with the data that comes.
-    fn sack_fits_beside(&mut self, draft: &PacketDraft, data: Option<Turn>) -> bool {
+    fn sack_fits_beside(&mut self, draft: &PacketDraft, data: Option<DataTurn>) -> bool {
         let Some(turn) = data.filter(|_| self.config.bundling && self.acknowledger.useful_on(draft.path))
         else {
             return false;
         };
         let next = match turn.kind {
-            TurnKind::New => {
+            DataTurnKind::New => {
                 let most = self.most_user_bytes();
                 self.queue.next_len(most)
             }
-            TurnKind::Lost { .. } => {
+            DataTurnKind::Lost { .. } => {
                 let place = self.outstanding.first_lost();
                 place.and_then(|place| self.outstanding.get(place)).map(|lost| lost.chunk.data.size())
             }
@@ -169,16 +170,16 @@ impl Association {
     }
 
     /// Which data may leave now, and over which path.
-    fn data_turn(&mut self, now: Instant) -> Option<Turn> {
+    fn data_turn(&mut self, now: Instant) -> Option<DataTurn> {
         if !self.state.sends_data() {
             return None;
         }
         if self.just_given && self.config.send_passes_losses && self.new_data_may_leave(now) {
-            return Some(Turn { path: self.data_path, kind: TurnKind::New });
+            return Some(DataTurn { path: self.data_path, kind: DataTurnKind::New });
         }
         if let Some(place) = self.outstanding.first_lost() {
             if let Some(path) = self.retransmission_due {
-                return Some(Turn { path, kind: TurnKind::Lost { free: true } });
+                return Some(DataTurn { path, kind: DataTurnKind::Lost { free: true } });
             }
             if self.retransmissions_held {
                 return None;
@@ -186,12 +187,12 @@ impl Association {
             // RFC 9260 section 6.1 C: lost data before new, "limited by the current cwnd".
             let path = self.path_for_lost(place)?;
             let may = self.paths[path].may_resend();
-            return may.then_some(Turn { path, kind: TurnKind::Lost { free: false } });
+            return may.then_some(DataTurn { path, kind: DataTurnKind::Lost { free: false } });
         }
         self.retransmission_due = None;
         let held = self.retransmissions_held && self.config.timeout_holds_new_data;
         let may = !held && self.new_data_may_leave(now);
-        may.then_some(Turn { path: self.data_path, kind: TurnKind::New })
+        may.then_some(DataTurn { path: self.data_path, kind: DataTurnKind::New })
     }
 
     /// Whether there is new data, and the windows and the user's wishes let it leave.
@@ -291,7 +292,7 @@ impl Association {
     /// outstanding.
     fn waits_for_more(&self) -> bool {
         self.config.nagle
-            && self.state == State::Established
+            && self.state == AssociationState::Established
             && !self.outstanding.is_empty()
             && !self.queue.message_under_way()
             && self.queue.unsent() < self.most_user_bytes()
@@ -362,7 +363,7 @@ impl Association {
                 self.counters.window_probes += 1;
             }
             let Some(fragment) = self.queue.cut(most) else { break };
-            let last = self.state == State::ShutdownPending && self.queue.unsent() == 0;
+            let last = self.state == AssociationState::ShutdownPending && self.queue.unsent() == 0;
             let chunk = Data {
                 tsn: self.outstanding.next_tsn(),
                 stream: fragment.stream,
@@ -378,7 +379,7 @@ impl Association {
             let counted = path::counted(self.config.counted, len);
             self.counters.bytes_sent += len;
             self.paths[draft.path].flight += u64::from(counted);
-            self.outstanding.push(Sent {
+            self.outstanding.push(SentChunk {
                 chunk: chunk.clone(),
                 path: PathId(draft.path as u8),
                 state: SentState::InFlight,
@@ -413,13 +414,13 @@ impl Association {
 
 /// What data comes next.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct DataTurn {
     path: usize,
-    kind: TurnKind,
+    kind: DataTurnKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum TurnKind {
+enum DataTurnKind {
     /// Lost data; `free` of the window.
     Lost {
         free: bool,

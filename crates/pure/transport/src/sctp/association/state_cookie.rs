@@ -10,7 +10,7 @@ use sha2::Sha256;
 
 use crate::Serial;
 use crate::sctp::packet::chunk::Init;
-use crate::sctp::packet::tlv::{Reader, Writer};
+use crate::sctp::packet::tlv::{FieldReader, TlvWriter};
 
 /// The key of a listener's or association's cookies.
 #[derive(Clone)]
@@ -81,7 +81,7 @@ const SIGNATURE: usize = 32;
 
 impl StateCookie {
     pub(crate) fn sign(&self, key: &CookieKey) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = TlvWriter::default();
         out.u64(self.created.as_nanos());
         out.u64(self.life.as_nanos());
         out.u16(self.local_port);
@@ -118,7 +118,7 @@ impl StateCookie {
     }
 
     fn read(text: &[u8]) -> Option<Self> {
-        let mut reader = Reader::new(text, "state cookie");
+        let mut reader = FieldReader::new(text, "state cookie");
         let mut cookie = Self {
             created: Instant::from_nanos(reader.u64().ok()?),
             life: Duration::from_nanos(reader.u64().ok()?),
@@ -155,7 +155,7 @@ impl StateCookie {
 }
 
 /// All addresses as 16 bytes: IPv4 ones are mapped (RFC 4291 section 2.5.5.2).
-fn write_address(out: &mut Writer, address: IpAddr) {
+fn write_address(out: &mut TlvWriter, address: IpAddr) {
     let octets = match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
         IpAddr::V6(v6) => v6.octets(),
@@ -163,7 +163,7 @@ fn write_address(out: &mut Writer, address: IpAddr) {
     out.bytes(&octets);
 }
 
-fn read_address(reader: &mut Reader<'_>) -> Option<IpAddr> {
+fn read_address(reader: &mut FieldReader<'_>) -> Option<IpAddr> {
     let halves = [reader.u64().ok()?, reader.u64().ok()?];
     let bits = u128::from(halves[0]) << 64 | u128::from(halves[1]);
     Some(Ipv6Addr::from_bits(bits).to_canonical())

@@ -1,6 +1,6 @@
 //! Error causes of ERROR and ABORT (RFC 9260 section 3.3.10).
 
-use super::tlv::{DecodeError, Items, Reader, Writer};
+use super::tlv::{DecodeError, FieldReader, TlvItems, TlvWriter};
 
 /// Why a chunk was refused or an association aborted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Cause {
         }
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(&self, out: &mut TlvWriter) {
         out.item(self.code(), |out| match self {
             Self::OutOfResource | Self::InvalidParameter | Self::CookieWhileShuttingDown => {}
             Self::InvalidStream(stream) => {
@@ -103,7 +103,7 @@ impl Cause {
     }
 
     fn decode(code: u16, value: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(value, "error cause");
+        let mut reader = FieldReader::new(value, "error cause");
         Ok(match code {
             1 => Self::InvalidStream(reader.u16()?),
             2 => {
@@ -129,6 +129,6 @@ impl Cause {
 
     /// All causes of a chunk.
     pub(crate) fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
-        Items::new(bytes).map(|item| item.and_then(|(code, value)| Self::decode(code, value))).collect()
+        TlvItems::new(bytes).map(|item| item.and_then(|(code, value)| Self::decode(code, value))).collect()
     }
 }

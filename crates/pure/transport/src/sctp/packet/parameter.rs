@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::tlv::{DecodeError, Items, UnknownAction, Writer};
+use super::tlv::{DecodeError, TlvItems, TlvWriter, UnknownAction};
 
 /// One variable-length parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Parameter {
         }
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(&self, out: &mut TlvWriter) {
         out.item(self.kind(), |out| match self {
             Self::Address(IpAddr::V4(address)) => out.bytes(&address.octets()),
             Self::Address(IpAddr::V6(address)) => out.bytes(&address.octets()),
@@ -93,7 +93,7 @@ impl Parameter {
 
     /// The parameter as bytes with its header, as it is reported to a peer.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = TlvWriter::default();
         self.encode(&mut out);
         out.into_bytes()
     }
@@ -132,7 +132,7 @@ impl Parameter {
     /// All parameters of a chunk. One that its type lets stop the parsing is the last.
     pub(crate) fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
         let mut parameters = Vec::new();
-        for item in Items::new(bytes) {
+        for item in TlvItems::new(bytes) {
             let (kind, value) = item?;
             let parameter = Self::decode(kind, value)?;
             let stop = parameter.unknown_action().is_some_and(|action| !action.skip);

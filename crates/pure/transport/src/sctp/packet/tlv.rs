@@ -66,11 +66,11 @@ pub enum DecodeError {
 
 /// Writes big-endian fields, and items with type, length and padding.
 #[derive(Debug, Default)]
-pub(crate) struct Writer {
+pub(crate) struct TlvWriter {
     bytes: Vec<u8>,
 }
 
-impl Writer {
+impl TlvWriter {
     pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes) }
     }
@@ -121,13 +121,13 @@ impl Writer {
 }
 
 /// Reads big-endian fields of one chunk or cause.
-pub(crate) struct Reader<'a> {
+pub(crate) struct FieldReader<'a> {
     left: &'a [u8],
     /// What is read, for the error.
     of: &'static str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> FieldReader<'a> {
     pub(crate) const fn new(bytes: &'a [u8], of: &'static str) -> Self {
         Self { left: bytes, of }
     }
@@ -156,17 +156,17 @@ impl<'a> Reader<'a> {
 }
 
 /// Goes through items with a 16-bit head and a 16-bit length: chunks, parameters, causes.
-pub(crate) struct Items<'a> {
+pub(crate) struct TlvItems<'a> {
     left: &'a [u8],
 }
 
-impl<'a> Items<'a> {
+impl<'a> TlvItems<'a> {
     pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self { left: bytes }
     }
 }
 
-impl<'a> Iterator for Items<'a> {
+impl<'a> Iterator for TlvItems<'a> {
     /// Head, and value without header and padding.
     type Item = Result<(u16, &'a [u8]), DecodeError>;
 

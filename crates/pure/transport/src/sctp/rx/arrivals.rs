@@ -7,7 +7,7 @@ use crate::sctp::packet::chunk::GapBlock;
 
 /// What a TSN is to its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
+pub(crate) enum TsnArrival {
     /// The one that was waited for.
     Next,
     /// One beyond, with something missing before it.
@@ -23,7 +23,7 @@ type Block = (Serial, Serial);
 
 /// The cumulative TSN, what arrived beyond it, and what arrived twice.
 #[derive(Debug)]
-pub(crate) struct Arrivals {
+pub(crate) struct TsnArrivals {
     cumulative: Serial,
     /// Ascending, apart by at least one missing TSN, all beyond `cumulative + 1`.
     blocks: Vec<Block>,
@@ -33,7 +33,7 @@ pub(crate) struct Arrivals {
 /// More duplicates than fit a packet are not remembered.
 const MOST_DUPLICATES: usize = 256;
 
-impl Arrivals {
+impl TsnArrivals {
     pub(crate) const fn new(initial_tsn: Serial) -> Self {
         Self { cumulative: initial_tsn.plus(u32::MAX), blocks: Vec::new(), duplicates: Vec::new() }
     }
@@ -48,17 +48,17 @@ impl Arrivals {
     }
 
     /// What `tsn` would be, without taking it in.
-    pub(crate) fn judge(&self, tsn: Serial) -> Arrival {
+    pub(crate) fn judge(&self, tsn: Serial) -> TsnArrival {
         match tsn.offset_from(self.cumulative) {
-            ..=0 => Arrival::Duplicate,
-            1 => Arrival::Next,
+            ..=0 => TsnArrival::Duplicate,
+            1 => TsnArrival::Next,
             // Gap blocks have 16 bits.
-            65_536.. => Arrival::TooFar,
+            65_536.. => TsnArrival::TooFar,
             distance => {
                 let starts_by = |(first, _): &Block| first.offset_from(self.cumulative) <= distance;
                 match self.blocks[..self.blocks.partition_point(starts_by)].last() {
-                    Some((_, last)) if tsn.at_or_before(*last) => Arrival::Duplicate,
-                    _ => Arrival::Beyond,
+                    Some((_, last)) if tsn.at_or_before(*last) => TsnArrival::Duplicate,
+                    _ => TsnArrival::Beyond,
                 }
             }
         }
@@ -121,13 +121,13 @@ mod tests {
         /// Against a plain set of offsets, with TSNs that wrap.
         #[test]
         fn like_a_set(offsets in proptest::collection::vec(0u32..60, 1..200), start in prop_oneof![Just(0u32), Just(u32::MAX - 30), any::<u32>()]) {
-            let mut arrivals = Arrivals::new(Serial(start));
+            let mut arrivals = TsnArrivals::new(Serial(start));
             let mut set = BTreeSet::new();
             for offset in offsets {
                 let tsn = Serial(start).plus(offset);
                 let arrival = arrivals.judge(tsn);
                 let new = set.insert(offset);
-                prop_assert_eq!(arrival != Arrival::Duplicate, new);
+                prop_assert_eq!(arrival != TsnArrival::Duplicate, new);
                 if new {
                     arrivals.insert(tsn);
                 } else {
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn what_no_gap_block_can_name_is_refused() {
-        let arrivals = Arrivals::new(Serial(100));
-        assert_eq!(arrivals.judge(Serial(99 + 65_535)), Arrival::Beyond);
-        assert_eq!(arrivals.judge(Serial(99 + 65_536)), Arrival::TooFar);
+        let arrivals = TsnArrivals::new(Serial(100));
+        assert_eq!(arrivals.judge(Serial(99 + 65_535)), TsnArrival::Beyond);
+        assert_eq!(arrivals.judge(Serial(99 + 65_536)), TsnArrival::TooFar);
     }
 }

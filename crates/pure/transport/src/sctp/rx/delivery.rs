@@ -21,7 +21,7 @@ pub(crate) struct Unread {
     queue: VecDeque<(StreamId, Data)>,
     len: u64,
     /// The window that the last SACK told, bytes.
-    told: u64,
+    advertised: u64,
     /// Bytes without content that were read since they were last asked for. None if such data raise events.
     counted: Option<u64>,
 }
@@ -63,7 +63,7 @@ impl Delivery {
             Self::Counted(bytes) => Some(bytes),
             Self::Waiting(_) => return,
         };
-        *self = Self::Waiting(Unread { queue: VecDeque::new(), len: 0, told: window, counted });
+        *self = Self::Waiting(Unread { queue: VecDeque::new(), len: 0, advertised: window, counted });
     }
 
     /// Data are taken as they come from now on. Nothing waits any more.
@@ -130,15 +130,15 @@ impl Delivery {
 
     /// The window to tell where `free` bytes are left: none at all if they are fewer than `least` (RFC 1122 section 4.2.3.3, to
     /// which RFC 9260 section 6.2 leaves it).
-    pub(crate) const fn tell(&mut self, free: u64, least: u64) -> u64 {
+    pub(crate) const fn advertise(&mut self, free: u64, least: u64) -> u64 {
         let Self::Waiting(unread) = self else { return free };
-        unread.told = if free < least { 0 } else { free };
-        unread.told
+        unread.advertised = if free < least { 0 } else { free };
+        unread.advertised
     }
 
     /// Whether so many free bytes are to be told at once, for they are `least` more than what was told last.
     pub(crate) const fn opens(&self, free: u64, least: u64) -> bool {
-        matches!(self, Self::Waiting(unread) if free >= unread.told + least)
+        matches!(self, Self::Waiting(unread) if free >= unread.advertised + least)
     }
 
     /// The user will never read what waits.

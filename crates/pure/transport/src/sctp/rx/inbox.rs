@@ -11,7 +11,7 @@ use crate::sctp::packet::chunk;
 
 /// Fragments with consecutive TSNs.
 #[derive(Debug)]
-struct Run {
+struct FragmentRun {
     stream: StreamId,
     first: Serial,
     /// TSN after the last.
@@ -24,7 +24,7 @@ struct Run {
     size: u64,
 }
 
-impl Run {
+impl FragmentRun {
     fn of(chunk: chunk::Data) -> Self {
         Self {
             stream: chunk.stream,
@@ -56,7 +56,7 @@ impl Run {
 }
 
 /// Puts `run` in its place by TSN and joins it with its neighbours. Returns the place where it is.
-fn insert(runs: &mut SmallVec<[Run; 1]>, run: Run) -> usize {
+fn insert(runs: &mut SmallVec<[FragmentRun; 1]>, run: FragmentRun) -> usize {
     let at = runs.iter().rposition(|other| other.first.before(run.first)).map_or(0, |i| i + 1);
     let mut place = at;
     if at > 0 && runs[at - 1].continued_by(&run) {
@@ -74,23 +74,23 @@ fn insert(runs: &mut SmallVec<[Run; 1]>, run: Run) -> usize {
 
 /// One ordered message of which something is there.
 #[derive(Debug)]
-struct Message {
+struct PartialMessage {
     ssn: u16,
-    runs: SmallVec<[Run; 1]>,
+    runs: SmallVec<[FragmentRun; 1]>,
 }
 
 #[derive(Debug, Default)]
 struct InStream {
     next_ssn: u16,
     /// By SSN, ascending from `next_ssn`.
-    waiting: VecDeque<Message>,
+    waiting: VecDeque<PartialMessage>,
 }
 
 /// All that arrived and cannot be given to the user yet.
 #[derive(Debug)]
-pub(crate) struct Inbox {
+pub(crate) struct MessageInbox {
     streams: Vec<InStream>,
-    unordered: SmallVec<[Run; 1]>,
+    unordered: SmallVec<[FragmentRun; 1]>,
     /// Bytes held.
     held: u64,
     /// Chunks held.
@@ -99,7 +99,7 @@ pub(crate) struct Inbox {
     partial: u64,
 }
 
-impl Inbox {
+impl MessageInbox {
     pub(crate) fn new(config: &Config) -> Self {
         // A message that fills the buffer can never be completed: its parts must go before that.
         let partial = config.partial_delivery.bytes().min(config.receive_buffer.bytes() / 2);
@@ -150,9 +150,9 @@ impl Inbox {
             self.chunks += 1;
             let at = state.waiting.partition_point(|m| ahead(m.ssn, state.next_ssn) < offset);
             if state.waiting.get(at).is_none_or(|m| m.ssn != chunk.ssn) {
-                state.waiting.insert(at, Message { ssn: chunk.ssn, runs: SmallVec::new() });
+                state.waiting.insert(at, PartialMessage { ssn: chunk.ssn, runs: SmallVec::new() });
             }
-            insert(&mut state.waiting[at].runs, Run::of(chunk));
+            insert(&mut state.waiting[at].runs, FragmentRun::of(chunk));
         }
         self.deliver_in_order(place, deliver);
     }
@@ -184,7 +184,7 @@ impl Inbox {
     fn accept_unordered(&mut self, chunk: chunk::Data, deliver: &mut impl FnMut(StreamId, Data)) {
         self.held += chunk.data.size();
         self.chunks += 1;
-        let place = insert(&mut self.unordered, Run::of(chunk));
+        let place = insert(&mut self.unordered, FragmentRun::of(chunk));
         let run = &mut self.unordered[place];
         if run.begun && (run.ended || run.size >= self.partial) {
             self.held -= std::mem::take(&mut run.size);
@@ -222,13 +222,13 @@ mod tests {
     }
 
     /// One that hands on messages larger than `partial` before their end.
-    fn inbox(partial: u64) -> Inbox {
+    fn inbox(partial: u64) -> MessageInbox {
         let partial_delivery = netrig_core::Size::from_bytes(partial);
         let receive_buffer = netrig_core::Size::from_bytes(4 * partial);
-        Inbox::new(&Config { partial_delivery, receive_buffer, ..Config::of(crate::Profile::Rfc) })
+        MessageInbox::new(&Config { partial_delivery, receive_buffer, ..Config::of(crate::Profile::Rfc) })
     }
 
-    fn take(inbox: &mut Inbox, chunk: chunk::Data) -> Vec<(u16, u64)> {
+    fn take(inbox: &mut MessageInbox, chunk: chunk::Data) -> Vec<(u16, u64)> {
         let mut got = Vec::new();
         inbox.accept(chunk, |stream, data| got.push((stream.0, data.size())));
         got

@@ -6,6 +6,6 @@ mod delivery;
 mod inbox;
 
 pub(crate) use acknowledger::Acknowledger;
-pub(crate) use arrivals::{Arrival, Arrivals};
+pub(crate) use arrivals::{TsnArrival, TsnArrivals};
 pub(crate) use delivery::Delivery;
-pub(crate) use inbox::Inbox;
+pub(crate) use inbox::MessageInbox;

@@ -5,5 +5,5 @@ mod outstanding;
 mod send_queue;
 
 pub(crate) use congestion::Congestion;
-pub(crate) use outstanding::{LossSign, Outstanding, Sent, SentState};
+pub(crate) use outstanding::{LossSign, Outstanding, SentChunk, SentState};
 pub(crate) use send_queue::SendQueue;

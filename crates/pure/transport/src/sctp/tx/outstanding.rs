@@ -30,7 +30,7 @@ pub(crate) enum SentState {
 
 /// One DATA chunk that was sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SentChunk {
     pub(crate) chunk: chunk::Data,
     /// Where it was last sent.
     pub(crate) path: PathId,
@@ -48,12 +48,12 @@ pub(crate) struct Sent {
 }
 
 /// A run of indices into the queue: first and one past the last.
-type Run = (usize, usize);
+type ChunkRun = (usize, usize);
 
 /// All outstanding DATA in the order of TSNs: the chunk with TSN `cumulative + 1 + i` is at place `i`.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
-    queue: VecDeque<Sent>,
+    queue: VecDeque<SentChunk>,
     /// The Cumulative TSN Ack Point.
     cumulative: Serial,
     /// Chunks in state `Lost`.
@@ -61,7 +61,7 @@ pub(crate) struct Outstanding {
     /// No chunk before this TSN is lost.
     lost_from: Serial,
     /// What the last SACK's gap blocks covered: exactly the chunks in state `GapAcked`.
-    acked: SmallVec<[Run; 4]>,
+    acked: SmallVec<[ChunkRun; 4]>,
     /// User bytes not acknowledged in any way.
     user_bytes: u64,
     /// What a chunk takes of the send buffer.
@@ -120,7 +120,7 @@ impl Outstanding {
         !self.acked.is_empty()
     }
 
-    pub(crate) fn push(&mut self, sent: Sent) {
+    pub(crate) fn push(&mut self, sent: SentChunk) {
         debug_assert_eq!(sent.chunk.tsn, self.next_tsn());
         self.user_bytes += sent.chunk.data.size();
         self.charged += self.charge.of(sent.chunk.data.size());
@@ -129,13 +129,13 @@ impl Outstanding {
     }
 
     /// The chunk at place `i`.
-    pub(crate) fn get(&self, i: usize) -> Option<&Sent> {
+    pub(crate) fn get(&self, i: usize) -> Option<&SentChunk> {
         self.queue.get(i)
     }
 
     /// Takes everything up to `tsn` out, telling each chunk to `acked` with whether it was not yet
     /// acknowledged by a gap block.
-    pub(crate) fn acknowledge_up_to(&mut self, tsn: Serial, mut acked: impl FnMut(&Sent, bool)) {
+    pub(crate) fn acknowledge_up_to(&mut self, tsn: Serial, mut acked: impl FnMut(&SentChunk, bool)) {
         let count = tsn.offset_from(self.cumulative).max(0) as usize;
         for sent in self.queue.drain(..count.min(self.queue.len())) {
             let newly = sent.state != SentState::GapAcked;
@@ -163,11 +163,11 @@ impl Outstanding {
     pub(crate) fn acknowledge_gaps(
         &mut self,
         gaps: &[GapBlock],
-        mut newly: impl FnMut(&Sent),
-        mut reneged: impl FnMut(&Sent),
-    ) -> SmallVec<[Run; 4]> {
-        let mut blocks: SmallVec<[Run; 4]> = SmallVec::new();
-        let mut holes: SmallVec<[Run; 4]> = SmallVec::new();
+        mut newly: impl FnMut(&SentChunk),
+        mut reneged: impl FnMut(&SentChunk),
+    ) -> SmallVec<[ChunkRun; 4]> {
+        let mut blocks: SmallVec<[ChunkRun; 4]> = SmallVec::new();
+        let mut holes: SmallVec<[ChunkRun; 4]> = SmallVec::new();
         let mut covered = 0;
         for gap in gaps {
             // Distance 1 is the first chunk of the queue. What makes no sense is not believed.
@@ -208,7 +208,7 @@ impl Outstanding {
 
     /// Counts a miss indication for each chunk of `run` that is believed in flight, and marks as lost those
     /// that reach `threshold`, telling each to `lost`.
-    pub(crate) fn miss(&mut self, run: Run, threshold: u32, mut lost: impl FnMut(&Sent)) {
+    pub(crate) fn miss(&mut self, run: ChunkRun, threshold: u32, mut lost: impl FnMut(&SentChunk)) {
         for sent in self.queue.range_mut(run.0..run.1.max(run.0)) {
             if sent.state != SentState::InFlight || sent.fast_retransmitted {
                 continue;
@@ -264,7 +264,7 @@ impl Outstanding {
     }
 
     /// The lost chunk at `place` is sent again over `path`.
-    pub(crate) fn resend(&mut self, place: usize, path: PathId) -> Option<&Sent> {
+    pub(crate) fn resend(&mut self, place: usize, path: PathId) -> Option<&SentChunk> {
         let sent = self.queue.get_mut(place)?;
         if let SentState::Lost(_) = sent.state {
             self.lost -= 1;
@@ -279,7 +279,7 @@ impl Outstanding {
 }
 
 /// The parts of `runs` that are not in `others`; both ascending and without overlap.
-fn without(runs: &[Run], others: &[Run]) -> SmallVec<[Run; 4]> {
+fn without(runs: &[ChunkRun], others: &[ChunkRun]) -> SmallVec<[ChunkRun; 4]> {
     let mut left = SmallVec::new();
     let mut others = others.iter().peekable();
     for &(mut first, end) in runs {
@@ -321,8 +321,8 @@ mod tests {
         }
     }
 
-    fn runs(members: &[bool]) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
+    fn runs(members: &[bool]) -> Vec<ChunkRun> {
+        let mut runs: Vec<ChunkRun> = Vec::new();
         for (i, _) in members.iter().enumerate().filter(|(_, is)| **is) {
             match runs.last_mut() {
                 Some(last) if last.1 == i => last.1 = i + 1,
@@ -332,7 +332,7 @@ mod tests {
         runs
     }
 
-    fn members(runs: &[Run]) -> Vec<bool> {
+    fn members(runs: &[ChunkRun]) -> Vec<bool> {
         (0..40).map(|i| runs.iter().any(|run| (run.0..run.1).contains(&i))).collect()
     }
 }

@@ -9,7 +9,7 @@ use crate::sctp::config::{Config, Scheduler};
 /// What the user gave in one call: one message, or as many as its size makes. Nothing is cut before it is
 /// sent, so a gigabyte waits in one record.
 #[derive(Debug)]
-struct Piece {
+struct QueuedData {
     data: Data,
     /// How much of `data` was cut off.
     cut: u64,
@@ -19,7 +19,7 @@ struct Piece {
     message_end: u64,
 }
 
-impl Piece {
+impl QueuedData {
     fn left(&self) -> u64 {
         self.data.size() - self.cut
     }
@@ -44,7 +44,7 @@ impl Piece {
 #[derive(Debug, Default)]
 struct OutStream {
     next_ssn: u16,
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<QueuedData>,
     /// Bytes sent, in proportion to the weight: the stream's virtual time.
     served: u64,
 }
@@ -112,7 +112,7 @@ impl SendQueue {
         }
         let out = &mut self.streams[place];
         self.unsent += size;
-        if let (true, Some(Piece { data: Data::Fill(have), .. }), Data::Fill(more)) =
+        if let (true, Some(QueuedData { data: Data::Fill(have), .. }), Data::Fill(more)) =
             (self.join, out.pieces.back_mut(), &data)
         {
             *have += more;
@@ -122,7 +122,7 @@ impl SendQueue {
             self.turns.push_back(stream);
             out.served = out.served.max(self.virtual_time);
         }
-        out.pieces.push_back(Piece { data, cut: 0, message_start: 0, message_end: 0 });
+        out.pieces.push_back(QueuedData { data, cut: 0, message_start: 0, message_end: 0 });
     }
 
     /// Bytes of the message that was begun and is not all cut, if there is one.

@@ -6,7 +6,7 @@ use crate::tcp::config::{Avoidance, Config, WindowCounts};
 
 /// The congestion window and what bounds slow start, in bytes (of full segments, if packets are counted).
 #[derive(Clone, Debug)]
-pub(crate) struct Window {
+pub(crate) struct CongestionWindow {
     pub cwnd: u64,
     pub ssthresh: u64,
     /// Sender maximum segment size.
@@ -19,7 +19,7 @@ pub(crate) struct Window {
     pub(super) credit: u64,
 }
 
-impl Window {
+impl CongestionWindow {
     pub fn new(config: &Config, smss: u64) -> Self {
         let cap = config.send_window.of(smss);
         Self {
@@ -124,10 +124,10 @@ pub(crate) struct Acked {
 /// A congestion control algorithm.
 pub(crate) trait CongestionControl {
     /// New data was acknowledged while the sender was not in fast recovery, and the window may grow.
-    fn on_ack(&mut self, window: &mut Window, acked: &Acked);
+    fn on_ack(&mut self, window: &mut CongestionWindow, acked: &Acked);
 
     /// A congestion signal, be it loss, time-out or ECN: what ssthresh is to be if `base` was in use.
-    fn on_congestion(&mut self, window: &Window, base: u64) -> u64;
+    fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64;
 
     /// The retransmission timer ran out; `on_congestion` was asked before if it was the first time.
     fn on_timeout(&mut self) {}

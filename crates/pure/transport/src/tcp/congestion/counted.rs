@@ -14,7 +14,7 @@ const PRICE_LEAST: u64 = 2;
 
 /// What the function is made of, in packets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct CubicParameters {
     pub c: f64,
     pub beta: f64,
     pub reno_friendly: bool,
@@ -26,7 +26,7 @@ pub(super) struct Shape {
 
 /// One congestion-avoidance stage.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counted {
+pub(super) struct CountedGrowth {
     /// The jiffy in which it began.
     start: u64,
     /// K: when the function reaches its plateau, seconds, and where that is.
@@ -41,10 +41,16 @@ pub(super) struct Counted {
     reno_credit: u64,
 }
 
-impl Counted {
+impl CountedGrowth {
     /// How many acknowledged packets buy one of window, when `acked` more are acknowledged and the window is `cwnd`. Begins
     /// the stage if there is none.
-    pub fn price(stage: &mut Option<Self>, shape: &Shape, now: Instant, cwnd: u64, acked: u64) -> u64 {
+    pub fn price(
+        stage: &mut Option<Self>,
+        shape: &CubicParameters,
+        now: Instant,
+        cwnd: u64,
+        acked: u64,
+    ) -> u64 {
         let jiffy = jiffies(now.since(Instant::ZERO));
         let begins = stage.is_none();
         let stage = stage.get_or_insert_with(|| Self::begin(shape, jiffy, cwnd));
@@ -70,7 +76,7 @@ impl Counted {
         self.start = (self.start + (now - last_sent)).min(now);
     }
 
-    fn begin(shape: &Shape, jiffy: u64, cwnd: u64) -> Self {
+    fn begin(shape: &CubicParameters, jiffy: u64, cwnd: u64) -> Self {
         let window = cwnd as f64;
         let (k, plateau) = if window < shape.w_max {
             (libm::cbrt((shape.w_max - window) / shape.c), shape.w_max)
@@ -81,7 +87,7 @@ impl Counted {
     }
 
     /// RFC 9438 section 4.4: cwnd grows by (W(t + RTT) − cwnd)/cwnd for each packet.
-    fn by_function(&self, shape: &Shape, cwnd: u64, jiffy: u64) -> u64 {
+    fn by_function(&self, shape: &CubicParameters, cwnd: u64, jiffy: u64) -> u64 {
         let t = JIFFY * jiffy.saturating_sub(self.start)
             + JIFFY * shape.ahead.as_nanos().div_ceil(JIFFY.as_nanos());
         let distance = t.as_secs_f64() - self.k;
@@ -94,7 +100,7 @@ impl Counted {
     }
 
     /// RFC 9438 section 4.3, with the α that it has at first, 3 (1 − β)/(1 + β), for ever.
-    fn by_reno(&mut self, shape: &Shape, cwnd: u64) -> u64 {
+    fn by_reno(&mut self, shape: &CubicParameters, cwnd: u64) -> u64 {
         // 8/α is a whole number (`beta_scale`).
         let eighths = (8.0 * (1.0 + shape.beta) / (3.0 * (1.0 - shape.beta))) as u64;
         let worth = (cwnd * eighths / 8).max(1);

@@ -2,8 +2,8 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::control::{Acked, CongestionControl, Window};
-use super::counted::{Counted, Shape};
+use super::control::{Acked, CongestionControl, CongestionWindow};
+use super::counted::{CountedGrowth, CubicParameters};
 use super::hystart::{HyStart, SlowStart};
 use crate::tcp::config::{Config, CubicGrowth};
 
@@ -24,8 +24,8 @@ pub(crate) struct Cubic {
     cwnd_prior: f64,
     epoch: Option<Epoch>,
     /// The same, if growth is counted.
-    counted: Option<Counted>,
-    before: Saved,
+    counted: Option<CountedGrowth>,
+    before: CubicSnapshot,
 }
 
 /// The current congestion-avoidance stage.
@@ -47,11 +47,11 @@ struct Epoch {
 
 /// What an undo restores.
 #[derive(Clone, Copy, Debug, Default)]
-struct Saved {
+struct CubicSnapshot {
     w_max: f64,
     cwnd_prior: f64,
     epoch: Option<Epoch>,
-    counted: Option<Counted>,
+    counted: Option<CountedGrowth>,
 }
 
 impl Cubic {
@@ -68,7 +68,7 @@ impl Cubic {
             cwnd_prior: 0.0,
             epoch: None,
             counted: None,
-            before: Saved::default(),
+            before: CubicSnapshot::default(),
         }
     }
 
@@ -89,7 +89,7 @@ impl Cubic {
         Epoch { elapsed: Duration::ZERO, counted_until: now, k, origin, w_est: cwnd, fraction: 0.0 }
     }
 
-    fn avoid(&mut self, window: &mut Window, acked: &Acked, amount: u64) {
+    fn avoid(&mut self, window: &mut CongestionWindow, acked: &Acked, amount: u64) {
         let smss = window.smss() as f64;
         let mut epoch = self.epoch.unwrap_or_else(|| self.begin(acked.now, window.cwnd as f64 / smss));
         let cwnd = (window.cwnd as f64 + epoch.fraction) / smss;
@@ -117,20 +117,20 @@ impl Cubic {
         self.epoch = Some(epoch);
     }
 
-    fn count(&mut self, window: &mut Window, acked: &Acked, amount: u64) {
+    fn count(&mut self, window: &mut CongestionWindow, acked: &Acked, amount: u64) {
         let Self { c, beta, reno_friendly, w_max, .. } = *self;
         // Until something is measured the function is not looked at ahead.
         let ahead = if self.shortest == Duration::MAX { Duration::ZERO } else { self.shortest };
-        let shape = Shape { c, beta, reno_friendly, w_max, ahead };
+        let shape = CubicParameters { c, beta, reno_friendly, w_max, ahead };
         let packets = amount.div_ceil(window.smss());
         let price =
-            Counted::price(&mut self.counted, &shape, acked.now, window.cwnd / window.smss(), packets);
+            CountedGrowth::price(&mut self.counted, &shape, acked.now, window.cwnd / window.smss(), packets);
         window.buy(price, packets);
     }
 }
 
 impl CongestionControl for Cubic {
-    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+    fn on_ack(&mut self, window: &mut CongestionWindow, acked: &Acked) {
         let mut amount = acked.amount;
         self.shortest = self.shortest.min(acked.rtt.unwrap_or(Duration::MAX));
         if window.in_slow_start() {
@@ -158,9 +158,9 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+    fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64 {
         let Self { w_max, cwnd_prior, epoch, counted, .. } = *self;
-        self.before = Saved { w_max, cwnd_prior, epoch, counted };
+        self.before = CubicSnapshot { w_max, cwnd_prior, epoch, counted };
         let cwnd = window.cwnd as f64 / window.smss() as f64;
         self.cwnd_prior = cwnd;
         // RFC 9438 section 4.7: a flow that did not get back to W_max makes room.
@@ -203,7 +203,7 @@ impl CongestionControl for Cubic {
 
     fn on_undo(&mut self) {
         // RFC 9438 section 4.9.
-        let Saved { w_max, cwnd_prior, epoch, counted } = self.before;
+        let CubicSnapshot { w_max, cwnd_prior, epoch, counted } = self.before;
         (self.w_max, self.cwnd_prior, self.epoch, self.counted) = (w_max, cwnd_prior, epoch, counted);
     }
 }
@@ -226,7 +226,7 @@ mod tests {
     /// A loss at `w_max` segments, then rounds of a window's acknowledgements; the window after each round.
     fn after_loss(config: &Config, rtt: Duration, w_max: u64, rounds: u64) -> Vec<(f64, f64)> {
         let mut cubic = Cubic::new(config);
-        let mut window = Window::new(config, 1000);
+        let mut window = CongestionWindow::new(config, 1000);
         window.cwnd = w_max * 1000;
         let ssthresh = cubic.on_congestion(&window, window.cwnd);
         window.reduce(ssthresh, ssthresh);
@@ -236,7 +236,7 @@ mod tests {
     /// Rounds of a window's acknowledgements; the moment and the window after each.
     fn rounds_of(
         cubic: &mut Cubic,
-        window: &mut Window,
+        window: &mut CongestionWindow,
         start: Instant,
         rtt: Duration,
         rounds: u64,
@@ -310,8 +310,8 @@ mod tests {
     fn counted_growth_before_a_loss_is_a_twentieth() {
         let config = counting();
         let mut cubic = Cubic::new(&config);
-        let mut window = Window::new(&config, 1000);
-        let begin = |window: &mut Window| (window.cwnd, window.ssthresh) = (100_000, 100_000);
+        let mut window = CongestionWindow::new(&config, 1000);
+        let begin = |window: &mut CongestionWindow| (window.cwnd, window.ssthresh) = (100_000, 100_000);
         begin(&mut window);
         let grown = |series: &[(f64, f64)]| series.iter().map(|(_, cwnd)| *cwnd).collect::<Vec<_>>();
         let expected = [105.0, 110.0, 115.0, 121.0];
@@ -335,7 +335,7 @@ mod tests {
     fn with_pauses(config: &Config, mut pause: impl FnMut(&mut Cubic, Instant) -> Instant) -> f64 {
         let rtt = Duration::from_millis(100);
         let mut cubic = Cubic::new(config);
-        let mut window = Window::new(config, 1000);
+        let mut window = CongestionWindow::new(config, 1000);
         window.cwnd = 1_000_000;
         let ssthresh = cubic.on_congestion(&window, window.cwnd);
         window.reduce(ssthresh, ssthresh);
@@ -387,7 +387,7 @@ mod tests {
         let config = Config { cubic_reno_friendly: false, ..config() };
         let rtt = Duration::from_millis(100);
         let mut cubic = Cubic::new(&config);
-        let mut window = Window::new(&config, 1000);
+        let mut window = CongestionWindow::new(&config, 1000);
         window.cwnd = 1_000_000;
         let ssthresh = cubic.on_congestion(&window, window.cwnd);
         window.reduce(ssthresh, ssthresh);
@@ -411,7 +411,7 @@ mod tests {
     fn after_a_time_out_the_estimate_starts_from_the_threshold() {
         let rtt = Duration::from_millis(100);
         let mut cubic = Cubic::new(&config());
-        let mut window = Window::new(&config(), 1000);
+        let mut window = CongestionWindow::new(&config(), 1000);
         window.cwnd = 20_000;
         let ssthresh = cubic.on_congestion(&window, window.cwnd);
         cubic.on_timeout();
@@ -434,7 +434,7 @@ mod tests {
     fn a_second_loss_below_the_first_makes_room() {
         let config = config();
         let mut cubic = Cubic::new(&config);
-        let mut window = Window::new(&config, 1000);
+        let mut window = CongestionWindow::new(&config, 1000);
         window.cwnd = 100_000;
         assert_eq!(cubic.on_congestion(&window, 100_000), 70_000);
         assert_eq!(cubic.w_max, 100.0);

@@ -1,6 +1,6 @@
 //! Congestion control: how the window answers acknowledgements and congestion signals.
 //!
-//! One algorithm is one file behind [`CongestionControl`]. It moves a [`Window`]; when something counts as
+//! One algorithm is one file behind [`CongestionControl`]. It moves a [`CongestionWindow`]; when something counts as
 //! lost is the affair of [`super::recovery`].
 
 mod control;
@@ -14,7 +14,7 @@ mod tahoe;
 
 use netrig_core::Instant;
 
-pub(crate) use self::control::{Acked, CongestionControl, Window};
+pub(crate) use self::control::{Acked, CongestionControl, CongestionWindow};
 pub use self::table::Congestion;
 use self::table::algorithms;
 use super::config::Config;
@@ -42,11 +42,11 @@ macro_rules! dispatch {
         }
 
         impl CongestionControl for Algorithm {
-            fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+            fn on_ack(&mut self, window: &mut CongestionWindow, acked: &Acked) {
                 match self { $(Self::$name(algorithm) => algorithm.on_ack(window, acked),)+ }
             }
 
-            fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+            fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64 {
                 match self { $(Self::$name(algorithm) => algorithm.on_congestion(window, base),)+ }
             }
 

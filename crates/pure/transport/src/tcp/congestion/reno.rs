@@ -1,6 +1,6 @@
 //! Additive increase, multiplicative decrease (RFC 5681 section 3.1).
 
-use super::control::{Acked, CongestionControl, Window};
+use super::control::{Acked, CongestionControl, CongestionWindow};
 use crate::tcp::config::Config;
 
 /// One segment more per round trip, half as much after a loss. It has no state beside the window.
@@ -14,7 +14,7 @@ impl Reno {
 }
 
 impl CongestionControl for Reno {
-    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+    fn on_ack(&mut self, window: &mut CongestionWindow, acked: &Acked) {
         let mut amount = acked.amount;
         if window.in_slow_start() {
             amount = window.slow_start(amount, window.slow_start_limit);
@@ -25,7 +25,7 @@ impl CongestionControl for Reno {
     }
 
     /// RFC 5681 equation 4: ssthresh = max(FlightSize / 2, 2 SMSS).
-    fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+    fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64 {
         window.threshold(base / 2)
     }
 }
@@ -43,15 +43,15 @@ mod tests {
     }
 
     /// Acknowledges one window, a segment at a time.
-    fn round(window: &mut Window) {
+    fn round(window: &mut CongestionWindow) {
         for _ in 0..window.cwnd / 1000 {
             Reno.on_ack(window, &acked(1000));
         }
     }
 
-    fn window(avoidance: Avoidance, ssthresh: Limit) -> Window {
+    fn window(avoidance: Avoidance, ssthresh: Limit) -> CongestionWindow {
         let config = Config { avoidance, initial_ssthresh: ssthresh, ..Config::of(Profile::Rfc) };
-        Window::new(&config, 1000)
+        CongestionWindow::new(&config, 1000)
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         let window = window(Avoidance::ByteCounting, Limit::UNBOUNDED);
         assert_eq!(Reno.on_congestion(&window, 45_000), 22_500);
         assert_eq!(Reno.on_congestion(&window, 3_000), 2_000);
-        let packets = Window::new(&Config::of(Profile::Linux), 1000);
+        let packets = CongestionWindow::new(&Config::of(Profile::Linux), 1000);
         assert_eq!(Reno.on_congestion(&packets, 45_000), 22_000);
     }
 }

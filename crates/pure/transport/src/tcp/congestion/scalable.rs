@@ -1,7 +1,7 @@
 //! Scalable TCP (T. Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", ACM CCR 33(2),
 //! 2003).
 
-use super::control::{Acked, CongestionControl, Window};
+use super::control::{Acked, CongestionControl, CongestionWindow};
 use crate::tcp::config::Config;
 
 /// 1/a: for each segment that is acknowledged the window grows by a hundredth of one.
@@ -28,12 +28,12 @@ impl Scalable {
 }
 
 /// Whether a window of so many bytes is one of the old days.
-fn is_legacy(bytes: u64, window: &Window) -> bool {
+fn is_legacy(bytes: u64, window: &CongestionWindow) -> bool {
     bytes <= LEGACY_WINDOW * window.smss()
 }
 
 impl CongestionControl for Scalable {
-    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+    fn on_ack(&mut self, window: &mut CongestionWindow, acked: &Acked) {
         let mut amount = acked.amount;
         if window.in_slow_start() {
             amount = window.slow_start(amount, window.slow_start_limit);
@@ -49,7 +49,7 @@ impl CongestionControl for Scalable {
         self.credit %= ACKED_PER_SEGMENT;
     }
 
-    fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+    fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64 {
         self.credit = 0;
         let loss = if is_legacy(base, window) { base / 2 } else { base / SHARE_LOST };
         window.threshold(base - loss)
@@ -66,9 +66,9 @@ mod tests {
     const SMSS: u64 = 1000;
 
     /// An algorithm whose window of so many segments has just met a loss.
-    fn after_a_loss_at(segments: u64) -> (Scalable, Window) {
+    fn after_a_loss_at(segments: u64) -> (Scalable, CongestionWindow) {
         let config = Config::of(Profile::Rfc);
-        let (mut scalable, mut window) = (Scalable::new(&config), Window::new(&config, SMSS));
+        let (mut scalable, mut window) = (Scalable::new(&config), CongestionWindow::new(&config, SMSS));
         window.cwnd = segments * SMSS;
         let ssthresh = scalable.on_congestion(&window, window.cwnd);
         window.reduce(ssthresh, ssthresh);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     /// Acknowledges segments one by one until the window is so large: how many, and in how many round trips.
-    fn until(scalable: &mut Scalable, window: &mut Window, segments: u64) -> (u64, u64) {
+    fn until(scalable: &mut Scalable, window: &mut CongestionWindow, segments: u64) -> (u64, u64) {
         let (mut acknowledged, mut rounds, mut round) = (0, 0, 0);
         while window.cwnd < segments * SMSS {
             if round == 0 {

@@ -7,8 +7,8 @@ mod rack;
 mod scoreboard;
 mod undo;
 
-pub(crate) use frto::{Evidence, Frto, Verdict};
+pub(crate) use frto::{Frto, FrtoEvidence, FrtoVerdict};
 pub(crate) use prr::Prr;
-pub(crate) use rack::{Probe, ProbeVerdict, Rack, Situation};
+pub(crate) use rack::{ProbeVerdict, Rack, Situation, TailLossProbe};
 pub(crate) use scoreboard::{Delivered, Scoreboard};
 pub(crate) use undo::Undo;

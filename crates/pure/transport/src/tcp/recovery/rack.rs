@@ -120,7 +120,7 @@ impl Rack {
 
 /// A tail loss probe on its way (RFC 8985 section 7.1).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Probe {
+pub(crate) struct TailLossProbe {
     /// `TLP.end_seq`: SND.NXT when it was sent.
     pub end: u64,
     /// `TLP.is_retrans`.
@@ -138,7 +138,7 @@ pub(crate) enum ProbeVerdict {
     Repaired,
 }
 
-impl Probe {
+impl TailLossProbe {
     /// RFC 8985 section 7.4.2. `duplicate_report`: the acknowledgement has a DSACK block for the probe;
     /// `plain_duplicate`: it is a duplicate without selective acknowledgements.
     pub fn judge(self, ack: u64, duplicate_report: bool, plain_duplicate: bool) -> ProbeVerdict {
@@ -162,13 +162,13 @@ mod tests {
     /// RFC 8985 section 7.4.2, case by case.
     #[test]
     fn a_probe_is_judged_by_the_acknowledgement() {
-        let repeated = Probe { end: 100, repeated: true };
+        let repeated = TailLossProbe { end: 100, repeated: true };
         assert_eq!(repeated.judge(99, false, false), ProbeVerdict::Open);
         assert_eq!(repeated.judge(100, true, false), ProbeVerdict::Answered);
         assert_eq!(repeated.judge(100, false, true), ProbeVerdict::Answered);
         assert_eq!(repeated.judge(100, false, false), ProbeVerdict::Open);
         assert_eq!(repeated.judge(101, false, false), ProbeVerdict::Repaired);
-        let new = Probe { end: 100, repeated: false };
+        let new = TailLossProbe { end: 100, repeated: false };
         assert_eq!(new.judge(100, false, false), ProbeVerdict::Answered);
     }
 

@@ -18,14 +18,14 @@ const REPEATED: u8 = 8;
 
 /// One segment as it was sent. It begins where the one before it ends.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentSegment {
     end: u64,
     sent_at: Instant,
     len: u32,
     marks: u8,
 }
 
-impl Sent {
+impl SentSegment {
     const fn has(&self, mark: u8) -> bool {
         self.marks & mark != 0
     }
@@ -91,7 +91,7 @@ impl Delivered {
     }
 
     #[inline]
-    fn add(&mut self, sent: &Sent, amount: u64, highest: u64) {
+    fn add(&mut self, sent: &SentSegment, amount: u64, highest: u64) {
         self.amount += amount;
         let repeated = sent.has(REPEATED);
         if !repeated {
@@ -122,7 +122,7 @@ impl Delivered {
 /// in the worst case (logarithmic) and nothing in proportion to the window.
 #[derive(Clone, Debug)]
 pub(crate) struct Scoreboard {
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentSegment>,
     /// The number of the first record in `sent`, counted since the start of the connection.
     first: u64,
     una: u64,
@@ -242,7 +242,7 @@ impl Scoreboard {
         if let Some(order) = &mut self.order {
             order.push_back((self.first + self.sent.len() as u64, now));
         }
-        self.sent.push_back(Sent { end, sent_at: now, len, marks: 0 });
+        self.sent.push_back(SentSegment { end, sent_at: now, len, marks: 0 });
         self.nxt = end;
         self.outstanding += weight;
         self.in_flight += weight;
@@ -321,7 +321,7 @@ impl Scoreboard {
         true
     }
 
-    fn mark_sacked(&mut self, i: usize, sent: Sent, delivered: &mut Delivered) {
+    fn mark_sacked(&mut self, i: usize, sent: SentSegment, delivered: &mut Delivered) {
         let weight = self.weight(u64::from(sent.len));
         self.in_flight -= sent.copies() * weight;
         self.awaiting -= u32::from(sent.awaits_resending());

@@ -2,12 +2,12 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::{PATH, Phase, Sender, Telemetry, Usage};
+use super::{CongestionPhase, PATH, Sender, Telemetry, Usage};
 use crate::Incident;
 use crate::tcp::clock::{ago, timestamp};
 use crate::tcp::config::{Growth, NewrenoTimer, Recovery, RttSampling};
 use crate::tcp::congestion::{Acked, CongestionControl};
-use crate::tcp::recovery::{Delivered, Evidence, Frto, ProbeVerdict, Prr, Verdict};
+use crate::tcp::recovery::{Delivered, Frto, FrtoEvidence, FrtoVerdict, ProbeVerdict, Prr};
 use crate::tcp::segment::SackBlocks;
 
 /// The acknowledging part of a segment, by stream offsets.
@@ -33,7 +33,7 @@ pub(crate) struct Acknowledgement<'a> {
 
 /// What the selective part of an acknowledgement told.
 #[derive(Clone, Copy, Debug, Default)]
-struct SackNews {
+struct SackResult {
     /// Something arrived that was not known to have.
     news: bool,
     /// A duplicate was reported (RFC 2883).
@@ -42,11 +42,11 @@ struct SackNews {
 
 /// What an acknowledgement told, taken together.
 #[derive(Clone, Debug)]
-struct Told {
+struct AckReport {
     number: u64,
     /// SND.UNA advanced.
     advanced: bool,
-    sack: SackNews,
+    sack: SackResult,
     /// A duplicate by RFC 5681 section 2: no data, nothing new, and the window as before.
     plain_duplicate: bool,
     /// What counts as a duplicate here: with SACK, news of any kind.
@@ -68,7 +68,7 @@ impl Sender {
         }
         let mut delivered = Delivered::new(self.plausible_until(now), self.timed);
         let sack =
-            if ack.sack.is_empty() { SackNews::default() } else { self.read_sack(ack, &mut delivered) };
+            if ack.sack.is_empty() { SackResult::default() } else { self.read_sack(ack, &mut delivered) };
         if advanced {
             let before = self.buffer.held();
             self.board.acknowledge(ack.number, &mut delivered);
@@ -85,21 +85,22 @@ impl Sender {
         }
         let plain_duplicate = !advanced && had_outstanding && !ack.occupies && !window_changed;
         let duplicate = if self.sack { sack.news } else { plain_duplicate };
-        let told = Told { number: ack.number, advanced, sack, plain_duplicate, duplicate, delivered };
-        self.reconsider(now, ack, &told, telemetry);
+        let report = AckReport { number: ack.number, advanced, sack, plain_duplicate, duplicate, delivered };
+        self.reconsider(now, ack, &report, telemetry);
         if ack.congestion && self.ecn {
             self.on_congestion_echo(telemetry);
         }
         let was = self.phase;
-        self.advance_phase(now, &told, telemetry);
+        self.advance_phase(now, &report, telemetry);
         let growing = match (was, self.phase) {
-            (Phase::Open | Phase::Loss, Phase::Open) | (Phase::Loss, Phase::Loss) => true,
+            (CongestionPhase::Open | CongestionPhase::Loss, CongestionPhase::Open)
+            | (CongestionPhase::Loss, CongestionPhase::Loss) => true,
             // The acknowledgement that ends recovery grows nothing, unless every one does.
-            (Phase::Recovery, Phase::Open) => self.config.growth == Growth::Always,
+            (CongestionPhase::Recovery, CongestionPhase::Open) => self.config.growth == Growth::Always,
             _ => false,
         };
         if advanced && growing {
-            self.grow(now, told.delivered.acknowledged, rtt);
+            self.grow(now, report.delivered.acknowledged, rtt);
         }
         self.renew_usage();
         self.rearm(now, advanced, sack.news);
@@ -115,19 +116,19 @@ impl Sender {
         &mut self,
         now: Instant,
         ack: &Acknowledgement<'_>,
-        told: &Told,
+        report: &AckReport,
         telemetry: &mut Telemetry,
     ) {
-        let Told { delivered, sack, .. } = told;
+        let AckReport { delivered, sack, .. } = report;
         if let Some(probe) = self.probe {
-            let unanswered = told.plain_duplicate && !sack.news;
+            let unanswered = report.plain_duplicate && !sack.news;
             self.judge_probe(probe.judge(ack.number, sack.duplicate, unanswered), telemetry);
         }
         if let Some(frto) = self.frto {
-            let evidence = Evidence {
-                advanced: told.advanced,
+            let evidence = FrtoEvidence {
+                advanced: report.advanced,
                 complete: ack.number >= self.recover,
-                duplicate: told.duplicate,
+                duplicate: report.duplicate,
                 original_arrived: delivered.original_end <= self.recover
                     && (self.sack || !delivered.repeated),
                 sack: self.sack,
@@ -174,9 +175,9 @@ impl Sender {
     /// The window of before was told again by the segment at `carrier`, which acknowledges everything before `number`.
     #[inline]
     pub fn confirm_window(&mut self, carrier: i64, number: u64) {
-        let told_by = (carrier, number);
-        if told_by >= self.window_told_by {
-            self.window_told_by = told_by;
+        let update = (carrier, number);
+        if update >= self.last_window_update {
+            self.last_window_update = update;
             self.peer_edge = number + self.peer_window;
         }
     }
@@ -184,7 +185,7 @@ impl Sender {
     /// Whether an acknowledgement of new data with this window, and without selective blocks, says nothing beside that.
     #[inline]
     pub fn may_acknowledge_fast(&self, window: u64) -> bool {
-        self.phase == Phase::Open
+        self.phase == CongestionPhase::Open
             && self.window_is_steady(window)
             && !self.board.has_gaps()
             && self.recovery != Recovery::Rack
@@ -228,11 +229,11 @@ impl Sender {
 
     /// RFC 9293 section 3.10.7.4: SND.WND is taken from the latest segment. Tells whether it changed.
     fn update_window(&mut self, ack: &Acknowledgement<'_>) -> bool {
-        let told_by = (ack.carrier, ack.number);
-        if told_by < self.window_told_by {
+        let update = (ack.carrier, ack.number);
+        if update < self.last_window_update {
             return false;
         }
-        self.window_told_by = told_by;
+        self.last_window_update = update;
         if self.window_probe.backoffs > 0 {
             // RFC 9293 section 3.8.6.1 (MUST-37): the peer lives as long as it answers probes.
             self.errors = 0;
@@ -251,10 +252,10 @@ impl Sender {
         changed
     }
 
-    fn read_sack(&mut self, ack: &Acknowledgement<'_>, delivered: &mut Delivered) -> SackNews {
-        let mut told = SackNews::default();
+    fn read_sack(&mut self, ack: &Acknowledgement<'_>, delivered: &mut Delivered) -> SackResult {
+        let mut report = SackResult::default();
         if !self.sack {
-            return told;
+            return report;
         }
         let una = self.board.una();
         let base = ack.iss.plus(una as u32);
@@ -267,15 +268,15 @@ impl Sender {
             let within_second =
                 || blocks.get(1).is_some_and(|(l, r)| n == 0 && offset(*l) <= left && right <= offset(*r));
             if n == 0 && (right <= ack.number || within_second()) {
-                told.duplicate = true;
+                report.duplicate = true;
                 if let Some(undo) = &mut self.undo {
                     undo.on_duplicates(left, right.saturating_sub(left).div_ceil(self.smss) as u32);
                 }
                 continue;
             }
-            told.news |= self.board.sack(left.max(ack.number), right, delivered);
+            report.news |= self.board.sack(left.max(ack.number), right, delivered);
         }
-        told
+        report
     }
 
     /// Takes the round-trip time (RFC 6298 section 3). Returns what this acknowledgement alone tells of it.
@@ -307,23 +308,23 @@ impl Sender {
 
     /// RFC 3168 section 6.1.2: as for a loss, but nothing is sent again, and at most once per window.
     fn on_congestion_echo(&mut self, telemetry: &mut Telemetry) {
-        if self.phase != Phase::Open || self.board.una() <= self.reduced_until {
+        if self.phase != CongestionPhase::Open || self.board.una() <= self.reduced_until {
             return;
         }
         let base = self.congested_base(0);
         let ssthresh = self.algorithm.on_congestion(&self.window, base);
         self.reduced_until = self.board.nxt();
-        self.tell_reduced = true;
+        self.cwr_pending = true;
         if self.config.prr {
             self.prr = Some(Prr::new(self.board.in_flight()));
-            self.phase = Phase::Reducing;
+            self.phase = CongestionPhase::Reducing;
             self.recover = self.board.nxt();
             self.window.ssthresh = ssthresh;
         } else {
             self.window.reduce(ssthresh, ssthresh);
         }
         telemetry.counters.ecn_reductions += 1;
-        telemetry.tell(Incident::EcnReduction { path: PATH, cwnd: ssthresh });
+        telemetry.report(Incident::EcnReduction { path: PATH, cwnd: ssthresh });
     }
 
     /// RFC 8985 section 7.4.2.
@@ -332,19 +333,19 @@ impl Sender {
             return;
         }
         self.probe = None;
-        if verdict == ProbeVerdict::Repaired && self.phase == Phase::Open {
+        if verdict == ProbeVerdict::Repaired && self.phase == CongestionPhase::Open {
             let base = self.congested_base(0);
             let ssthresh = self.algorithm.on_congestion(&self.window, base);
             self.window.reduce(ssthresh, ssthresh);
             telemetry.counters.fast_recoveries += 1;
-            telemetry.tell(Incident::Recovered { path: PATH, cwnd: ssthresh });
+            telemetry.report(Incident::Recovered { path: PATH, cwnd: ssthresh });
         }
     }
 
-    fn judge_time_out(&mut self, frto: Frto, evidence: Evidence, telemetry: &mut Telemetry) {
+    fn judge_time_out(&mut self, frto: Frto, evidence: FrtoEvidence, telemetry: &mut Telemetry) {
         match frto.judge(evidence) {
-            Verdict::Undecided => {}
-            Verdict::Genuine => {
+            FrtoVerdict::Undecided => {}
+            FrtoVerdict::Genuine => {
                 self.frto = None;
                 // Step 3a: slow start goes on from three segments at most; two of them are the new ones.
                 if frto == Frto::Second {
@@ -352,11 +353,11 @@ impl Sender {
                 }
             }
             // Step 2b; with nothing new to send it cannot be told (RFC 5682 section 2.1).
-            Verdict::TryNewData => {
+            FrtoVerdict::TryNewData => {
                 self.frto = (self.unsent() > 0 && self.peer_edge > self.board.nxt()).then_some(Frto::Second);
                 self.window.cwnd = self.board.in_flight() + 2 * self.smss;
             }
-            Verdict::Spurious => self.undo_reduction(telemetry),
+            FrtoVerdict::Spurious => self.undo_reduction(telemetry),
         }
     }
 
@@ -366,7 +367,8 @@ impl Sender {
         self.board.forgive_losses();
         let before = self.before.take();
         // RFC 9438 section 4.9.2: what was learnt long after recovery does not shrink a window that has grown beyond it.
-        let outgrown = |(cwnd, _): (u64, u64)| self.phase == Phase::Open && self.window.cwnd >= cwnd;
+        let outgrown =
+            |(cwnd, _): (u64, u64)| self.phase == CongestionPhase::Open && self.window.cwnd >= cwnd;
         if !before.is_some_and(outgrown) {
             if let Some((cwnd, ssthresh)) = before {
                 self.window.reduce(ssthresh, cwnd.max(self.window.cwnd));
@@ -375,22 +377,22 @@ impl Sender {
         }
         self.rtt.reset_backoff();
         match self.phase {
-            Phase::Loss => {
+            CongestionPhase::Loss => {
                 telemetry.counters.spurious_timeouts += 1;
-                telemetry.tell(Incident::SpuriousTimeout { path: PATH });
+                telemetry.report(Incident::SpuriousTimeout { path: PATH });
             }
-            _ => telemetry.tell(Incident::Recovered { path: PATH, cwnd: self.window.cwnd }),
+            _ => telemetry.report(Incident::Recovered { path: PATH, cwnd: self.window.cwnd }),
         }
         (self.frto, self.prr, self.undo) = (None, None, None);
-        self.phase = Phase::Open;
+        self.phase = CongestionPhase::Open;
         self.dup_acks = 0;
     }
 
     /// Leaves, enters or goes on with recovery.
-    fn advance_phase(&mut self, now: Instant, told: &Told, telemetry: &mut Telemetry) {
-        let &Told { advanced, duplicate, ref delivered, .. } = told;
-        if advanced && self.phase != Phase::Open && told.number >= self.recover {
-            let recovering = self.phase == Phase::Recovery;
+    fn advance_phase(&mut self, now: Instant, report: &AckReport, telemetry: &mut Telemetry) {
+        let &AckReport { advanced, duplicate, ref delivered, .. } = report;
+        if advanced && self.phase != CongestionPhase::Open && report.number >= self.recover {
+            let recovering = self.phase == CongestionPhase::Recovery;
             self.leave(telemetry);
             // What was lost of the data sent since is a loss of its own: with IsLost (SND.UNA) recovery begins anew
             // (RFC 6675 section 5, step 2), whether it has been sent again by now or not. Behind a time-out the window
@@ -407,12 +409,12 @@ impl Sender {
         } else if advanced {
             self.dup_acks = 0;
         }
-        if self.phase == Phase::Open && !duplicate && !self.board.has_gaps() {
+        if self.phase == CongestionPhase::Open && !duplicate && !self.board.has_gaps() {
             return;
         }
         let lost = match self.recovery {
             Recovery::None => false,
-            Recovery::Reno | Recovery::Newreno => self.judge_by_duplicates(now, told, telemetry),
+            Recovery::Reno | Recovery::Newreno => self.judge_by_duplicates(now, report, telemetry),
             Recovery::Sack => self.judge_by_sacks(now, delivered, telemetry),
             Recovery::Rack => self.detect_by_time(now, delivered, telemetry),
         };
@@ -420,10 +422,10 @@ impl Sender {
     }
 
     /// RFC 5681 section 3.2 and RFC 6582 section 3.2. Tells whether a loss was found.
-    fn judge_by_duplicates(&mut self, now: Instant, told: &Told, telemetry: &mut Telemetry) -> bool {
-        let &Told { advanced, duplicate, ref delivered, .. } = told;
+    fn judge_by_duplicates(&mut self, now: Instant, report: &AckReport, telemetry: &mut Telemetry) -> bool {
+        let &AckReport { advanced, duplicate, ref delivered, .. } = report;
         match self.phase {
-            Phase::Open | Phase::Reducing => {
+            CongestionPhase::Open | CongestionPhase::Reducing => {
                 let enough = duplicate && self.dup_acks == self.config.dup_ack_threshold;
                 if enough && self.board.una() > self.guard {
                     self.enter_recovery(now, delivered, telemetry);
@@ -431,9 +433,9 @@ impl Sender {
                 }
             }
             // RFC 5681 section 3.2, step 4: each further duplicate is a segment that left the network.
-            Phase::Recovery if duplicate => self.window.cwnd += self.smss,
-            Phase::Recovery if advanced => self.on_partial(now, delivered, telemetry),
-            Phase::Recovery | Phase::Loss => {}
+            CongestionPhase::Recovery if duplicate => self.window.cwnd += self.smss,
+            CongestionPhase::Recovery if advanced => self.on_partial(now, delivered, telemetry),
+            CongestionPhase::Recovery | CongestionPhase::Loss => {}
         }
         false
     }
@@ -462,7 +464,8 @@ impl Sender {
     fn judge_by_sacks(&mut self, now: Instant, delivered: &Delivered, telemetry: &mut Telemetry) -> bool {
         let lost = self.board.judge_by_sacks(self.config.dup_ack_threshold, self.smss);
         let counted = self.dup_acks >= self.config.dup_ack_threshold;
-        let enters = matches!(self.phase, Phase::Open | Phase::Reducing) && (counted || lost);
+        let enters =
+            matches!(self.phase, CongestionPhase::Open | CongestionPhase::Reducing) && (counted || lost);
         if enters {
             self.enter_recovery(now, delivered, telemetry);
         }
@@ -480,7 +483,7 @@ impl Sender {
         let (lost, look_again) = self.rack.detect(now, &mut self.board, &situation);
         let margin = self.config.loss_timer_margin;
         self.reordering_at = look_again.map_or(Instant::NEVER, |at| self.fires(now, at - now + margin));
-        if lost && matches!(self.phase, Phase::Open | Phase::Reducing) {
+        if lost && matches!(self.phase, CongestionPhase::Open | CongestionPhase::Reducing) {
             self.enter_recovery(now, delivered, telemetry);
         }
         lost
@@ -498,14 +501,14 @@ impl Sender {
         self.remember();
         // After a reduction by ECN in the same window ssthresh stands (RFC 3168 section 6.1.2).
         let ssthresh = match self.phase {
-            Phase::Reducing => self.window.ssthresh,
+            CongestionPhase::Reducing => self.window.ssthresh,
             _ => self.algorithm.on_congestion(&self.window, base),
         };
         telemetry.counters.fast_recoveries += 1;
         if !self.algorithm.recovers() {
             self.enter_loss(now, ssthresh);
         } else {
-            self.phase = Phase::Recovery;
+            self.phase = CongestionPhase::Recovery;
             self.recover = self.board.nxt();
             self.reduced_until = self.board.nxt();
             self.guard = self.board.nxt();
@@ -530,7 +533,7 @@ impl Sender {
             };
             self.window.reduce(ssthresh, cwnd);
         }
-        telemetry.tell(Incident::FastRetransmit { path: PATH, cwnd: self.window.cwnd });
+        telemetry.report(Incident::FastRetransmit { path: PATH, cwnd: self.window.cwnd });
     }
 
     /// Whether losses are found by what the peer has selectively acknowledged.
@@ -550,10 +553,10 @@ impl Sender {
     /// The end of recovery.
     fn leave(&mut self, telemetry: &mut Telemetry) {
         match self.phase {
-            Phase::Open => return,
-            Phase::Loss => self.frto = None,
-            Phase::Reducing => self.window.cwnd = self.window.ssthresh,
-            Phase::Recovery => {
+            CongestionPhase::Open => return,
+            CongestionPhase::Loss => self.frto = None,
+            CongestionPhase::Reducing => self.window.cwnd = self.window.ssthresh,
+            CongestionPhase::Recovery => {
                 // RFC 6582 section 3.2, step 3, full acknowledgement, option 1; RFC 9937 section 6.
                 self.window.cwnd = match self.recovery {
                     Recovery::Newreno => {
@@ -562,15 +565,15 @@ impl Sender {
                     }
                     _ => self.window.ssthresh,
                 };
-                telemetry.tell(Incident::Recovered { path: PATH, cwnd: self.window.cwnd });
+                telemetry.report(Incident::Recovered { path: PATH, cwnd: self.window.cwnd });
             }
         }
-        if matches!(self.phase, Phase::Recovery | Phase::Loss) {
+        if matches!(self.phase, CongestionPhase::Recovery | CongestionPhase::Loss) {
             self.rack.on_recovered();
         }
         self.prr = None;
         self.dup_acks = 0;
-        self.phase = Phase::Open;
+        self.phase = CongestionPhase::Open;
     }
 
     fn grow(&mut self, now: Instant, amount: u64, rtt: Option<Duration>) {
@@ -593,7 +596,8 @@ impl Sender {
         if self.board.is_empty() {
             self.retransmission_at = Instant::NEVER;
             self.reordering_at = Instant::NEVER;
-        } else if advanced && !(self.phase == Phase::Recovery && self.recovery == Recovery::Newreno) {
+        } else if advanced && !(self.phase == CongestionPhase::Recovery && self.recovery == Recovery::Newreno)
+        {
             self.restart_timer(now);
         }
         if advanced || news {

@@ -16,8 +16,8 @@ pub(crate) use acknowledgement::Acknowledgement;
 pub(crate) use transmit::Transmission;
 
 use super::config::{Config, Framing, Recovery};
-use super::congestion::{Algorithm, Window};
-use super::recovery::{Frto, Probe, Prr, Rack, Scoreboard, Undo};
+use super::congestion::{Algorithm, CongestionWindow};
+use super::recovery::{Frto, Prr, Rack, Scoreboard, TailLossProbe, Undo};
 use super::rtt::RttEstimator;
 use super::send_buffer::SendBuffer;
 use crate::{Counters, Incident, PathId};
@@ -33,14 +33,14 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    pub fn tell(&mut self, incident: Incident) {
+    pub fn report(&mut self, incident: Incident) {
         self.incidents.push_back(incident);
     }
 }
 
 /// What the sender is doing about congestion (the states of `tcp_ca_state` in Linux have other names).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum CongestionPhase {
     /// Nothing is wrong.
     Open,
     /// Fast recovery, until all that was outstanding at its begin is acknowledged.
@@ -77,7 +77,7 @@ pub(crate) struct Sender {
     /// The user will give no more data; FIN follows the last byte.
     closing: bool,
 
-    window: Window,
+    window: CongestionWindow,
     algorithm: Algorithm,
     usage: Usage,
     /// `send_window` in the window's unit.
@@ -89,7 +89,7 @@ pub(crate) struct Sender {
     peer_window_most: u64,
     window_from_syn: bool,
     /// SND.WL1 and SND.WL2 (RFC 9293 section 3.10.7.4): the segment that told the window last.
-    window_told_by: (i64, u64),
+    last_window_update: (i64, u64),
 
     rtt: RttEstimator,
     /// A copy of the estimate for the many who ask.
@@ -97,8 +97,8 @@ pub(crate) struct Sender {
     /// Segments up to here are not timed again, if one per round trip is timed.
     timed: u64,
 
-    phase: Phase,
-    /// The current or last [`Phase::Loss`] came from the timer.
+    phase: CongestionPhase,
+    /// The current or last [`CongestionPhase::Loss`] came from the timer.
     timed_out: bool,
     /// Where the phase ends: recover (RFC 6582), RecoveryPoint (RFC 6675).
     recover: u64,
@@ -120,7 +120,7 @@ pub(crate) struct Sender {
     rack: Rack,
     frto: Option<Frto>,
     undo: Option<Undo>,
-    probe: Option<Probe>,
+    probe: Option<TailLossProbe>,
     probe_due: bool,
     /// A round trip was measured since the last probe, or since the connection began.
     measured_since_probe: bool,
@@ -130,7 +130,7 @@ pub(crate) struct Sender {
     /// Reductions by ECN wait until this is acknowledged (RFC 3168 section 6.1.2).
     reduced_until: u64,
     /// CWR is to be set on the next new segment.
-    pub tell_reduced: bool,
+    pub cwr_pending: bool,
 
     /// Time-outs in a row.
     errors: u32,
@@ -186,7 +186,7 @@ impl Sender {
             buffer: SendBuffer::new(1, config.framing == Framing::WholePackets),
             board: Scoreboard::new(&config, smss, 1),
             closing: false,
-            window: Window::new(&config, smss),
+            window: CongestionWindow::new(&config, smss),
             algorithm: Algorithm::new(&config),
             usage: Usage::default(),
             cap: config.send_window.of(smss),
@@ -194,11 +194,11 @@ impl Sender {
             peer_window: 0,
             peer_window_most: 0,
             window_from_syn: true,
-            window_told_by: (i64::MIN, 0),
+            last_window_update: (i64::MIN, 0),
             rtt: RttEstimator::new(&config),
             srtt: None,
             timed: 0,
-            phase: Phase::Open,
+            phase: CongestionPhase::Open,
             timed_out: false,
             recover: 1,
             guard: 0,
@@ -218,7 +218,7 @@ impl Sender {
             window_probe: WindowProbe::default(),
             before: None,
             reduced_until: 0,
-            tell_reduced: false,
+            cwr_pending: false,
             errors: 0,
             last_sent: None,
             small_end: 0,
@@ -251,7 +251,7 @@ impl Sender {
         self.sack = sack && !matches!(self.recovery, Recovery::Reno | Recovery::Newreno);
         let judged_by = Config { recovery: self.recovery, ..(*self.config).clone() };
         self.board = Scoreboard::new(&judged_by, self.smss, 1);
-        self.window = Window::new(&self.config, self.smss);
+        self.window = CongestionWindow::new(&self.config, self.smss);
         if cautious {
             self.window.cwnd = self.smss;
         }
@@ -311,7 +311,7 @@ impl Sender {
             && !self.window_probe.due
             && !self.probe_due
             && !self.board.has_losses()
-            && self.phase != Phase::Recovery
+            && self.phase != CongestionPhase::Recovery
     }
 
     /// The data of a transmission.
@@ -382,7 +382,7 @@ impl Sender {
     /// inflate the window stand for what left the network, so all that is outstanding counts (RFC 5681
     /// section 3.2).
     fn in_flight(&self) -> u64 {
-        let inflated = !self.sack && self.phase != Phase::Loss;
+        let inflated = !self.sack && self.phase != CongestionPhase::Loss;
         if inflated { self.board.outstanding() } else { self.board.in_flight() }
     }
 }

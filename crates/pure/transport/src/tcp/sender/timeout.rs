@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::{PATH, Phase, Sender, Telemetry};
+use super::{CongestionPhase, PATH, Sender, Telemetry};
 use crate::Incident;
 use crate::tcp::clock::timestamp;
 use crate::tcp::config::{BackoffSsthresh, Recovery, SsthreshFrom};
@@ -50,7 +50,7 @@ impl Sender {
         let was = self.phase;
         let mut delivered = Delivered::new(Some(now), 0);
         self.detect_by_time(now, &delivered, telemetry);
-        if was != Phase::Recovery && self.phase == Phase::Recovery {
+        if was != CongestionPhase::Recovery && self.phase == CongestionPhase::Recovery {
             // The moment stands for the acknowledgement that would have told it: what it lets out is no debt
             // (`tcp_rack_reo_timeout`, net/ipv4/tcp_recovery.c).
             delivered.amount = self.smss;
@@ -79,13 +79,13 @@ impl Sender {
             return false;
         }
         let first = self.errors == 1;
-        let recovering = matches!(self.phase, Phase::Recovery | Phase::Loss);
+        let recovering = matches!(self.phase, CongestionPhase::Recovery | CongestionPhase::Loss);
         if first {
             self.remember();
         }
         let ssthresh = match self.config.backoff_ssthresh {
             BackoffSsthresh::Once | BackoffSsthresh::OncePerLoss if !first => self.window.ssthresh,
-            BackoffSsthresh::OncePerLoss if self.phase == Phase::Recovery => self.window.ssthresh,
+            BackoffSsthresh::OncePerLoss if self.phase == CongestionPhase::Recovery => self.window.ssthresh,
             _ => self.algorithm.on_congestion(&self.window, self.congested_base(0)),
         };
         self.algorithm.on_timeout();
@@ -102,7 +102,7 @@ impl Sender {
             self.restart_timer(now);
         }
         let cwnd = self.window.cwnd;
-        telemetry.tell(Incident::Timeout { path: PATH, rto, errors: self.errors, limit, cwnd });
+        telemetry.report(Incident::Timeout { path: PATH, rto, errors: self.errors, limit, cwnd });
         true
     }
 
@@ -124,7 +124,7 @@ impl Sender {
         } else {
             self.board.mark_all_lost();
         }
-        self.phase = Phase::Loss;
+        self.phase = CongestionPhase::Loss;
         self.timed_out = false;
         self.recover = self.board.nxt();
         self.guard = self.board.nxt();
@@ -145,10 +145,10 @@ impl Sender {
     pub(super) fn congested_base(&self, beyond: u64) -> u64 {
         // What the window is worth: duplicates inflate it in recovery, and after a time-out it begins anew.
         let window = match self.phase {
-            Phase::Open | Phase::Reducing => self.window.cwnd,
-            Phase::Recovery => self.window.ssthresh,
-            Phase::Loss if self.config.ssthresh_from == SsthreshFrom::Cwnd => self.window.cwnd,
-            Phase::Loss => self.window.cwnd.max(self.window.ssthresh),
+            CongestionPhase::Open | CongestionPhase::Reducing => self.window.cwnd,
+            CongestionPhase::Recovery => self.window.ssthresh,
+            CongestionPhase::Loss if self.config.ssthresh_from == SsthreshFrom::Cwnd => self.window.cwnd,
+            CongestionPhase::Loss => self.window.cwnd.max(self.window.ssthresh),
         };
         match self.config.ssthresh_from {
             // Equation 4 says what ssthresh is at most. While a gap is open, data stays unacknowledged that arrived
@@ -161,7 +161,7 @@ impl Sender {
 
     pub(super) fn situation(&self) -> Situation {
         Situation {
-            recovering: matches!(self.phase, Phase::Recovery | Phase::Loss),
+            recovering: matches!(self.phase, CongestionPhase::Recovery | CongestionPhase::Loss),
             dup_ack_threshold: self.config.dup_ack_threshold,
             srtt: self.srtt,
         }
@@ -172,7 +172,7 @@ impl Sender {
     pub(super) fn schedule_probe(&mut self, now: Instant) {
         let wanted = self.recovery == Recovery::Rack
             && self.config.tail_loss_probe
-            && self.phase == Phase::Open
+            && self.phase == CongestionPhase::Open
             && self.probe.is_none()
             && self.board.sacked_segments() == 0
             && !self.board.is_empty();

@@ -2,12 +2,12 @@
 
 use netrig_core::Instant;
 
-use super::{PATH, Phase, Sender, Telemetry};
+use super::{CongestionPhase, PATH, Sender, Telemetry};
 use crate::Incident;
 use crate::tcp::clock::timestamp;
 use crate::tcp::config::{Framing, Growth, IdleRestart, LimitedTransmit, Nagle, Recovery};
 use crate::tcp::congestion::CongestionControl;
-use crate::tcp::recovery::{Frto, Probe};
+use crate::tcp::recovery::{Frto, TailLossProbe};
 
 /// A segment that is to be sent, by stream offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Sender {
             return self.retransmit_lost(now, telemetry);
         }
         let new = self.send_new(now, telemetry);
-        if new.is_none() && self.phase == Phase::Recovery {
+        if new.is_none() && self.phase == CongestionPhase::Recovery {
             return self.repair_in_advance(now, telemetry);
         }
         new
@@ -75,7 +75,7 @@ impl Sender {
         }
         telemetry.counters.bytes_retransmitted += end - start;
         match self.phase {
-            Phase::Loss if self.timed_out => telemetry.counters.timeout_retransmissions += 1,
+            CongestionPhase::Loss if self.timed_out => telemetry.counters.timeout_retransmissions += 1,
             _ => telemetry.counters.fast_retransmissions += 1,
         }
         self.last_sent = Some(now);
@@ -169,7 +169,9 @@ impl Sender {
     /// Whether the congestion window has room for a new segment.
     fn has_room(&mut self, weight: u64) -> bool {
         let in_flight = match self.phase {
-            Phase::Open if self.config.limited_transmit == LimitedTransmit::Off => self.board.outstanding(),
+            CongestionPhase::Open if self.config.limited_transmit == LimitedTransmit::Off => {
+                self.board.outstanding()
+            }
             _ => self.in_flight(),
         };
         let beyond = self.beyond_window();
@@ -184,9 +186,9 @@ impl Sender {
     /// report has left the count already.
     fn beyond_window(&self) -> u64 {
         let allowed = match self.phase {
-            Phase::Open => self.config.limited_transmit != LimitedTransmit::Off,
-            Phase::Loss => self.config.limited_transmit == LimitedTransmit::AnyData,
-            Phase::Recovery | Phase::Reducing => false,
+            CongestionPhase::Open => self.config.limited_transmit != LimitedTransmit::Off,
+            CongestionPhase::Loss => self.config.limited_transmit == LimitedTransmit::AnyData,
+            CongestionPhase::Recovery | CongestionPhase::Reducing => false,
         };
         // The third duplicate is for fast retransmit.
         let few = self.dup_acks < self.config.dup_ack_threshold;
@@ -288,12 +290,12 @@ impl Sender {
             let (i, _) = self.board.last_missing()?;
             self.resend(now, i, telemetry)
         };
-        self.probe = Some(Probe { end: self.board.nxt(), repeated: !transmission.new });
+        self.probe = Some(TailLossProbe { end: self.board.nxt(), repeated: !transmission.new });
         self.probe_at = Instant::NEVER;
         self.measured_since_probe = false;
         self.restart_timer(now);
         telemetry.counters.tail_loss_probes += 1;
-        telemetry.tell(Incident::TailLossProbe { path: PATH });
+        telemetry.report(Incident::TailLossProbe { path: PATH });
         Some(transmission)
     }
 }

@@ -2,7 +2,7 @@
 
 use netrig_core::{CloseReason, ConnectionEvent, Data, Endpoint, Instant, Size, StreamId};
 use netrig_transport::sctp::packet::{Cause, Chunk, Parameter, chunk};
-use netrig_transport::sctp::{Association, Config, Endpoints, Listener, PathAddresses, Response};
+use netrig_transport::sctp::{Association, Config, Endpoints, Listener, ListenerResponse, PathAddresses};
 use netrig_transport::{Connection, Control, PathId, PathState, Payload, Profile};
 
 use super::pair::*;
@@ -152,7 +152,7 @@ fn the_listener_keeps_nothing_before_the_cookie_comes_back() {
             parameters: Vec::new(),
         };
         let packet = forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]);
-        let Some(Response::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else {
+        let Some(ListenerResponse::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else {
             panic!("INIT is answered")
         };
         let Payload::Sctp(body) = reply.payload else { panic!("SCTP") };
@@ -368,12 +368,16 @@ fn answered_from_another_address(alternates: Vec<PathAddresses>) -> (usize, usiz
     };
     client.open(now);
     let init = client.poll_transmit(now).expect("INIT");
-    let Some(Response::Reply(mut ack)) = listener.handle_packet(now, init) else { panic!("INIT ACK") };
+    let Some(ListenerResponse::Reply(mut ack)) = listener.handle_packet(now, init) else {
+        panic!("INIT ACK")
+    };
     ack.header.flow.src = server_address(1);
     client.handle_packet(now, ack);
     let echo = client.poll_transmit(now).expect("COOKIE ECHO");
     let echoed = path(&echo);
-    let Some(Response::Accepted(mut server)) = listener.handle_packet(now, echo) else { panic!("accepted") };
+    let Some(ListenerResponse::Accepted(mut server)) = listener.handle_packet(now, echo) else {
+        panic!("accepted")
+    };
     let ack = server.poll_transmit(now).expect("COOKIE ACK");
     client.handle_packet(now, ack);
     client.send(now, StreamId(0), Data::Fill(1000));
@@ -505,7 +509,9 @@ fn unknown_parameters_are_reported_as_their_highest_bits_say() {
         parameters: vec![unknown(0x8001), unknown(0xC001), unknown(0x4001), unknown(0xC002)],
     };
     let packet = through_bytes(forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]));
-    let Some(Response::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else { panic!("reply") };
+    let Some(ListenerResponse::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else {
+        panic!("reply")
+    };
     let Payload::Sctp(body) = reply.payload else { panic!("SCTP") };
     let Chunk::InitAck(ack) = &body.chunks[0] else { panic!("INIT ACK") };
     let reported: Vec<_> = ack

@@ -8,7 +8,7 @@ use netrig_core::{
 };
 use netrig_transport::sctp::packet::{Chunk, chunk};
 use netrig_transport::sctp::{
-    Association, Config, Endpoints, Listener, Packet, PathAddresses, Response, out_of_the_blue,
+    Association, Config, Endpoints, Listener, ListenerResponse, Packet, PathAddresses, out_of_the_blue,
 };
 use netrig_transport::{Connection, Incident, PathId, Payload, Profile, Serial};
 
@@ -336,8 +336,10 @@ impl Pair {
             Side::Server => match &mut self.server.association {
                 Some(association) => association.handle_packet(now, packet),
                 None => match self.listener.handle_packet(now, packet) {
-                    Some(Response::Reply(reply)) => self.transmit(Side::Server, reply),
-                    Some(Response::Accepted(association)) => self.server.association = Some(association),
+                    Some(ListenerResponse::Reply(reply)) => self.transmit(Side::Server, reply),
+                    Some(ListenerResponse::Accepted(association)) => {
+                        self.server.association = Some(association)
+                    }
                     None => {}
                 },
             },

@@ -2,7 +2,7 @@
 
 use netrig_core::{CloseReason, Data, Size, StreamId};
 use netrig_transport::sctp::packet::{Cause, Chunk, Parameter, chunk};
-use netrig_transport::sctp::{Config, Response};
+use netrig_transport::sctp::{Config, ListenerResponse};
 use netrig_transport::{Connection, Incident, Packet, PathId, PathState, Payload, Serial};
 
 use super::failover::{failing, stubborn};
@@ -41,7 +41,8 @@ fn cookie_of(ack: &chunk::Init) -> Vec<u8> {
 
 /// What a listener answers to an INIT.
 fn answered(pair: &mut Pair, init: chunk::Init) -> chunk::Init {
-    let Some(Response::Reply(reply)) = pair.listener.handle_packet(pair.now, init_packet(Side::Server, init))
+    let Some(ListenerResponse::Reply(reply)) =
+        pair.listener.handle_packet(pair.now, init_packet(Side::Server, init))
     else {
         panic!("INIT is answered")
     };
@@ -126,7 +127,11 @@ fn a_cookie_lives_twice_as_long_at_most() {
         let ack = answered(&mut pair, init(1, wish));
         let echo = cookie_echo(Side::Server, ack.initiate_tag, cookie_of(&ack));
         let response = pair.listener.handle_packet(at(s(after)), echo);
-        assert_eq!(matches!(response, Some(Response::Accepted(_))), accepted, "{asked:?} after {after} s");
+        assert_eq!(
+            matches!(response, Some(ListenerResponse::Accepted(_))),
+            accepted,
+            "{asked:?} after {after} s"
+        );
     }
 }
 
@@ -162,7 +167,7 @@ fn a_cookie_belongs_to_its_tag_and_ports() {
     for changed in [with(|body| body.verification_tag ^= 1), with(|body| body.src_port += 1)] {
         assert!(pair.listener.handle_packet(pair.now, changed).is_none());
     }
-    assert!(matches!(pair.listener.handle_packet(pair.now, good), Some(Response::Accepted(_))));
+    assert!(matches!(pair.listener.handle_packet(pair.now, good), Some(ListenerResponse::Accepted(_))));
 }
 
 /// Section 5.1.5: DATA beside the COOKIE ECHO is acknowledged behind the COOKIE ACK.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use netrig_core::{CloseReason, Data, Endpoint, FiveTuple, Instant, Size, StreamId};
 use netrig_transport::tcp::{
-    Config, Connection, Flags, LimitedTransmit, RttSampling, SackBlocks, Segment, State, Timestamps,
+    Config, Connection, Flags, LimitedTransmit, RttSampling, SackBlocks, Segment, TcpState, Timestamps,
 };
 use netrig_transport::{Connection as _, Packet, PathId, Payload, Serial};
 
@@ -38,7 +38,7 @@ impl HandmadeClient {
         client.sent();
         client.now = at_ms(100);
         client.take(answer);
-        assert_eq!(client.connection.state(), State::Established);
+        assert_eq!(client.connection.state(), TcpState::Established);
         client.sent();
         client
     }
@@ -244,7 +244,7 @@ fn a_window_that_shrinks_is_obeyed() {
     // All six had arrived, and the window opens.
     client.acknowledge(6000, 3000);
     assert_eq!(lens(&client.sent())[..2], [1000, 1000]);
-    assert_eq!(client.connection.state(), State::Established);
+    assert_eq!(client.connection.state(), TcpState::Established);
 }
 
 /// RFC 9293 section 3.8.6 (MAY-7): the right edge moves to the left end of what is outstanding. What is lost beyond the edge goes
@@ -261,7 +261,7 @@ fn data_beyond_a_window_that_shrank_is_retransmitted() {
     let again: Vec<_> = again.iter().map(|segment| (segment.seq, segment.data.size())).collect();
     assert_eq!(again, [(ISS.plus(3001), 1000)]);
     client.acknowledge(8000, 8000);
-    assert_eq!(client.connection.state(), State::Established);
+    assert_eq!(client.connection.state(), TcpState::Established);
 }
 
 /// RFC 9293 section 3.8.6.2.1 (MUST-38): a window of less than a segment and less than half of the largest one is not
@@ -287,7 +287,7 @@ fn a_reset_is_heeded_while_the_window_is_closed() {
     client.take(&Segment { data: Data::Fill(1000), ..segment(PEER.plus(1), ISS.plus(1), Flags::ACK, 4000) });
     assert_eq!(client.sent().last().map(|told| told.window), Some(0));
     client.take(&segment(PEER.plus(1001), Serial(0), Flags::RST, 0));
-    assert_eq!(client.connection.state(), State::Closed);
+    assert_eq!(client.connection.state(), TcpState::Closed);
     let mut events = std::iter::from_fn(|| client.connection.poll_event());
     assert!(events.any(|event| event == netrig_core::ConnectionEvent::Closed(CloseReason::Aborted)));
 }

@@ -1,7 +1,7 @@
 //! Handshake and closing (RFC 9293 sections 3.5 and 3.6).
 
 use netrig_core::{CloseReason, Data, Duration, Endpoint, Instant};
-use netrig_transport::tcp::{self, Config, Connection, Flags, Handshake, Limit, State};
+use netrig_transport::tcp::{self, Config, Connection, Flags, Handshake, Limit, TcpState};
 use netrig_transport::{Connection as _, Packet, PathId, Payload, Profile, Serial};
 
 use super::pair::{Fate, ISS, MS, Pair, Side, at_ms, flow, plain};
@@ -119,7 +119,7 @@ fn both_may_open_at_once() {
     pair.send(Side::Client, Data::Fill(5000));
     pair.send(Side::Server, Data::Fill(3000));
     pair.run(MS(2000));
-    assert_eq!([pair.client.state(), pair.server.state()], [State::Established; 2]);
+    assert_eq!([pair.client.state(), pair.server.state()], [TcpState::Established; 2]);
     assert_eq!(pair.received_len, [3000, 5000]);
 }
 
@@ -166,9 +166,9 @@ fn four_segments_close_a_connection() {
     pair.connect();
     pair.run_until(at_ms(1000));
     pair.close(Side::Client);
-    assert_eq!(pair.client.state(), State::FinWait1);
+    assert_eq!(pair.client.state(), TcpState::FinWait1);
     pair.run(MS(1000));
-    assert_eq!([pair.client.state(), pair.server.state()], [State::TimeWait, State::Closed]);
+    assert_eq!([pair.client.state(), pair.server.state()], [TcpState::TimeWait, TcpState::Closed]);
     assert_eq!(
         pair.closed,
         [Some((at_ms(1100), CloseReason::Finished)), Some((at_ms(1150), CloseReason::Finished))]
@@ -176,7 +176,7 @@ fn four_segments_close_a_connection() {
     assert!(pair.server.is_over() && !pair.client.is_over());
     // Two segment lifetimes of two minutes after the peer's FIN, which came at 1100 ms.
     pair.run_until(at_ms(241_099));
-    assert_eq!(pair.client.state(), State::TimeWait);
+    assert_eq!(pair.client.state(), TcpState::TimeWait);
     pair.run_until(at_ms(241_100));
     assert!(pair.client.is_over());
     assert!(pair.client.poll_timeout().is_none() && pair.server.poll_timeout().is_none());
@@ -191,9 +191,9 @@ fn both_may_close_at_once() {
     pair.close(Side::Client);
     pair.close(Side::Server);
     pair.run(MS(75));
-    assert_eq!([pair.client.state(), pair.server.state()], [State::Closing; 2]);
+    assert_eq!([pair.client.state(), pair.server.state()], [TcpState::Closing; 2]);
     pair.run(MS(1000));
-    assert_eq!([pair.client.state(), pair.server.state()], [State::TimeWait; 2]);
+    assert_eq!([pair.client.state(), pair.server.state()], [TcpState::TimeWait; 2]);
     assert_eq!(pair.closed.map(|closed| closed.map(|(_, reason)| reason)), [Some(CloseReason::Finished); 2]);
 }
 
@@ -218,7 +218,7 @@ fn a_half_closed_connection_carries_an_answer() {
     pair.close(Side::Client);
     pair.run(MS(1000));
     assert_eq!(pair.finished, [false, true]);
-    assert_eq!([pair.client.state(), pair.server.state()], [State::FinWait2, State::CloseWait]);
+    assert_eq!([pair.client.state(), pair.server.state()], [TcpState::FinWait2, TcpState::CloseWait]);
     pair.send_bytes(Side::Server, b"answer");
     pair.close(Side::Server);
     pair.run(MS(1000));
@@ -252,7 +252,7 @@ fn the_last_acknowledgement_is_repeated() {
     pair.run_until(at_ms(1000));
     pair.close(Side::Client);
     pair.run(MS(10_000));
-    assert_eq!(pair.server.state(), State::Closed);
+    assert_eq!(pair.server.state(), TcpState::Closed);
     assert_eq!(pair.closed[1].map(|(_, reason)| reason), Some(CloseReason::Finished));
 }
 
@@ -287,7 +287,7 @@ fn a_guessed_reset_is_challenged() {
     forged.header.flow = flow().reversed();
     pair.client.handle_packet(now, forged);
     let challenge = pair.client.poll_transmit(now).expect("a challenge");
-    assert_eq!(pair.client.state(), State::Established);
+    assert_eq!(pair.client.state(), TcpState::Established);
     let Payload::Tcp(segment) = challenge.payload else { panic!() };
     assert_eq!((segment.flags, segment.ack), (Flags::ACK, Serial(8)));
 }

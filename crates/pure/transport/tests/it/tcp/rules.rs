@@ -3,7 +3,7 @@
 use netrig_core::{CloseReason, ConnectionEvent, Data, Endpoint, Size, StreamId};
 use netrig_transport::tcp::{
     Config, Congestion, Connection, Flags, LimitedTransmit, Recovery, RttSampling, SackBlocks, Segment,
-    State, Timestamps, refuse,
+    TcpState, Timestamps, refuse,
 };
 use netrig_transport::{Connection as _, Incident, Packet, PathId, Payload, Serial};
 
@@ -76,7 +76,7 @@ fn a_reset_during_the_handshake_depends_on_who_opened() {
     caller.open(at_ms(0));
     for (connection, reason) in [(&mut called, CloseReason::Aborted), (&mut caller, CloseReason::Refused)] {
         connection.handle_packet(at_ms(0), packet(syn.clone(), flow().reversed()));
-        assert_eq!(connection.state(), State::SynReceived);
+        assert_eq!(connection.state(), TcpState::SynReceived);
         while connection.poll_transmit(at_ms(0)).is_some() {}
         connection.handle_packet(at_ms(1), packet(reset.clone(), flow().reversed()));
         assert_eq!(connection.poll_event(), Some(ConnectionEvent::Closed(reason)));
@@ -90,7 +90,7 @@ fn a_reset_may_carry_data() {
     let mut client = HandmadeClient::opened(&plain(), flow(), Some(1000), 4000);
     let reset = segment(PEER.plus(1), ISS.plus(1), Flags::RST | Flags::ACK, 0);
     client.take(&Segment { data: Data::Bytes((*b"out of memory").into()), ..reset });
-    assert_eq!(client.connection.state(), State::Closed);
+    assert_eq!(client.connection.state(), TcpState::Closed);
     let events: Vec<_> = std::iter::from_fn(|| client.connection.poll_event()).collect();
     assert_eq!(events.last(), Some(&ConnectionEvent::Closed(CloseReason::Aborted)));
     assert!(!events.iter().any(|event| matches!(event, ConnectionEvent::Received { .. })), "{events:?}");
@@ -135,7 +135,7 @@ fn a_segment_without_the_agreed_timestamps_is_dropped() {
     assert_eq!((client.connection.arrived(), client.sent().len()), (0, 0));
     client.take(&Segment { timestamps: Some(Timestamps { value: 5001, echo: 0 }), ..bare });
     assert_eq!(client.connection.arrived(), 500);
-    assert_eq!(client.connection.state(), State::Established);
+    assert_eq!(client.connection.state(), TcpState::Established);
 }
 
 /// RFC 7323 section 5.3: neither data nor acknowledgement of a segment with an old timestamp is taken. It is acknowledged, and the
@@ -235,7 +235,7 @@ fn an_old_timestamp_does_not_stop_a_reset() {
     for timestamps in [Some(Timestamps { value: 1, echo: 0 }), None] {
         let mut client = stamped();
         client.take(&Segment { timestamps, ..segment(PEER.plus(1), ISS.plus(1), Flags::RST, 0) });
-        assert_eq!(client.connection.state(), State::Closed, "{timestamps:?}");
+        assert_eq!(client.connection.state(), TcpState::Closed, "{timestamps:?}");
     }
 }
 

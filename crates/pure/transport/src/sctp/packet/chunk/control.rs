@@ -1,7 +1,7 @@
 //! Chunks that carry little: HEARTBEAT, ABORT, and those that nobody here knows.
 
 use crate::sctp::packet::Cause;
-use crate::sctp::packet::tlv::{DecodeError, Items, UnknownAction, Writer};
+use crate::sctp::packet::tlv::{DecodeError, TlvItems, TlvWriter, UnknownAction};
 
 /// HEARTBEAT and HEARTBEAT ACK (RFC 9260 sections 3.3.5 and 3.3.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,12 +18,12 @@ impl Heartbeat {
         4 + self.info.len() as u32
     }
 
-    pub(super) fn encode(&self, out: &mut Writer) {
+    pub(super) fn encode(&self, out: &mut TlvWriter) {
         out.item(Self::INFO, |out| out.bytes(&self.info));
     }
 
     pub(super) fn decode(value: &[u8], chunk: &'static str) -> Result<Self, DecodeError> {
-        match Items::new(value).next() {
+        match TlvItems::new(value).next() {
             Some(Ok((Self::INFO, info))) => Ok(Self { info: info.to_vec() }),
             Some(Err(error)) => Err(error),
             _ => Err(DecodeError::Chunk { chunk }),

@@ -3,7 +3,7 @@
 use netrig_core::StreamId;
 
 use crate::Serial;
-use crate::sctp::packet::tlv::{DecodeError, Reader, Writer};
+use crate::sctp::packet::tlv::{DecodeError, FieldReader, TlvWriter};
 
 /// Length of a DATA chunk before its user data, bytes.
 pub const DATA_HEADER: u32 = 16;
@@ -44,7 +44,7 @@ impl Data {
             | self.ending as u8
     }
 
-    pub(super) fn encode(&self, out: &mut Writer) {
+    pub(super) fn encode(&self, out: &mut TlvWriter) {
         out.u32(self.tsn.0);
         out.u16(self.stream.0);
         out.u16(self.ssn);
@@ -56,7 +56,7 @@ impl Data {
     }
 
     pub(super) fn decode(flags: u8, value: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(value, "DATA");
+        let mut reader = FieldReader::new(value, "DATA");
         Ok(Self {
             tsn: Serial(reader.u32()?),
             stream: StreamId(reader.u16()?),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::Serial;
-use crate::sctp::packet::tlv::{DecodeError, Reader, Writer, padded};
+use crate::sctp::packet::tlv::{DecodeError, FieldReader, TlvWriter, padded};
 use crate::sctp::packet::{Cause, Parameter};
 
 /// What both ends tell each other at the start.
@@ -62,7 +62,7 @@ impl Init {
         16 + others.iter().map(|parameter| padded(parameter.len())).sum::<u32>() + last.len()
     }
 
-    pub(super) fn encode(&self, out: &mut Writer) {
+    pub(super) fn encode(&self, out: &mut TlvWriter) {
         out.u32(self.initiate_tag);
         out.u32(self.a_rwnd);
         out.u16(self.outbound_streams);
@@ -72,7 +72,7 @@ impl Init {
     }
 
     pub(super) fn decode(value: &[u8], chunk: &'static str) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(value, chunk);
+        let mut reader = FieldReader::new(value, chunk);
         Ok(Self {
             initiate_tag: reader.u32()?,
             a_rwnd: reader.u32()?,

@@ -11,7 +11,7 @@ pub use init::Init;
 pub use sack::{GapBlock, Sack};
 
 use super::Cause;
-use super::tlv::{DecodeError, Reader, Writer, padded};
+use super::tlv::{DecodeError, FieldReader, TlvWriter, padded};
 use crate::Serial;
 
 /// Length of a chunk's header: type, flags, length (RFC 9260 section 3.2).
@@ -132,7 +132,7 @@ impl Chunk {
         }
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(&self, out: &mut TlvWriter) {
         out.item(u16::from_be_bytes([self.kind(), self.flags()]), |out| match self {
             Self::Data(data) => data.encode(out),
             Self::Init(init) | Self::InitAck(init) => init.encode(out),
@@ -148,7 +148,7 @@ impl Chunk {
     }
 
     pub(crate) fn decode(kind: u8, flags: u8, value: &[u8]) -> Result<Self, DecodeError> {
-        let tsn = |name| Reader::new(value, name).u32().map(Serial);
+        let tsn = |name| FieldReader::new(value, name).u32().map(Serial);
         // The T bit (RFC 9260 section 8.5.1).
         let reflected = flags & 1 == 1;
         Ok(match kind {

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::Serial;
-use crate::sctp::packet::tlv::{DecodeError, Reader, Writer};
+use crate::sctp::packet::tlv::{DecodeError, FieldReader, TlvWriter};
 
 /// TSNs that arrived beyond the cumulative one: its first and last, as distances from the cumulative TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Sack {
         12 + 4 * (self.gaps.len() + self.duplicates.len()) as u32
     }
 
-    pub(super) fn encode(&self, out: &mut Writer) {
+    pub(super) fn encode(&self, out: &mut TlvWriter) {
         out.u32(self.cumulative_tsn.0);
         out.u32(self.a_rwnd);
         out.u16(self.gaps.len() as u16);
@@ -48,7 +48,7 @@ impl Sack {
     }
 
     pub(super) fn decode(value: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(value, "SACK");
+        let mut reader = FieldReader::new(value, "SACK");
         let (cumulative_tsn, a_rwnd) = (Serial(reader.u32()?), reader.u32()?);
         let (gaps, duplicates) = (reader.u16()?, reader.u16()?);
         Ok(Self {

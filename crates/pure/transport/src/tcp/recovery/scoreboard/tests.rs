@@ -136,13 +136,13 @@ proptest! {
                 _ if k == 1 => board.forgive_losses(),
                 _ => board.mark_first_lost(),
             }
-            let sum = |f: fn(&Sent) -> u64| board.sent.iter().map(f).sum::<u64>();
+            let sum = |f: fn(&SentSegment) -> u64| board.sent.iter().map(f).sum::<u64>();
             prop_assert_eq!(board.outstanding, sum(|s| s.len.into()));
             prop_assert_eq!(board.in_flight, sum(|s| s.copies() * u64::from(s.len)));
             prop_assert_eq!(board.sacked_amount, sum(|s| if s.has(SACKED) { s.len.into() } else { 0 }));
             prop_assert_eq!(u64::from(board.sacked_segments), sum(|s| s.has(SACKED).into()));
             prop_assert_eq!(u64::from(board.awaiting), sum(|s| s.awaits_resending().into()));
-            let first = board.sent.iter().position(Sent::awaits_resending);
+            let first = board.sent.iter().position(SentSegment::awaits_resending);
             prop_assert_eq!(board.next_lost().map(|(i, _)| i), first);
         }
     }

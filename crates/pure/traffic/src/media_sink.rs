@@ -9,11 +9,11 @@ use crate::{AppAction, AppEvent, Application};
 /// Tells of each datagram its place among all that were sent, and its delay: media is judged by what was missing when it
 /// was to be played, so that it matters which was lost.
 #[derive(Default)]
-pub(crate) struct Listener {
+pub(crate) struct MediaSink {
     pending: VecDeque<Sample>,
 }
 
-impl Application for Listener {
+impl Application for MediaSink {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         let AppEvent::Datagram { number, sent, .. } = event else { return };
         let delay = now.since(sent).as_secs_f64();
