@@ -1,4 +1,4 @@
-//! The connection: handshake, states and the making of segments.
+//! The connection: handshake, states and composition of segments.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -17,17 +17,17 @@ use super::state::TcpState;
 use crate::connection::PLENTY;
 use crate::{Control, Counters, Incident, Packet, PathId, PathState, PathStatus, Payload, Serial};
 
-/// How little must be unsent for the user to be asked for more, unless the congestion window is larger.
+/// The user is asked for more data if at most this much is unsent, bytes, or a congestion window if that is larger.
 const LITTLE: u64 = 65_536;
 
 /// One TCP connection. See the [module](super) for what it does and how it is driven.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// This end is the source.
+    /// Five-tuple with this end as source.
     pub(super) flow: FiveTuple,
     /// DiffServ code point of all packets.
     pub(super) dscp: Dscp,
-    /// What its SYN says that it takes, if that is not what it sends itself.
+    /// MSS option of the SYN, if it differs from the MSS that this end sends.
     announced_mss: Option<u16>,
     pub(super) config: Arc<Config>,
     pub(super) state: TcpState,
@@ -39,13 +39,13 @@ pub struct Connection {
     pub(super) receiver: Receiver,
     pub(super) telemetry: Telemetry,
     pub(super) events: VecDeque<ConnectionEvent>,
-    /// Answers that stand outside the stream: resets.
+    /// Replies outside the stream: resets.
     pub(super) replies: VecDeque<Packet>,
-    /// The user gave data and has not been asked for more since.
+    /// The user has sent data and was not asked for more since.
     gave_data: bool,
-    /// The user is to be told that the peer finished, once all before it is read.
+    /// An event is pending that the peer has finished; it is raised once all data is read.
     pub(super) peer_finished: bool,
-    /// And then that the connection is over, all data of both ends having arrived.
+    /// After it an event is pending that the connection is closed and all data was delivered.
     finished: bool,
     pub(super) time_wait_until: Instant,
     pub(super) opened_actively: bool,
@@ -54,19 +54,19 @@ pub struct Connection {
 /// The handshake's own retransmission (RFC 6298 section 5.7).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SynTransmission {
-    /// A SYN, or SYN and ACK, is to be sent.
+    /// A SYN or SYN-ACK is due.
     pub due: bool,
     pub sent: u32,
     pub sent_at: Instant,
     pub again_at: Instant,
 }
 
-/// What both ends agreed to.
+/// Negotiated options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AgreedOptions {
     /// The peer's largest segment.
     pub peer_mss: Option<u16>,
-    /// The peer's window is shifted by this, and ours by the other.
+    /// Window scale of the peer and of this end.
     pub peer_shift: u8,
     pub shift: u8,
     pub scaling: bool,
@@ -76,28 +76,28 @@ pub(super) struct AgreedOptions {
 }
 
 impl Connection {
-    /// The active end, which sends the SYN when it is opened. `flow` has this end as source; `iss` is its
-    /// initial sequence number (with `handshake = "none"` both ends count from zero instead).
+    /// The active end, which sends the SYN when it is opened. `flow` has this end as source. `iss` is its initial
+    /// sequence number; with `handshake = "none"` both ends start from zero instead.
     pub fn connect(config: impl Into<Arc<Config>>, flow: FiveTuple, iss: Serial) -> Self {
         Self::new(config.into(), flow, iss, true)
     }
 
-    /// The passive end for one peer: made when a SYN for a listener arrives, which it is then given like any
-    /// packet. `flow` has this end as source: the SYN's, reversed.
+    /// The passive end for one peer. The host creates it when a SYN for a listener arrives, and then passes the SYN to
+    /// it like any packet. `flow` has this end as source: the SYN's flow, reversed.
     pub fn accept(config: impl Into<Arc<Config>>, flow: FiveTuple, iss: Serial) -> Self {
         let mut connection = Self::new(config.into(), flow, iss, false);
         connection.state = TcpState::Listen;
         connection
     }
 
-    /// The same connection, all of whose packets have this DiffServ code point; best effort if not told.
+    /// Sets the DiffServ code point of all packets. The default is best effort.
     #[must_use]
     pub fn with_dscp(self, dscp: Dscp) -> Self {
         Self { dscp, ..self }
     }
 
-    /// The same connection, which announces that it takes segments up to so many bytes whatever it sends itself; as long as
-    /// its own if not told.
+    /// Sets the MSS option of the SYN, bytes, independent of the segments that this end sends. The default is this
+    /// end's MSS.
     #[must_use]
     pub fn with_announced_mss(self, bytes: Option<u16>) -> Self {
         Self { announced_mss: bytes, ..self }
@@ -132,21 +132,20 @@ impl Connection {
         }
     }
 
-    /// Where the connection stands.
+    /// State of the connection.
     pub fn state(&self) -> TcpState {
         self.state
     }
 
-    /// Whether nothing will be sent any more and no packet is awaited, so that the host may forget the
-    /// connection. After [`ConnectionEvent::Closed`] it may have to live on for a while, to acknowledge the
-    /// peer's FIN again.
+    /// Whether nothing more will be sent and no packet is expected, so that the host may drop the connection. After
+    /// [`ConnectionEvent::Closed`] it may still be needed for a while, to acknowledge a retransmitted FIN.
     pub fn is_over(&self) -> bool {
         self.state == TcpState::Closed
             && self.replies.is_empty()
             && (!self.opened_actively || self.opening.sent > 0)
     }
 
-    /// Tells the user that the peer has finished, and that the connection has, after all that the peer sent.
+    /// Raises the pending events about the end of the peer's data and of the connection, once all data is read.
     pub(super) fn report_end(&mut self) {
         if !self.receiver.is_read() {
             return;
@@ -159,7 +158,7 @@ impl Connection {
         }
     }
 
-    /// The shift that the receive buffer asks for (RFC 7323 section 2.2: at most 14).
+    /// The window scale that the receive buffer needs (RFC 7323 section 2.2: at most 14).
     pub(super) fn wanted_shift(&self) -> u8 {
         let mut shift = 0;
         while shift < 14 && self.config.receive_buffer.bytes() > 0xffff << shift {
@@ -168,15 +167,15 @@ impl Connection {
         shift
     }
 
-    /// The largest segment that this end takes: 20 bytes less over IPv6 (RFC 9293 section 3.7.1).
+    /// The largest segment that this end accepts: 20 bytes less over IPv6 (RFC 9293 section 3.7.1).
     pub(super) fn own_mss(&self) -> u64 {
         let extra = u64::from(self.flow.ip_header_len() - 20);
         self.config.mss.bytes().saturating_sub(extra).max(1)
     }
 
-    /// Eff.snd.MSS (RFC 9293 section 3.7.1): what both ends take, less the options of every segment.
+    /// Eff.snd.MSS (RFC 9293 section 3.7.1): the smaller MSS of both ends, less the options of every segment.
     pub(super) fn effective_mss(&self) -> u64 {
-        // RFC 9293 section 3.7.1: 536 and 1220 if the peer does not say.
+        // RFC 9293 section 3.7.1: 536 and 1220 if the peer does not announce its MSS.
         let assumed = if matches!(self.flow.dst, IpAddr::V4(_)) { 536 } else { 1220 };
         let peer = self.options.peer_mss.map_or(assumed, u64::from);
         peer.min(self.own_mss()).saturating_sub(self.options_in_every_segment()).max(1)
@@ -187,7 +186,7 @@ impl Connection {
         if counted { u64::from(TIMESTAMPS_LEN) } else { 0 }
     }
 
-    /// The connection is over for the user.
+    /// Reports the end of the connection to the user.
     pub(super) fn finish(&mut self, reason: CloseReason) {
         if reason == CloseReason::Finished {
             self.finished = true;
@@ -200,7 +199,7 @@ impl Connection {
         self.gave_data = false;
     }
 
-    /// The connection is over at once.
+    /// Ends the connection at once.
     pub(super) fn end(&mut self, reason: CloseReason) {
         self.vanish();
         self.finish(reason);
@@ -214,7 +213,7 @@ impl Connection {
         self.time_wait_until = Instant::NEVER;
     }
 
-    /// Both ends are synchronised and options agreed.
+    /// Both ends are synchronised and the options negotiated.
     pub(super) fn establish(&mut self) {
         self.state = TcpState::Established;
         self.opening.again_at = Instant::NEVER;
@@ -240,19 +239,19 @@ impl Connection {
         packet
     }
 
-    /// Writes a packet with this segment.
+    /// Writes a packet with `segment`.
     #[inline(always)]
     fn write(&mut self, segment: Segment, ecn: Ecn, place: &mut Packet) {
         self.telemetry.counters.packets_sent += 1;
         place.header = self.header(&segment, ecn);
         match &mut place.payload {
-            // Most places held a segment before: what it had is dropped here, without a look at what else it could have been.
+            // Most places held a segment before: dropping it here avoids a match on the other kinds.
             Payload::Tcp(before) => *before = segment,
             other => *other = Payload::Tcp(segment),
         }
     }
 
-    /// A segment from `offset` of this end's stream that acknowledges what arrived.
+    /// A segment from `offset` of this end's stream, with the current acknowledgement.
     #[inline(always)]
     fn segment(
         &mut self,
@@ -282,7 +281,7 @@ impl Connection {
         }
     }
 
-    /// SYN, or SYN and ACK, with the options that this end offers or accepts.
+    /// SYN or SYN-ACK, with the options that this end offers or accepts.
     fn syn(&mut self, now: Instant) -> Packet {
         let answering = self.state == TcpState::SynReceived;
         self.opening.due = false;
@@ -319,7 +318,7 @@ impl Connection {
         self.packet(segment, Ecn::NotEct)
     }
 
-    /// A segment without data that tells what arrived.
+    /// Writes a segment without data that acknowledges.
     fn write_acknowledgement(&mut self, now: Instant, place: &mut Packet) {
         let most = if self.options.timestamps { SackBlocks::MAX - 1 } else { SackBlocks::MAX };
         let segment = self.segment(now, self.sender.nxt(), Flags::NONE, Data::Fill(0), most);
@@ -336,14 +335,14 @@ impl Connection {
             flags |= Flags::FIN;
             self.after_fin();
         }
-        // RFC 3168 sections 6.1.2 and 6.1.5: neither probes nor what is sent again is ECN-capable.
+        // RFC 3168 sections 6.1.2 and 6.1.5: neither probes nor retransmissions are ECN-capable.
         if self.options.ecn && new && end > start {
             ecn = Ecn::Ect0;
             if std::mem::take(&mut self.sender.cwr_pending) {
                 flags |= Flags::CWR;
             }
         }
-        // SACK blocks go along where a segment that is not full leaves room for them.
+        // SACK blocks are added if a partial segment leaves room for them.
         let spare = self.sender.smss().saturating_sub(end - start);
         let room = (spare.saturating_sub(4) / 8).min(3) as usize;
         let segment = self.segment(now, start, flags, data, room);
@@ -353,7 +352,7 @@ impl Connection {
         }
     }
 
-    /// FIN goes out for the first time, or again.
+    /// FIN is sent or retransmitted.
     fn after_fin(&mut self) {
         self.state = match self.state {
             TcpState::Established => TcpState::FinWait1,
@@ -435,7 +434,7 @@ impl Endpoint for Connection {
 }
 
 impl crate::Connection for Connection {
-    // By reference: a move of the segment would cost as much as the rest of the checks.
+    // By reference: moving the segment would cost as much as the other checks.
     #[inline]
     fn take_packet(&mut self, now: Instant, packet: &mut Packet) {
         let Payload::Tcp(segment) = &mut packet.payload else { return };
@@ -586,8 +585,8 @@ impl crate::Connection for Connection {
     }
 }
 
-/// The answer to a packet that belongs to no connection (RFC 9293 section 3.10.7.1): a reset, unless it is
-/// one.
+/// The reply to a packet that belongs to no connection (RFC 9293 section 3.10.7.1): a reset. `None` if the packet is
+/// itself a reset.
 pub fn refuse(packet: &Packet) -> Option<Packet> {
     let Payload::Tcp(segment) = &packet.payload else { return None };
     if segment.flags.contains(Flags::RST) {
@@ -599,7 +598,7 @@ pub fn refuse(packet: &Packet) -> Option<Packet> {
         (Serial(0), segment.seq.plus(segment.sequence_len() as u32), Flags::RST | Flags::ACK)
     };
     let flow = packet.header.flow.reversed();
-    // RFC 7323 section 5.2: a reset that answers a segment with timestamps has them too, its own value zero.
+    // RFC 7323 section 5.2: a reset in reply to a segment with timestamps has them too, with TSval zero.
     let timestamps = segment.timestamps.map(|received| Timestamps { value: 0, echo: received.value });
     let reset = Segment {
         seq,
@@ -618,7 +617,7 @@ pub fn refuse(packet: &Packet) -> Option<Packet> {
     Some(Packet { header, payload: Payload::Tcp(reset) })
 }
 
-/// How long ago a timestamp of this end was sent, if `echo` is one: milliseconds.
+/// Age of an echoed timestamp, milliseconds; `None` if it lies in the future.
 pub(super) fn echoed(now: Instant, echo: u32) -> Option<u32> {
     u32::try_from(Serial(timestamp(now)).offset_from(Serial(echo))).ok()
 }

@@ -1,15 +1,15 @@
-//! What the user gave to be sent and the peer has not acknowledged.
+//! Data that the user has sent and the peer has not acknowledged.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use netrig_core::Data;
 
-/// One piece of the stream: everything up to `end` that is not in the piece before.
+/// One piece of the stream: from the end of the piece before up to `end`.
 #[derive(Clone, Debug)]
 struct StreamPiece {
     end: u64,
-    /// `None`: so many bytes of no interest.
+    /// `None` for data without content.
     bytes: Option<Arc<[u8]>>,
 }
 
@@ -17,15 +17,14 @@ struct StreamPiece {
 #[derive(Clone, Debug)]
 pub(crate) struct SendBuffer {
     pieces: VecDeque<StreamPiece>,
-    /// Where messages end, if they are told apart.
+    /// Ends of messages, if messages are kept apart.
     borders: Option<VecDeque<u64>>,
     start: u64,
     end: u64,
 }
 
 impl SendBuffer {
-    /// An empty stream whose first byte has the offset `start`. With `borders` it remembers where messages
-    /// end.
+    /// An empty stream whose first byte has the offset `start`. With `borders` it records the ends of messages.
     pub fn new(start: u64, borders: bool) -> Self {
         Self { pieces: VecDeque::new(), borders: borders.then(VecDeque::new), start, end: start }
     }
@@ -35,7 +34,7 @@ impl SendBuffer {
         self.end
     }
 
-    /// Bytes that are held.
+    /// Bytes held.
     pub fn held(&self) -> u64 {
         self.end - self.start
     }
@@ -57,14 +56,13 @@ impl SendBuffer {
         }
     }
 
-    /// The end of the message that the byte at `offset` is part of; the end of the stream if messages are not
-    /// told apart.
+    /// End of the message that contains the byte at `offset`; the end of the stream if messages are not kept apart.
     pub fn message_end(&self, offset: u64) -> u64 {
         let Some(borders) = &self.borders else { return self.end };
         borders.get(borders.partition_point(|border| *border <= offset)).copied().unwrap_or(self.end)
     }
 
-    /// Forgets everything before `offset`.
+    /// Drops everything before `offset`.
     pub fn release(&mut self, offset: u64) {
         self.start = offset.clamp(self.start, self.end);
         while self.pieces.front().is_some_and(|piece| piece.end <= offset) {
@@ -77,8 +75,7 @@ impl SendBuffer {
         }
     }
 
-    /// The data from `start` to `end`, both within what is held. Bytes of no interest next to others become
-    /// zeros.
+    /// The data from `start` to `end`, both within the held data. Data without content next to bytes becomes zeros.
     pub fn read(&self, start: u64, end: u64) -> Data {
         if let Some(StreamPiece { end: piece_end, bytes: None }) = self.pieces.front()
             && end <= *piece_end
@@ -97,7 +94,7 @@ impl SendBuffer {
         }
     }
 
-    /// Copies `start..end` out of the pieces from number `first` on.
+    /// Copies `start..end` from the pieces from index `first` on.
     fn copy(&self, first: usize, start: u64, end: u64) -> Arc<[u8]> {
         let mut copy = Vec::with_capacity((end - start) as usize);
         let mut at = start;

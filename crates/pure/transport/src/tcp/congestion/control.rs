@@ -1,21 +1,21 @@
-//! The contract of a congestion control: the window that it moves, and what it is told.
+//! The contract of a congestion control: the window that it changes, and its inputs.
 
 use netrig_core::{Duration, Instant};
 
 use crate::tcp::config::{Avoidance, Config, WindowCounts};
 
-/// The congestion window and what bounds slow start, in bytes (of full segments, if packets are counted).
+/// Congestion window and slow-start threshold, in bytes (of full segments, if the window counts packets).
 #[derive(Clone, Debug)]
 pub(crate) struct CongestionWindow {
     pub cwnd: u64,
     pub ssthresh: u64,
     /// Sender maximum segment size.
     smss: u64,
-    /// Whether packets are counted; then slow start after a time-out ends at a whole number of them.
+    /// Whether the window counts packets. Then slow start after a time-out ends at a whole number of them.
     packets: bool,
     avoidance: Avoidance,
     pub(super) slow_start_limit: u64,
-    /// What congestion avoidance has been acknowledged and not yet turned into window.
+    /// Acknowledged in congestion avoidance and not yet used for growth.
     pub(super) credit: u64,
 }
 
@@ -41,8 +41,7 @@ impl CongestionWindow {
         self.cwnd < self.ssthresh
     }
 
-    /// RFC 5681 equation 2: cwnd grows by what was acknowledged, up to `limit`. Returns what of it
-    /// lies beyond ssthresh.
+    /// RFC 5681 equation 2: cwnd grows by `acked`, up to `limit` and ssthresh. Returns the part beyond ssthresh.
     pub(super) fn slow_start(&mut self, acked: u64, limit: u64) -> u64 {
         let counted = acked.min(limit);
         let growth = counted.min(self.ssthresh - self.cwnd);
@@ -50,10 +49,10 @@ impl CongestionWindow {
         counted - growth
     }
 
-    /// A segment more per round trip.
+    /// Adds a segment per round trip.
     pub(super) fn avoid(&mut self, acked: u64) {
         match self.avoidance {
-            // RFC 5681 section 3.1: count the bytes; a window's worth of them is worth a segment.
+            // RFC 5681 section 3.1: a segment for every window of acknowledged bytes.
             Avoidance::ByteCounting => {
                 self.credit += acked;
                 if self.credit >= self.cwnd {
@@ -61,7 +60,7 @@ impl CongestionWindow {
                     self.cwnd += self.smss;
                 }
             }
-            // RFC 5681 equation 3; what division leaves over is kept.
+            // RFC 5681 equation 3; the remainder of the division is kept.
             Avoidance::PerAck => {
                 self.credit += self.smss * self.smss;
                 let growth = self.credit / self.cwnd;
@@ -71,11 +70,11 @@ impl CongestionWindow {
         }
     }
 
-    /// Congestion avoidance of whole packets: a packet for every `price` that are acknowledged (`tcp_cong_avoid_ai`,
+    /// Congestion avoidance in whole packets: a packet for every `price` acknowledged packets (`tcp_cong_avoid_ai`,
     /// net/ipv4/tcp_cong.c).
     pub(super) fn buy(&mut self, price: u64, packets: u64) {
         let price = price * self.smss;
-        // What was saved while a packet was dearer buys one, and not several at the new price.
+        // Credit saved at a higher price adds one packet, not several at the new price.
         if self.credit >= price {
             self.credit = 0;
             self.cwnd += self.smss;
@@ -86,19 +85,19 @@ impl CongestionWindow {
         self.cwnd += bought * self.smss;
     }
 
-    /// At least two segments (RFC 5681 equation 4). A window that counts packets and grows by whole ones has
-    /// no fractions to halve; one that grows by 1/cwnd has.
+    /// ssthresh of `bytes`, at least two segments (RFC 5681 equation 4). If the window counts packets and grows by
+    /// whole ones, it is rounded down to whole packets; if the window grows by 1/cwnd, it is not.
     pub(super) fn threshold(&self, bytes: u64) -> u64 {
         let bytes = if self.avoidance == Avoidance::ByteCounting { self.whole(bytes) } else { bytes };
         bytes.max(2 * self.smss)
     }
 
-    /// So many bytes in whole packets, if packets are counted.
+    /// `bytes` rounded down to whole packets, if the window counts packets.
     pub fn whole(&self, bytes: u64) -> u64 {
         if self.packets { bytes / self.smss * self.smss } else { bytes }
     }
 
-    /// The window after a congestion signal.
+    /// Sets the window after a congestion signal.
     pub fn reduce(&mut self, ssthresh: u64, cwnd: u64) {
         self.ssthresh = ssthresh;
         self.cwnd = cwnd.max(self.smss);
@@ -106,13 +105,13 @@ impl CongestionWindow {
     }
 }
 
-/// What an acknowledgement tells a congestion control.
+/// An acknowledgement as a congestion control sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked {
     pub now: Instant,
     /// Newly acknowledged, in the window's unit.
     pub amount: u64,
-    /// Round-trip time of this acknowledgement, if it can be told.
+    /// Round-trip time of this acknowledgement, if known.
     pub rtt: Option<Duration>,
     pub srtt: Duration,
     /// Offset of the oldest outstanding byte.
@@ -123,30 +122,30 @@ pub(crate) struct Acked {
 
 /// A congestion control algorithm.
 pub(crate) trait CongestionControl {
-    /// New data was acknowledged while the sender was not in fast recovery, and the window may grow.
+    /// New data is acknowledged outside fast recovery, and the window may grow.
     fn on_ack(&mut self, window: &mut CongestionWindow, acked: &Acked);
 
-    /// A congestion signal, be it loss, time-out or ECN: what ssthresh is to be if `base` was in use.
+    /// Returns the new ssthresh after a congestion signal (loss, time-out or ECN), if `base` was in use.
     fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64;
 
-    /// The retransmission timer ran out; `on_congestion` was asked before if it was the first time.
+    /// The retransmission timer expired. At the first expiration in a row `on_congestion` is called before.
     fn on_timeout(&mut self) {}
 
-    /// Data was acknowledged, but the window does not grow, for the sender does not fill it.
+    /// Data is acknowledged, but the window does not grow, because the sender does not fill it.
     fn on_unused(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// Data is sent while nothing is in flight. The data before were sent at `last_sent`.
+    /// Data is sent while nothing is in flight. The previous data was sent at `last_sent`.
     fn on_resume(&mut self, now: Instant, last_sent: Instant) {
         let _ = (now, last_sent);
     }
 
-    /// The last congestion signal was spurious; the window has been restored.
+    /// The last congestion signal was spurious. The window is already restored.
     fn on_undo(&mut self) {}
 
-    /// Whether duplicate acknowledgements lead to fast recovery; if not, a loss that they tell of is answered like
-    /// a time-out: one segment, and all that is outstanding again.
+    /// Whether duplicate acknowledgements start fast recovery. If not, the loss is treated like a time-out: a window of
+    /// one segment, and all outstanding data is retransmitted.
     fn recovers(&self) -> bool {
         true
     }

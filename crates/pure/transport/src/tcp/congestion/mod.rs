@@ -1,7 +1,7 @@
-//! Congestion control: how the window answers acknowledgements and congestion signals.
+//! Congestion control: how the window reacts to acknowledgements and congestion signals.
 //!
-//! One algorithm is one file behind [`CongestionControl`]. It moves a [`CongestionWindow`]; when something counts as
-//! lost is the affair of [`super::recovery`].
+//! One algorithm is one file behind [`CongestionControl`]. It changes a [`CongestionWindow`]. [`super::recovery`]
+//! decides when a segment counts as lost.
 
 mod control;
 mod counted;
@@ -25,7 +25,7 @@ macro_rules! dispatch {
         $($(#[doc = $doc:literal])+ $name:ident => $algorithm:ty;)+
         kernels: $($(#[doc = $kernel_doc:literal])+ $kernel:ident;)+
     ) => {
-        /// An algorithm at work: any of them.
+        /// The state of one algorithm.
         #[derive(Clone, Debug)]
         pub(crate) enum Algorithm {
             $($name(Box<$algorithm>),)+
@@ -35,7 +35,7 @@ macro_rules! dispatch {
             pub fn new(config: &Config) -> Self {
                 match config.congestion {
                     $(Congestion::$name => Self::$name(Box::new(<$algorithm>::new(config))),)+
-                    // Whoever makes a connection has looked at `MODELLED`; to who has not it is what the RFC asks for.
+                    // Callers check `MODELLED` before. Without this check the RFC's algorithm is used.
                     $(Congestion::$kernel => Self::Reno(Box::new(reno::Reno::new(config))),)+
                 }
             }

@@ -3,7 +3,7 @@
 use super::control::{Acked, CongestionControl, CongestionWindow};
 use crate::tcp::config::Config;
 
-/// One segment more per round trip, half as much after a loss. It has no state beside the window.
+/// Adds one segment per round trip and halves the window after a loss. It has no state besides the window.
 #[derive(Clone, Debug)]
 pub(crate) struct Reno;
 
@@ -73,8 +73,8 @@ mod tests {
         assert_eq!(window.cwnd, 17_000);
     }
 
-    /// Equation 3 adds a little less than a segment: SMSS²/cwnd with a window that grows meanwhile. The sum
-    /// over a round of w acknowledgements is w·ln(1 + 1/w) at least, 1 − 1/(2w) and a bit.
+    /// Equation 3 adds a little less than a segment: SMSS²/cwnd, while the window grows. The sum over a round of w
+    /// acknowledgements is at least w·ln(1 + 1/w), a little more than 1 − 1/(2w).
     #[test]
     fn per_ack_avoidance_adds_almost_a_segment() {
         let mut window = window(Avoidance::PerAck, Limit::Count(10));

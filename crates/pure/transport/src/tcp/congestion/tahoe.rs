@@ -4,7 +4,7 @@ use super::control::{Acked, CongestionControl, CongestionWindow};
 use super::reno;
 use crate::tcp::config::Config;
 
-/// Grows as [`reno::Reno`] does; after every loss it begins again at one segment.
+/// Grows like [`reno::Reno`]. After every loss the window is one segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Tahoe(reno::Reno);
 

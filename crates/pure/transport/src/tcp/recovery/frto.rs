@@ -1,22 +1,22 @@
-//! Forward RTO-recovery (RFC 5682): was the time-out spurious?
+//! Forward RTO-recovery (RFC 5682): detects spurious time-outs.
 
-/// The algorithm's place after a time-out.
+/// The algorithm's step after a time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frto {
-    /// Step 2: the first segment was sent again, its acknowledgement is awaited.
+    /// Step 2: the first segment is retransmitted and its acknowledgement expected.
     First,
-    /// Step 3: two new segments were let out, and the second acknowledgement is awaited.
+    /// Step 3: two new segments are sent and the second acknowledgement expected.
     Second,
 }
 
-/// What an acknowledgement tells.
+/// Conclusion from one acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrtoVerdict {
-    /// Steps 2a, 3a: retransmit as after any time-out.
+    /// Steps 2a and 3a: retransmit as after any time-out.
     Genuine,
-    /// Step 2b: go on with new data before anything is sent again.
+    /// Step 2b: send new data before further retransmissions.
     TryNewData,
-    /// Step 3b: what was sent before the time-out arrived.
+    /// Step 3b: data sent before the time-out arrived.
     Spurious,
     /// Not decided by this acknowledgement.
     Undecided,
@@ -29,10 +29,10 @@ pub(crate) struct FrtoEvidence {
     pub advanced: bool,
     /// Everything that was outstanding at the time-out is acknowledged.
     pub complete: bool,
-    /// A duplicate, or news by selective acknowledgement.
+    /// It is a duplicate, or a selective acknowledgement reports new arrivals.
     pub duplicate: bool,
-    /// Something that was outstanding at the time-out and was sent only once arrived, and it can be told
-    /// from an answer to the retransmission.
+    /// A segment arrived that was outstanding at the time-out and sent only once, and the acknowledgement does not come
+    /// from the retransmission.
     pub original_arrived: bool,
     /// Selective acknowledgements are in use.
     pub sack: bool,
@@ -46,7 +46,7 @@ impl Frto {
             return FrtoVerdict::Spurious;
         }
         match self {
-            // Step 2a: a duplicate, or everything is acknowledged by the retransmission.
+            // Step 2a: a duplicate, or the retransmission acknowledged everything.
             Self::First if complete || (duplicate && !advanced && !sack) => FrtoVerdict::Genuine,
             Self::First if advanced => FrtoVerdict::TryNewData,
             // Step 3a.
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(Frto::First.judge(FrtoEvidence { complete: true, ..advance }), FrtoVerdict::Genuine);
     }
 
-    /// RFC 5682 section 3.1: with SACK only data that was not sent again counts.
+    /// RFC 5682 section 3.1: with SACK only data that was not retransmitted counts.
     #[test]
     fn with_sack_only_originals_count() {
         let advance = FrtoEvidence { advanced: true, sack: true, ..NOTHING };

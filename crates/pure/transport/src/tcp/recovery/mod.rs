@@ -1,5 +1,4 @@
-//! Finding losses and repairing them: the scoreboard of what is outstanding, and one file for each
-//! algorithm that judges it.
+//! Detection and repair of losses: the scoreboard of outstanding segments, and one file for each algorithm.
 
 mod frto;
 mod prr;

@@ -1,4 +1,4 @@
-//! What an acknowledgement means.
+//! Handling of acknowledgements.
 
 use netrig_core::{Duration, Instant};
 
@@ -13,43 +13,43 @@ use crate::tcp::segment::SackBlocks;
 /// The acknowledging part of a segment, by stream offsets.
 #[derive(Clone, Debug)]
 pub(crate) struct Acknowledgement<'a> {
-    /// Everything before this is acknowledged.
+    /// The acknowledgement number: everything before this is acknowledged.
     pub number: u64,
     /// The peer's window, bytes.
     pub window: u64,
     /// The offset of the segment that carried it, in the peer's stream.
     pub carrier: i64,
-    /// The segment has data, SYN or FIN: then it is no duplicate.
+    /// The segment has data, SYN or FIN, and is therefore no duplicate.
     pub occupies: bool,
     /// The blocks of the SACK option.
     pub sack: &'a SackBlocks,
-    /// This end's initial sequence number, to read them.
+    /// This end's initial sequence number, to translate `sack`.
     pub iss: crate::Serial,
     /// Time since the echoed timestamp was sent, milliseconds.
     pub echoed: Option<u32>,
-    /// The peer tells of congestion (RFC 3168 section 6.1.2).
+    /// The peer reports congestion (RFC 3168 section 6.1.2).
     pub congestion: bool,
 }
 
-/// What the selective part of an acknowledgement told.
+/// Result of the SACK option of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 struct SackResult {
-    /// Something arrived that was not known to have.
+    /// Data is newly acknowledged.
     news: bool,
     /// A duplicate was reported (RFC 2883).
     duplicate: bool,
 }
 
-/// What an acknowledgement told, taken together.
+/// The effect of an acknowledgement.
 #[derive(Clone, Debug)]
 struct AckReport {
     number: u64,
     /// SND.UNA advanced.
     advanced: bool,
     sack: SackResult,
-    /// A duplicate by RFC 5681 section 2: no data, nothing new, and the window as before.
+    /// A duplicate by RFC 5681 section 2: no data, nothing newly acknowledged, and an unchanged window.
     plain_duplicate: bool,
-    /// What counts as a duplicate here: with SACK, news of any kind.
+    /// What counts as a duplicate here: with SACK, any newly acknowledged data.
     duplicate: bool,
     delivered: Delivered,
 }
@@ -63,7 +63,7 @@ impl Sender {
         let had_outstanding = !self.board.is_empty();
         let window_changed = self.update_window(ack);
         if !had_outstanding && !advanced && ack.sack.is_empty() {
-            // The common case of an end that only receives: nothing is asked, nothing is answered.
+            // The common case of an end that only receives: nothing to do.
             return;
         }
         let mut delivered = Delivered::new(self.plausible_until(now), self.timed);
@@ -95,7 +95,7 @@ impl Sender {
         let growing = match (was, self.phase) {
             (CongestionPhase::Open | CongestionPhase::Loss, CongestionPhase::Open)
             | (CongestionPhase::Loss, CongestionPhase::Loss) => true,
-            // The acknowledgement that ends recovery grows nothing, unless every one does.
+            // The acknowledgement that ends recovery does not grow the window, unless growth is unconditional.
             (CongestionPhase::Recovery, CongestionPhase::Open) => self.config.growth == Growth::Always,
             _ => false,
         };
@@ -106,12 +106,12 @@ impl Sender {
         self.rearm(now, advanced, sack.news);
     }
 
-    /// Until when repeated segments tell of the latest arrival, if losses are found by time.
+    /// Latest plausible send time of an acknowledged retransmission, if losses are detected by time.
     fn plausible_until(&self, now: Instant) -> Option<Instant> {
         (self.recovery == Recovery::Rack).then(|| self.rack.plausible_until(now))
     }
 
-    /// Judges what was done before in doubt: a probe, a time-out, a reduction of the window.
+    /// Judges earlier decisions: a probe, a time-out, a reduction of the window.
     fn reconsider(
         &mut self,
         now: Instant,
@@ -143,7 +143,7 @@ impl Sender {
         }
     }
 
-    /// A probe of a closed window may have been taken in: then its byte is as good as sent.
+    /// If the peer accepted a probe of its closed window, the probe's byte counts as sent.
     fn accept_probe_byte(&mut self, now: Instant, number: u64, telemetry: &mut Telemetry) {
         if self.window_probe.sent && number > self.board.nxt() {
             self.board.push(now, number);
@@ -152,12 +152,12 @@ impl Sender {
         }
     }
 
-    /// The largest acknowledgement number that makes sense: SND.NXT, and one more for a window probe.
+    /// The largest valid acknowledgement number: SND.NXT, and one more for a window probe.
     pub fn highest_acknowledgeable(&self) -> u64 {
         self.board.nxt() + u64::from(self.window_probe.sent)
     }
 
-    /// Whether the peer's window is known, is this one, and is not probed.
+    /// Whether the peer's window is known, equals `window`, and is not probed.
     #[inline]
     fn window_is_steady(&self, window: u64) -> bool {
         self.peer_window == window
@@ -166,13 +166,13 @@ impl Sender {
             && self.window_probe.backoffs == 0
     }
 
-    /// Whether nothing is outstanding, so that an acknowledgement with this window and without news changes nothing.
+    /// Whether nothing is outstanding, so that an acknowledgement with this window changes nothing.
     #[inline]
     pub fn is_idle_with_window(&self, window: u64) -> bool {
         self.board.is_empty() && self.window_is_steady(window)
     }
 
-    /// The window of before was told again by the segment at `carrier`, which acknowledges everything before `number`.
+    /// The segment at `carrier`, which acknowledges everything before `number`, advertises the same window again.
     #[inline]
     pub fn confirm_window(&mut self, carrier: i64, number: u64) {
         let update = (carrier, number);
@@ -182,7 +182,7 @@ impl Sender {
         }
     }
 
-    /// Whether an acknowledgement of new data with this window, and without selective blocks, says nothing beside that.
+    /// Whether an acknowledgement of new data with this window, and without SACK blocks, has no other effect.
     #[inline]
     pub fn may_acknowledge_fast(&self, window: u64) -> bool {
         self.phase == CongestionPhase::Open
@@ -195,7 +195,7 @@ impl Sender {
             && self.prr.is_none()
     }
 
-    /// What [`Sender::on_acknowledgement`] does with such an acknowledgement of everything before `number`.
+    /// Does what [`Sender::on_acknowledgement`] does for such an acknowledgement of everything before `number`.
     #[inline]
     pub fn acknowledge_fast(
         &mut self,
@@ -219,7 +219,7 @@ impl Sender {
         self.rearm(now, true, false);
     }
 
-    /// A new round trip begins once all that was outstanding at the begin of the last one is acknowledged.
+    /// Begins a new round trip once all data outstanding at the start of the last one is acknowledged.
     #[inline]
     fn renew_usage(&mut self) {
         if self.board.una() >= self.usage.until {
@@ -227,7 +227,7 @@ impl Sender {
         }
     }
 
-    /// RFC 9293 section 3.10.7.4: SND.WND is taken from the latest segment. Tells whether it changed.
+    /// RFC 9293 section 3.10.7.4: takes SND.WND from the latest segment. Returns whether it changed.
     fn update_window(&mut self, ack: &Acknowledgement<'_>) -> bool {
         let update = (ack.carrier, ack.number);
         if update < self.last_window_update {
@@ -235,7 +235,7 @@ impl Sender {
         }
         self.last_window_update = update;
         if self.window_probe.backoffs > 0 {
-            // RFC 9293 section 3.8.6.1 (MUST-37): the peer lives as long as it answers probes.
+            // RFC 9293 section 3.8.6.1 (MUST-37): the connection stays open as long as the peer answers probes.
             self.errors = 0;
         }
         // The window of a SYN is not scaled, and so cannot be compared.
@@ -279,7 +279,7 @@ impl Sender {
         report
     }
 
-    /// Takes the round-trip time (RFC 6298 section 3). Returns what this acknowledgement alone tells of it.
+    /// Measures the round-trip time (RFC 6298 section 3). Returns the round-trip time of this acknowledgement alone.
     fn measure(
         &mut self,
         now: Instant,
@@ -287,9 +287,9 @@ impl Sender {
         advanced: bool,
         delivered: &Delivered,
     ) -> Option<Duration> {
-        // Karn's rule: not if any of it was sent twice.
+        // Karn's rule: no measurement if any acknowledged segment was retransmitted.
         if delivered.repeated || delivered.repeated_sacked {
-            // RFC 7323 section 4.1: unless a timestamp tells which copy was meant.
+            // RFC 7323 section 4.1: unless a timestamp identifies the copy.
             let echoed = Duration::from_millis(echoed.filter(|_| advanced)?.into());
             self.measured(ago(now, echoed), now);
             return None;
@@ -306,7 +306,7 @@ impl Sender {
         rtt
     }
 
-    /// RFC 3168 section 6.1.2: as for a loss, but nothing is sent again, and at most once per window.
+    /// RFC 3168 section 6.1.2: reduces the window as for a loss, without retransmission and at most once per window.
     fn on_congestion_echo(&mut self, telemetry: &mut Telemetry) {
         if self.phase != CongestionPhase::Open || self.board.una() <= self.reduced_until {
             return;
@@ -347,12 +347,12 @@ impl Sender {
             FrtoVerdict::Undecided => {}
             FrtoVerdict::Genuine => {
                 self.frto = None;
-                // Step 3a: slow start goes on from three segments at most; two of them are the new ones.
+                // Step 3a: slow start continues from at most three segments; two of them are the new ones.
                 if frto == Frto::Second {
                     self.window.cwnd = 3 * self.smss;
                 }
             }
-            // Step 2b; with nothing new to send it cannot be told (RFC 5682 section 2.1).
+            // Step 2b: without new data to send it cannot be decided (RFC 5682 section 2.1).
             FrtoVerdict::TryNewData => {
                 self.frto = (self.unsent() > 0 && self.peer_edge > self.board.nxt()).then_some(Frto::Second);
                 self.window.cwnd = self.board.in_flight() + 2 * self.smss;
@@ -361,12 +361,11 @@ impl Sender {
         }
     }
 
-    /// The time-out, or the fast retransmission, was needless: as if it had not been (RFC 4015; RFC 5682
-    /// section 3.4 leaves the response open).
+    /// Undoes a spurious time-out or fast retransmission (RFC 4015; RFC 5682 section 3.4 leaves the response open).
     fn undo_reduction(&mut self, telemetry: &mut Telemetry) {
         self.board.forgive_losses();
         let before = self.before.take();
-        // RFC 9438 section 4.9.2: what was learnt long after recovery does not shrink a window that has grown beyond it.
+        // RFC 9438 section 4.9.2: an undo long after recovery does not shrink a window that has grown further.
         let outgrown =
             |(cwnd, _): (u64, u64)| self.phase == CongestionPhase::Open && self.window.cwnd >= cwnd;
         if !before.is_some_and(outgrown) {
@@ -388,15 +387,15 @@ impl Sender {
         self.dup_acks = 0;
     }
 
-    /// Leaves, enters or goes on with recovery.
+    /// Leaves, enters or continues recovery.
     fn advance_phase(&mut self, now: Instant, report: &AckReport, telemetry: &mut Telemetry) {
         let &AckReport { advanced, duplicate, ref delivered, .. } = report;
         if advanced && self.phase != CongestionPhase::Open && report.number >= self.recover {
             let recovering = self.phase == CongestionPhase::Recovery;
             self.leave(telemetry);
-            // What was lost of the data sent since is a loss of its own: with IsLost (SND.UNA) recovery begins anew
-            // (RFC 6675 section 5, step 2), whether it has been sent again by now or not. Behind a time-out the window
-            // has grown from nothing, and only what is found lost from now on counts.
+            // Losses among the data sent since are new losses. With IsLost (SND.UNA) recovery begins again (RFC 6675
+            // section 5, step 2), whether the data has been retransmitted or not. After a time-out the window starts
+            // from one segment, and only losses detected from now on count.
             if recovering && self.is_selective() && self.board.misses_any() {
                 self.enter_recovery(now, delivered, telemetry);
             }
@@ -421,7 +420,7 @@ impl Sender {
         self.reduce_proportionally(delivered, advanced && !lost);
     }
 
-    /// RFC 5681 section 3.2 and RFC 6582 section 3.2. Tells whether a loss was found.
+    /// RFC 5681 section 3.2 and RFC 6582 section 3.2. Returns whether a loss was detected.
     fn judge_by_duplicates(&mut self, now: Instant, report: &AckReport, telemetry: &mut Telemetry) -> bool {
         let &AckReport { advanced, duplicate, ref delivered, .. } = report;
         match self.phase {
@@ -460,7 +459,7 @@ impl Sender {
         self.partial_seen = true;
     }
 
-    /// RFC 6675 section 5. Tells whether a loss was found.
+    /// RFC 6675 section 5. Returns whether a loss was detected.
     fn judge_by_sacks(&mut self, now: Instant, delivered: &Delivered, telemetry: &mut Telemetry) -> bool {
         let lost = self.board.judge_by_sacks(self.config.dup_ack_threshold, self.smss);
         let counted = self.dup_acks >= self.config.dup_ack_threshold;
@@ -472,7 +471,7 @@ impl Sender {
         lost || enters
     }
 
-    /// RFC 8985 section 6.2. Tells whether a loss was found.
+    /// RFC 8985 section 6.2. Returns whether a loss was detected.
     pub(super) fn detect_by_time(
         &mut self,
         now: Instant,
@@ -489,9 +488,9 @@ impl Sender {
         lost
     }
 
-    /// A loss: the window shrinks, and the first lost segment goes out at once.
+    /// A loss was detected: reduces the window and retransmits the first lost segment at once.
     fn enter_recovery(&mut self, now: Instant, delivered: &Delivered, telemetry: &mut Telemetry) {
-        // Each segment that arrived out of order before this acknowledgement may have let another one out.
+        // Limited transmit may have sent a segment for each one that arrived out of order before this acknowledgement.
         let arrived = match self.sack {
             true => self.board.sacked_amount().saturating_sub(delivered.amount),
             false => u64::from(self.config.dup_ack_threshold - 1) * self.smss,
@@ -536,12 +535,12 @@ impl Sender {
         telemetry.report(Incident::FastRetransmit { path: PATH, cwnd: self.window.cwnd });
     }
 
-    /// Whether losses are found by what the peer has selectively acknowledged.
+    /// Whether losses are detected by selective acknowledgements.
     const fn is_selective(&self) -> bool {
         matches!(self.recovery, Recovery::Sack | Recovery::Rack)
     }
 
-    /// RFC 9937: what the window is during recovery or after an ECN echo.
+    /// RFC 9937: sets the window during recovery or after an ECN echo.
     pub(super) fn reduce_proportionally(&mut self, delivered: &Delivered, safe: bool) {
         let Some(prr) = &mut self.prr else { return };
         let (in_flight, ssthresh) = (self.board.in_flight(), self.window.ssthresh);
@@ -550,7 +549,7 @@ impl Sender {
         }
     }
 
-    /// The end of recovery.
+    /// Ends recovery.
     fn leave(&mut self, telemetry: &mut Telemetry) {
         match self.phase {
             CongestionPhase::Open => return,
@@ -584,8 +583,8 @@ impl Sender {
             self.algorithm.on_unused(now);
             return;
         }
-        // Once a gap is filled, data is acknowledged that arrived long ago. It tells of a window in flight at most: the
-        // window "MUST NOT be increased by more than SMSS bytes per RTT" (RFC 5681 section 3.1).
+        // Once a gap is filled, an acknowledgement covers data that arrived long ago. At most a window of it counts:
+        // the window "MUST NOT be increased by more than SMSS bytes per RTT" (RFC 5681 section 3.1).
         let amount = amount.min(self.window.cwnd);
         let (una, nxt, srtt) = (self.board.una(), self.board.nxt(), self.srtt.unwrap_or_default());
         self.algorithm.on_ack(&mut self.window, &Acked { now, amount, rtt, srtt, una, nxt });
