@@ -1,8 +1,8 @@
 //! SCTP packets as bytes (RFC 9260 section 3), without their IP or UDP header.
 //!
-//! [`decode`] never panics and never keeps more than a small multiple of what it was given. It is as
-//! tolerant as the RFC: unknown chunks, parameters and causes are kept as such, for the association to act
-//! on their highest bits; padding is ignored whatever is in it, and may be missing at the end.
+//! [`decode`] never panics and never keeps more than a small multiple of its input. It is as tolerant as the RFC.
+//! Unknown chunks, parameters and causes are kept, so that the association can act on the highest bits of their types.
+//! The content of padding is ignored, and padding at the end may be missing.
 
 use super::checksum::extend;
 use super::packet::chunk::CHUNK_HEADER;
@@ -10,7 +10,7 @@ pub use super::packet::tlv::DecodeError;
 use super::packet::tlv::{FieldReader, TlvItems, TlvWriter};
 use super::packet::{COMMON_HEADER, Chunk, Chunks, Packet};
 
-/// What is done about the checksum.
+/// Checksum of packets.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
@@ -19,7 +19,7 @@ pub enum Checksum {
     /// CRC32c (RFC 9260 section 6.8).
     #[default]
     Crc32c,
-    /// Zero is sent and anything accepted, for where a lower layer protects the packet (RFC 9653).
+    /// Zero is sent and any value accepted, if a lower layer protects the packet (RFC 9653).
     Zero,
 }
 
@@ -31,7 +31,7 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, DecodeError> {
     decode_with(bytes, Checksum::Crc32c)
 }
 
-/// Reads a packet; the checksum is verified as `checksum` says.
+/// Reads a packet and verifies the checksum that `checksum` selects.
 ///
 /// # Errors
 /// If the bytes are not a well-formed packet, or the checksum is wrong.
@@ -53,7 +53,7 @@ pub fn decode_with(bytes: &[u8], checksum: Checksum) -> Result<Packet, DecodeErr
         let (head, value) = item?;
         let [kind, flags] = head.to_be_bytes();
         let chunk = Chunk::decode(kind, flags, value)?;
-        // RFC 9260 section 3.2: an unknown chunk may forbid to look at what follows it.
+        // RFC 9260 section 3.2: an unknown chunk may stop the processing of the packet.
         let stop = matches!(&chunk, Chunk::Unknown(unknown) if !unknown.action().skip);
         chunks.push(chunk);
         if stop {
@@ -68,7 +68,7 @@ pub fn encode(packet: &Packet) -> Vec<u8> {
     encode_with(packet, Checksum::Crc32c)
 }
 
-/// Writes a packet; the checksum is filled in as `checksum` says.
+/// Writes a packet with the checksum that `checksum` selects.
 pub fn encode_with(packet: &Packet, checksum: Checksum) -> Vec<u8> {
     let mut out = TlvWriter::with_capacity(packet.wire_len() as usize);
     out.u16(packet.src_port);
@@ -84,7 +84,7 @@ pub fn encode_with(packet: &Packet, checksum: Checksum) -> Vec<u8> {
     bytes
 }
 
-/// RFC 9260 section 6.8: the checksum is taken over the packet with zeros in its own place.
+/// RFC 9260 section 6.8: the checksum of the packet with zeros in the checksum field.
 fn crc_of_packet(bytes: &[u8]) -> u32 {
     extend(extend(extend(0, &bytes[..8]), &[0; 4]), &bytes[12..])
 }

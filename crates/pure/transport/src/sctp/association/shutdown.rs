@@ -1,4 +1,4 @@
-//! Ending an association (RFC 9260 section 9).
+//! Shutdown of an association (RFC 9260 section 9).
 
 use netrig_core::{CloseReason, Instant};
 
@@ -8,7 +8,7 @@ use crate::sctp::packet::chunk::Abort;
 use crate::sctp::packet::{Cause, Chunk};
 
 impl Association {
-    /// Goes on with shutting down as far as the data lets it.
+    /// Continues the shutdown as far as the data allows.
     pub(super) fn continue_shutdown(&mut self, now: Instant) {
         if self.state == AssociationState::Established && self.close_requested {
             self.state = AssociationState::ShutdownPending;
@@ -17,7 +17,7 @@ impl Association {
             return;
         }
         match self.state {
-            // RFC 9260 section 9.2: once all is acknowledged, SHUTDOWN.
+            // RFC 9260 section 9.2: SHUTDOWN is sent once all data is acknowledged.
             AssociationState::ShutdownPending => {
                 self.state = AssociationState::ShutdownSent;
                 self.guard = now + self.config.rto_max.saturating_mul(5);
@@ -34,7 +34,7 @@ impl Association {
         }
     }
 
-    /// Sends SHUTDOWN or SHUTDOWN ACK, whichever the state wants, and starts T2-shutdown.
+    /// Sends SHUTDOWN or SHUTDOWN ACK, as the state requires, and starts T2-shutdown.
     fn send_shutdown(&mut self, now: Instant) {
         let chunk = match self.state {
             AssociationState::ShutdownSent => Chunk::Shutdown(self.arrivals.cumulative()),
@@ -44,7 +44,7 @@ impl Association {
         self.set_retry(now, self.paths[self.retry.path].rto.rto());
     }
 
-    /// T2-shutdown expired: once more, over another path if there is one (RFC 9260 section 9.2).
+    /// T2-shutdown expired: retransmits, over another path if there is one (RFC 9260 section 9.2).
     pub(super) fn shutdown_expired(&mut self, now: Instant) {
         self.paths[self.retry.path].rto.back_off();
         self.errors += 1;
@@ -57,13 +57,13 @@ impl Association {
         self.send_shutdown(now);
     }
 
-    /// T5-shutdown-guard expired: the peer never finished (RFC 9260 section 9.2).
+    /// T5-shutdown-guard expired: the peer did not finish (RFC 9260 section 9.2).
     pub(super) fn abandon_shutdown(&mut self) {
         self.guard = Instant::NEVER;
         self.abort_with(Cause::UserAbort(b"T5-shutdown-guard".to_vec()), CloseReason::TimedOut);
     }
 
-    /// The peer will send no more (RFC 9260 section 9.2).
+    /// SHUTDOWN: the peer has no more data (RFC 9260 section 9.2).
     pub(super) fn handle_shutdown(&mut self, now: Instant, path: usize, cumulative: Serial) {
         match self.state {
             AssociationState::Established
@@ -73,7 +73,7 @@ impl Association {
                 self.acknowledge_cumulative(now, cumulative);
                 self.continue_shutdown(now);
             }
-            // Both at the same moment: the peer's is answered at once.
+            // Both ends sent SHUTDOWN: the peer's is answered at once.
             AssociationState::ShutdownSent => {
                 self.state = AssociationState::ShutdownAckSent;
                 self.retry = Retry { path, ..Retry::OFF };
@@ -83,7 +83,7 @@ impl Association {
         }
     }
 
-    /// SHUTDOWN ACK in a packet with this tag.
+    /// Handles a SHUTDOWN ACK in a packet with the tag `tag`.
     pub(super) fn handle_shutdown_ack(&mut self, path: usize, tag: u32) {
         match self.state {
             AssociationState::ShutdownSent | AssociationState::ShutdownAckSent => {
@@ -104,7 +104,7 @@ impl Association {
         }
     }
 
-    /// DATA came although SHUTDOWN was sent: "the SHUTDOWN chunk sender MUST immediately respond to each received
+    /// DATA arrived after SHUTDOWN was sent: "the SHUTDOWN chunk sender MUST immediately respond to each received
     /// packet containing one or more DATA chunks with a SHUTDOWN chunk and restart the T2-shutdown timer" (RFC
     /// 9260 section 9.2). It also clears the count of its retransmissions.
     pub(super) fn repeat_shutdown(&mut self, now: Instant) {
@@ -118,7 +118,7 @@ impl Association {
     pub(super) fn abort_with(&mut self, cause: Cause, reason: CloseReason) {
         match self.state {
             AssociationState::Closed => return,
-            // Nobody to be told: the peer knows nothing of it, or its tag is not known.
+            // No ABORT: the peer does not know the association, or its tag is unknown.
             AssociationState::New | AssociationState::CookieWait => {}
             _ => {
                 let abort = Chunk::Abort(Abort { reflected: false, causes: vec![cause] });

@@ -1,8 +1,7 @@
 //! SCTP packets as structures (RFC 9260 section 3).
 //!
-//! The simulator sends these structures as they are; [`wire`](super::wire) writes and reads the very same
-//! ones as bytes. One file per family: chunks ([`chunk`]), their parameters ([`Parameter`]), and error
-//! causes ([`Cause`]).
+//! The simulator sends these structures; [`wire`](super::wire) writes and reads them as bytes. One file per family:
+//! chunks ([`chunk`]), their parameters ([`Parameter`]), and error causes ([`Cause`]).
 
 mod cause;
 pub mod chunk;
@@ -19,7 +18,7 @@ use smallvec::SmallVec;
 /// Length of the common header, bytes (RFC 9260 section 3.1).
 pub const COMMON_HEADER: u32 = 12;
 
-/// The chunks of a packet; one or two, the usual case, need no allocation.
+/// The chunks of a packet. One or two, the usual case, need no allocation.
 pub type Chunks = SmallVec<[Chunk; 2]>;
 
 /// An SCTP packet: common header and chunks (RFC 9260 section 3). The checksum exists on the wire only.
@@ -29,14 +28,14 @@ pub struct Packet {
     pub src_port: u16,
     /// Destination port.
     pub dst_port: u16,
-    /// The tag by which the receiver knows that the packet is of this association.
+    /// The tag that identifies the association at the receiver.
     pub verification_tag: u32,
     /// The chunks, control before data.
     pub chunks: Chunks,
 }
 
 impl Packet {
-    /// Whether a DATA chunk is in it.
+    /// Whether it contains a DATA chunk.
     pub fn carries_data(&self) -> bool {
         self.chunks.iter().any(|chunk| matches!(chunk, Chunk::Data(_)))
     }

@@ -11,17 +11,17 @@ pub enum Parameter {
     Address(IpAddr),
     /// State cookie (type 7).
     Cookie(Vec<u8>),
-    /// A parameter of the INIT that its receiver did not know, header included (type 8).
+    /// A parameter of the INIT that is unknown to its receiver, header included (type 8).
     Unrecognized(Vec<u8>),
-    /// Wish for a longer cookie life, milliseconds (type 9).
+    /// Requested extension of the cookie life, milliseconds (type 9).
     CookiePreservative(u32),
-    /// A host name; deprecated, its receiver aborts (type 11, RFC 9260 section 3.3.2.1.4).
+    /// A host name; deprecated, the receiver aborts (type 11, RFC 9260 section 3.3.2.1.4).
     HostName(Vec<u8>),
-    /// Address types that the sender can use: 5 for IPv4, 6 for IPv6 (type 12).
+    /// Address types that the sender supports: 5 for IPv4, 6 for IPv6 (type 12).
     SupportedAddressTypes(Vec<u16>),
-    /// The sender can do ECN (type 0x8000, RFC 4960 appendix A; RFC 9260 has it no more).
+    /// The sender supports ECN (type 0x8000, RFC 4960 appendix A; removed in RFC 9260).
     EcnCapable,
-    /// Anything else.
+    /// Any other parameter.
     Unknown {
         /// Type.
         kind: u16,
@@ -55,7 +55,7 @@ impl Parameter {
         }
     }
 
-    /// What to do with the parameter if it is unknown; `None` if it is known.
+    /// The action for an unknown parameter; `None` if it is known.
     pub const fn unknown_action(&self) -> Option<UnknownAction> {
         match self {
             Self::Unknown { kind, .. } => Some(UnknownAction::of_parameter(*kind)),
@@ -91,7 +91,7 @@ impl Parameter {
         });
     }
 
-    /// The parameter as bytes with its header, as it is reported to a peer.
+    /// The parameter as bytes with its header, for a report to the peer.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = TlvWriter::default();
         self.encode(&mut out);
@@ -129,7 +129,7 @@ impl Parameter {
         })
     }
 
-    /// All parameters of a chunk. One that its type lets stop the parsing is the last.
+    /// All parameters of a chunk, up to an unknown one whose type stops the processing.
     pub(crate) fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
         let mut parameters = Vec::new();
         for item in TlvItems::new(bytes) {

@@ -1,62 +1,61 @@
 //! Items with type, length and value, of which chunks, parameters and error causes are made (RFC 9260 section 3.2).
 
-/// `len` up to the next multiple of four: chunks and parameters end on such a border (RFC 9260 section 3.2).
+/// `len` rounded up to a multiple of four, the length of an item with its padding (RFC 9260 section 3.2).
 pub(crate) const fn padded(len: u32) -> u32 {
     len.next_multiple_of(4)
 }
 
-/// What a receiver does with a chunk or parameter that it does not know: the two highest bits of its type
-/// (RFC 9260 sections 3.2 and 3.2.1).
+/// Handling of an unknown chunk or parameter: the two highest bits of its type (RFC 9260 sections 3.2 and 3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownAction {
-    /// Go on with the next one; otherwise the rest of the packet (or of the chunk) is discarded.
+    /// Continue with the next one. Otherwise the rest of the packet (or of the chunk) is discarded.
     pub skip: bool,
-    /// Tell the sender of the packet.
+    /// Report it to the sender of the packet.
     pub report: bool,
 }
 
 impl UnknownAction {
-    /// What the type of an unknown chunk asks for.
+    /// The action for an unknown chunk type.
     pub const fn of_chunk(kind: u8) -> Self {
         Self { skip: kind & 0x80 != 0, report: kind & 0x40 != 0 }
     }
 
-    /// What the type of an unknown parameter asks for.
+    /// The action for an unknown parameter type.
     pub const fn of_parameter(kind: u16) -> Self {
         Self { skip: kind & 0x8000 != 0, report: kind & 0x4000 != 0 }
     }
 }
 
-/// Why bytes are not an SCTP packet. The RFC lets such packets be discarded without a word.
+/// Reason why bytes are not an SCTP packet. The RFC allows discarding such packets silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// Shorter than common header and one chunk.
+    /// Shorter than the common header and one chunk.
     #[error("{0} bytes are too few for a packet with a chunk")]
     TooShort(usize),
-    /// Bits were flipped on the way, or the sender does not compute the checksum.
+    /// The packet was corrupted, or the sender does not compute the checksum.
     #[error("the checksum is {found:#010x} where the bytes have {computed:#010x}")]
     Checksum {
-        /// What stands in the packet.
+        /// The checksum in the packet.
         found: u32,
-        /// What it should be.
+        /// The checksum of the bytes.
         computed: u32,
     },
-    /// A chunk, parameter or cause says that it is shorter than its header or longer than what is left.
+    /// The length of a chunk, parameter or cause is less than its header or more than the remaining bytes.
     #[error("length {length} of an item with {left} bytes left")]
     Length {
-        /// What it says.
+        /// The length field.
         length: u16,
-        /// How many bytes are left.
+        /// Remaining bytes.
         left: usize,
     },
-    /// A chunk is too short for its fixed fields, or lacks what it must have.
+    /// A chunk is too short for its fixed fields, or lacks a mandatory part.
     #[error("malformed {chunk} chunk")]
     Chunk {
-        /// Which.
+        /// Its name.
         chunk: &'static str,
     },
-    /// A parameter has a length that its type cannot have.
+    /// The length of a parameter is invalid for its type.
     #[error("malformed parameter of type {kind}")]
     Parameter {
         /// Its type.
@@ -95,21 +94,21 @@ impl TlvWriter {
         self.bytes.resize(self.bytes.len() + n, 0);
     }
 
-    /// An item: `head` (type, or type and flags), length, what `value` writes, and padding with zeros. The
-    /// length covers header and value, but not the padding after them (RFC 9260 section 3.2); the padding
-    /// of the last item within another is left to the outer one.
+    /// Writes an item: `head` (type, or type and flags), length, the value, and padding with zeros. The length covers
+    /// header and value, but not the padding (RFC 9260 section 3.2). The padding of the last item within another is
+    /// part of the outer one's.
     pub(crate) fn item(&mut self, head: u16, value: impl FnOnce(&mut Self)) {
         self.pad();
         let start = self.bytes.len();
         self.u16(head);
         self.u16(0);
         value(self);
-        // A chunk is cut to the MTU by its sender; what does not fit 16 bits cannot have been made here.
+        // The sender cuts chunks to the MTU, so the length fits 16 bits.
         let length = u16::try_from(self.bytes.len() - start).unwrap_or(u16::MAX);
         self.bytes[start + 2..start + 4].copy_from_slice(&length.to_be_bytes());
     }
 
-    /// Padding before what follows: all borders are multiples of four from the packet's start.
+    /// Pads with zeros to a multiple of four from the packet's start.
     fn pad(&mut self) {
         self.zeros(self.bytes.len().next_multiple_of(4) - self.bytes.len());
     }
@@ -123,7 +122,7 @@ impl TlvWriter {
 /// Reads big-endian fields of one chunk or cause.
 pub(crate) struct FieldReader<'a> {
     left: &'a [u8],
-    /// What is read, for the error.
+    /// Name of the item, for the error.
     of: &'static str,
 }
 
@@ -155,7 +154,7 @@ impl<'a> FieldReader<'a> {
     }
 }
 
-/// Goes through items with a 16-bit head and a 16-bit length: chunks, parameters, causes.
+/// Iterates over items with a 16-bit head and a 16-bit length: chunks, parameters, causes.
 pub(crate) struct TlvItems<'a> {
     left: &'a [u8],
 }
@@ -175,7 +174,7 @@ impl<'a> Iterator for TlvItems<'a> {
         if left.is_empty() {
             return None;
         }
-        // Whatever is wrong, nothing can follow.
+        // After an error nothing follows.
         self.left = &[];
         let Some((header, _)) = left.split_first_chunk::<4>() else {
             return Some(Err(DecodeError::Length { length: 0, left: left.len() }));
@@ -185,7 +184,7 @@ impl<'a> Iterator for TlvItems<'a> {
         let Some(value) = left.get(4..usize::from(length)) else {
             return Some(Err(DecodeError::Length { length, left: left.len() }));
         };
-        // The padding of the last one may be missing.
+        // The padding of the last item may be missing.
         self.left = left.get(padded(u32::from(length)) as usize..).unwrap_or(&[]);
         Some(Ok((head, value)))
     }

@@ -1,27 +1,27 @@
-//! Which TSNs arrived (RFC 9260 sections 6.2 and 6.7).
+//! Received TSNs (RFC 9260 sections 6.2 and 6.7).
 
 use smallvec::SmallVec;
 
 use crate::Serial;
 use crate::sctp::packet::chunk::GapBlock;
 
-/// What a TSN is to its receiver.
+/// Class of a received TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TsnArrival {
-    /// The one that was waited for.
+    /// The next expected one.
     Next,
-    /// One beyond, with something missing before it.
+    /// Beyond a gap.
     Beyond,
-    /// It was there already.
+    /// Received before.
     Duplicate,
-    /// So far beyond that no SACK could name it.
+    /// Too far beyond for a gap block of a SACK.
     TooFar,
 }
 
-/// TSNs first to last.
+/// First and last TSN of a block.
 type Block = (Serial, Serial);
 
-/// The cumulative TSN, what arrived beyond it, and what arrived twice.
+/// The cumulative TSN, the TSNs received beyond it, and duplicates.
 #[derive(Debug)]
 pub(crate) struct TsnArrivals {
     cumulative: Serial,
@@ -30,7 +30,7 @@ pub(crate) struct TsnArrivals {
     duplicates: Vec<Serial>,
 }
 
-/// More duplicates than fit a packet are not remembered.
+/// Most duplicates that are kept; more do not fit a packet.
 const MOST_DUPLICATES: usize = 256;
 
 impl TsnArrivals {
@@ -42,12 +42,12 @@ impl TsnArrivals {
         self.cumulative
     }
 
-    /// Whether something is missing.
+    /// Whether a TSN is missing.
     pub(crate) const fn has_gaps(&self) -> bool {
         !self.blocks.is_empty()
     }
 
-    /// What `tsn` would be, without taking it in.
+    /// Classifies `tsn` without recording it.
     pub(crate) fn judge(&self, tsn: Serial) -> TsnArrival {
         match tsn.offset_from(self.cumulative) {
             ..=0 => TsnArrival::Duplicate,
@@ -64,7 +64,7 @@ impl TsnArrivals {
         }
     }
 
-    /// Takes in a TSN that was judged `Next` or `Beyond`.
+    /// Records a TSN that was judged `Next` or `Beyond`.
     pub(crate) fn insert(&mut self, tsn: Serial) {
         if tsn == self.cumulative.plus(1) {
             self.cumulative = tsn;
@@ -73,7 +73,7 @@ impl TsnArrivals {
             }
             return;
         }
-        // Mostly at the end.
+        // Usually at the end.
         let at = self.blocks.iter().rposition(|(first, _)| first.before(tsn)).map_or(0, |i| i + 1);
         let joins_before = at > 0 && self.blocks[at - 1].1.plus(1) == tsn;
         let joins_after = self.blocks.get(at).is_some_and(|(first, _)| tsn.plus(1) == *first);
@@ -91,7 +91,7 @@ impl TsnArrivals {
         }
     }
 
-    /// Gap blocks for a SACK with room for `most` of them.
+    /// The first `most` gap blocks for a SACK.
     pub(crate) fn gaps(&self, most: usize) -> SmallVec<[GapBlock; 4]> {
         let distance = |tsn: Serial| tsn.offset_from(self.cumulative) as u16;
         self.blocks
@@ -101,7 +101,7 @@ impl TsnArrivals {
             .collect()
     }
 
-    /// The duplicates since the last call, at most `most`; the others are forgotten.
+    /// The duplicates since the last call, at most `most`; the others are dropped.
     pub(crate) fn take_duplicates(&mut self, most: usize) -> Vec<Serial> {
         let mut duplicates = std::mem::take(&mut self.duplicates);
         duplicates.truncate(most);

@@ -1,4 +1,4 @@
-//! The receiving side: which TSNs arrived, messages in the making, and when to acknowledge.
+//! The receiving side: received TSNs, reassembly of messages, delivery, and acknowledgements.
 
 mod acknowledger;
 mod arrivals;

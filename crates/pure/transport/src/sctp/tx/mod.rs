@@ -1,4 +1,4 @@
-//! The sending side: what waits, what is outstanding, how much may be outstanding.
+//! The sending side: queued data, outstanding data, and congestion control.
 
 mod congestion;
 mod outstanding;

@@ -1,4 +1,4 @@
-//! Chunks that carry little: HEARTBEAT, ABORT, and those that nobody here knows.
+//! Small chunks: HEARTBEAT, ABORT, and unknown ones.
 
 use crate::sctp::packet::Cause;
 use crate::sctp::packet::tlv::{DecodeError, TlvItems, TlvWriter, UnknownAction};
@@ -6,7 +6,7 @@ use crate::sctp::packet::tlv::{DecodeError, TlvItems, TlvWriter, UnknownAction};
 /// HEARTBEAT and HEARTBEAT ACK (RFC 9260 sections 3.3.5 and 3.3.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Known to its sender only; the peer sends it back as it is.
+    /// Content for the sender only; the peer returns it unchanged.
     pub info: Vec<u8>,
 }
 
@@ -34,9 +34,9 @@ impl Heartbeat {
 /// ABORT (RFC 9260 section 3.3.7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abort {
-    /// The T bit: the verification tag is the one of the packet that is answered.
+    /// The T bit: the verification tag is copied from the packet that is answered.
     pub reflected: bool,
-    /// Why.
+    /// The causes.
     pub causes: Vec<Cause>,
 }
 
@@ -52,7 +52,7 @@ pub struct Unknown {
 }
 
 impl Unknown {
-    /// What its type asks its receiver to do.
+    /// The action that its type requires.
     pub const fn action(&self) -> UnknownAction {
         UnknownAction::of_chunk(self.kind)
     }

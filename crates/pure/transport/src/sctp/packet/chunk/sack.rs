@@ -5,10 +5,10 @@ use smallvec::SmallVec;
 use crate::Serial;
 use crate::sctp::packet::tlv::{DecodeError, FieldReader, TlvWriter};
 
-/// TSNs that arrived beyond the cumulative one: its first and last, as distances from the cumulative TSN.
+/// A block of received TSNs beyond the cumulative TSN, as distances from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapBlock {
-    /// Distance of the first TSN; at least 2 in a sane SACK.
+    /// Distance of the first TSN; at least 2 in a valid SACK.
     pub start: u16,
     /// Distance of the last TSN.
     pub end: u16,
@@ -17,13 +17,13 @@ pub struct GapBlock {
 /// Selective acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sack {
-    /// All TSNs up to this one arrived.
+    /// All TSNs up to this one were received.
     pub cumulative_tsn: Serial,
     /// Free space of the receive buffer, bytes.
     pub a_rwnd: u32,
-    /// What arrived beyond.
+    /// Blocks received beyond it.
     pub gaps: SmallVec<[GapBlock; 4]>,
-    /// TSNs that arrived again since the last SACK.
+    /// TSNs received again since the last SACK.
     pub duplicates: Vec<Serial>,
 }
 
