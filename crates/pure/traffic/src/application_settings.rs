@@ -4,13 +4,13 @@ use netrig_core::{Size, SpanDistribution};
 
 use crate::{Ends, FlowContext};
 
-/// A value that an application cannot work with.
+/// An invalid value in an application's settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {why}")]
 pub struct SettingsError {
     /// The key in the file.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The reason.
     pub why: String,
 }
 
@@ -21,59 +21,58 @@ impl SettingsError {
     }
 }
 
-/// Refuses spans that cannot be drawn, which the file has at `field`.
+/// Refuses a distribution that cannot be drawn from; `field` is its key in the file.
 pub(crate) fn check_spans(field: &'static str, spans: &SpanDistribution) -> Result<(), SettingsError> {
     spans.check().map_err(|error| SettingsError::new(field, error.to_string()))
 }
 
-/// The settings of one kind of application, as they stand in the file: what can be known of it before it runs,
-/// and how it is made.
+/// The settings of one kind of application: its properties before it runs, and its creation.
 pub(crate) trait ApplicationSettings {
-    /// Refuses values that the application cannot work with.
+    /// Refuses invalid values.
     fn check(&self) -> Result<(), SettingsError>;
 
-    /// Makes the two ends of a flow from settings that were checked.
+    /// Creates the two ends of a flow. The settings must be checked.
     fn ends(&self, flow: &FlowContext) -> Ends;
 
-    /// Payload of the datagrams that it sends, bytes, on average; `None` if it opens connections.
+    /// Mean payload of its datagrams, bytes; `None` if it opens connections.
     fn datagram(&self) -> Option<f64> {
         None
     }
 
-    /// Payload of the largest of them, bytes, or of one on average where nothing bounds them.
+    /// Payload of the largest datagram, bytes; the mean if it is unbounded.
     fn largest_datagram(&self) -> Option<u64> {
         self.datagram().map(|mean| mean as u64)
     }
 
-    /// Datagrams per second while it sends, on average, where headers add `headers` bytes to a payload; `None` if it opens
-    /// connections.
+    /// Mean datagrams per second while it sends, with `headers` bytes of headers each; `None` if it opens connections
+    /// or the rate is not defined.
     fn pace(&self, _headers: u32) -> Option<f64> {
         None
     }
 
-    /// Whether datagrams go from the flow's first end to its second only, where they are counted, so that nobody waits
-    /// for one to be read.
+    /// Whether datagrams are sent only from the flow's first end to its second, which only counts them: no sender waits
+    /// until one is read.
     fn is_one_way(&self) -> bool {
         false
     }
 
-    /// Whether all that it sends is fill, whose bytes nobody reads.
+    /// Whether it sends only fill, data without content.
     fn sends_fill_only(&self) -> bool {
         false
     }
 
-    /// Whether most data goes from the flow's second end to its first.
+    /// Whether most data is sent from the flow's second end to its first.
     fn answers(&self) -> bool {
         false
     }
 
-    /// Application bytes per second from the flow's first end to its second, on average; `None` if it takes what
-    /// it gets.
+    /// Mean application bytes per second from the flow's first end to its second; `None` if the rate depends on the
+    /// network.
     fn offered_load(&self) -> Option<f64> {
         None
     }
 
-    /// Whether it comes to an end by itself; otherwise it goes on until its flow stops.
+    /// Whether it ends by itself. Otherwise it lasts until its flow stops.
     fn has_an_end(&self) -> bool {
         false
     }
@@ -83,17 +82,17 @@ pub(crate) trait ApplicationSettings {
         false
     }
 
-    /// Whether its receiving end may read slower than data come.
+    /// Whether its receiving end may read slower than data arrives.
     fn may_read_slowly(&self) -> bool {
         false
     }
 
-    /// Streams of a connection that it uses, if there are as many.
+    /// Streams that it uses, if the connection has as many.
     fn streams(&self) -> u16 {
         1
     }
 
-    /// The size of the messages that it gives to its transport, if the file says so.
+    /// Size of the messages that it sends, if the file sets it.
     fn message(&self) -> Option<Size> {
         None
     }

@@ -1,4 +1,4 @@
-//! As much as the transport takes.
+//! Bulk transfer: as much data as the transport takes.
 
 use std::collections::VecDeque;
 
@@ -9,25 +9,24 @@ use serde::{Deserialize, Serialize};
 use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
-/// Given to the transport at a time. Small enough that little is left over when time is up, large enough
-/// that asking again costs nothing.
+/// Bytes sent at a time. Small enough that little is left when the time is over, large enough that repeated calls cost
+/// nothing.
 const BLOCK: u64 = 64_000;
 
-/// As much as the transport takes.
+/// As much data as the transport takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bulk {
-    /// How much; without it the flow sends until it stops.
+    /// Amount of data; without it the flow sends until it stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
-    /// For how long new data is given; without it until `bytes` are sent or the flow stops.
+    /// Time during which new data is sent; without it, data is sent until `bytes` are sent or the flow stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Duration>,
-    /// Streams over which the data is spread in turn; a transport without streams ignores it.
+    /// Streams that carry the messages in turn; a transport without streams ignores it.
     #[serde(default = "one_stream")]
     pub streams: u16,
-    /// Size of each message that is given to the transport: 64 KB if not given. A transport without messages sees only
-    /// their sum.
+    /// Size of each message: 64 KB by default. A transport without messages sees only their sum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Size>,
 }
@@ -86,7 +85,7 @@ impl ApplicationSettings for Bulk {
     }
 }
 
-/// Keeps its one connection busy.
+/// Keeps its connection busy.
 struct BulkSource {
     server: std::net::SocketAddr,
     left: u64,
@@ -101,7 +100,7 @@ struct BulkSource {
 const CONN: ConnId = ConnId::Opened(0);
 
 impl BulkSource {
-    /// Gives about one block to each stream, message by message in turn.
+    /// Sends about one block on each stream, message by message in turn.
     fn give(&mut self) {
         let rounds = BLOCK.div_ceil(self.message);
         for _ in 0..rounds * u64::from(self.streams) {
@@ -154,7 +153,7 @@ impl Application for BulkSource {
     }
 }
 
-/// Receives, and tells when everything has arrived.
+/// Receives, and records when all data has arrived.
 struct BulkSink {
     started: Instant,
     left: Option<u64>,
@@ -202,7 +201,7 @@ mod tests {
     use super::*;
     use crate::{Settings, react};
 
-    /// Streams and sizes of what is given at the start.
+    /// Streams and sizes of the messages sent at the start.
     fn given(bulk: Bulk) -> Vec<(u16, u64)> {
         let flow = FlowContext {
             name: "file".into(),

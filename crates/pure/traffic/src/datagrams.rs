@@ -1,4 +1,4 @@
-//! Datagrams: Poisson, at a constant rate, on and off; and what sends them, those of a trace too.
+//! Settings of datagram applications: Poisson, constant rate, on and off, and traces.
 
 use netrig_core::{Duration, Rate, Size, SpanDistribution};
 use schemars::JsonSchema;
@@ -36,13 +36,13 @@ pub struct Cbr {
     pub size: Size,
 }
 
-/// Datagrams at a constant rate while on; spans of on and off as given (exponential, Pareto).
+/// Datagrams at a constant rate while on. The spans of on and off are drawn from distributions (exponential, Pareto).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnOff {
-    /// How long it is on.
+    /// Duration of a span of on.
     pub on: SpanDistribution,
-    /// How long it is off.
+    /// Duration of a span of off.
     pub off: SpanDistribution,
     /// Rate of IP packets while on.
     pub rate: Rate,
@@ -165,17 +165,17 @@ impl ApplicationSettings for Trace {
         if self.capture.is_some() {
             return Err(SettingsError::new(
                 "capture",
-                "it was not read: give it a file, and no `datagrams` beside it",
+                "it was not read: name a file, without `datagrams` beside it",
             ));
         }
         if self.datagrams.is_empty() {
             return wrong("at least one is needed".into());
         }
         if self.repeat && self.span().is_zero() {
-            return wrong("all leave at once, so that to repeat them would never end".into());
+            return wrong("all are sent at once, so a repetition would never end".into());
         }
         match self.datagrams.iter().find(|(_, size)| *size > LARGEST) {
-            Some((_, size)) => wrong(format!("a datagram of {size} cannot be: give at most {LARGEST}")),
+            Some((_, size)) => wrong(format!("a datagram of {size} is too large: the limit is {LARGEST}")),
             None => Ok(()),
         }
     }
@@ -213,7 +213,7 @@ impl ApplicationSettings for Trace {
     }
 }
 
-/// Datagrams per second with such a mean gap, or at such a rate of IP packets with such a mean payload.
+/// Datagrams per second with mean gap `gap`, or at the rate `rate` of IP packets with mean payload `payload`.
 fn pace(gap: Option<Duration>, rate: Option<Rate>, payload: f64, headers: u32) -> Option<f64> {
     match (gap, rate) {
         (Some(gap), _) => Some(1.0 / gap.as_secs_f64()),
@@ -222,7 +222,7 @@ fn pace(gap: Option<Duration>, rate: Option<Rate>, payload: f64, headers: u32) -
     }
 }
 
-/// Payload bytes per second of datagrams that carry so much on average.
+/// Payload bytes per second of datagrams with mean payload `payload`.
 fn offered(gap: Option<Duration>, rate: Option<Rate>, payload: f64) -> Option<f64> {
     match (gap, rate) {
         (Some(gap), _) => Some(payload / gap.as_secs_f64()),
@@ -233,18 +233,18 @@ fn offered(gap: Option<Duration>, rate: Option<Rate>, payload: f64) -> Option<f6
     }
 }
 
-/// None of the sizes that the file names is above the largest.
+/// Refuses sizes above the largest.
 fn fits(sizes: impl IntoIterator<Item = Size>) -> Result<(), SettingsError> {
     match sizes.into_iter().find(|size| *size > LARGEST) {
         Some(size) => Err(SettingsError::new(
             "size",
-            format!("a datagram of {size} cannot be: give at most {LARGEST} (over IP it would be 65507 B)"),
+            format!("a datagram of {size} is too large: the limit is {LARGEST} (over IP it is 65507 B)"),
         )),
         None => Ok(()),
     }
 }
 
-/// Exactly one of a gap and a rate, and not zero.
+/// Requires exactly one of a gap and a rate, above zero.
 fn one_of(gap: &'static str, gap_is_zero: Option<bool>, rate: Option<Rate>) -> Result<(), SettingsError> {
     match (gap_is_zero, rate) {
         (Some(true), _) => Err(SettingsError::new(gap, "it must be above zero")),
@@ -260,7 +260,7 @@ fn one_of(gap: &'static str, gap_is_zero: Option<bool>, rate: Option<Rate>) -> R
 }
 
 fn gap_at(rate: Option<Rate>, payload: f64, flow: &FlowContext) -> Duration {
-    // `check` has made sure that there is a rate where there is no gap.
+    // `check` ensures that there is a rate if there is no gap.
     let bits_per_s = rate.map_or(1, Rate::bits_per_s) as f64;
     Duration::from_secs_f64((payload + f64::from(flow.datagram_headers)) * 8.0 / bits_per_s)
 }
@@ -318,7 +318,7 @@ mod tests {
         let n = gaps.len() as f64;
         let mean = gaps.iter().sum::<f64>() / n;
         let variance = gaps.iter().map(|g| (g - mean) * (g - mean)).sum::<f64>() / n;
-        // Mean and standard deviation are equal; five standard errors of each.
+        // Mean and standard deviation are equal. The bounds are five standard errors of each.
         assert!((mean - 0.01).abs() < 5.0 * 0.01 / n.sqrt(), "{mean}");
         assert!((variance.sqrt() - 0.01).abs() < 5.0 * 0.01 * 2f64.sqrt() / n.sqrt(), "{variance}");
     }

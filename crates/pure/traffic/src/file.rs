@@ -1,4 +1,4 @@
-//! Files, one after the other, each over a connection of its own.
+//! Files, one after the other, each over its own connection.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution};
 
-/// Files, one after the other, each over a connection of its own: the handshake counts, the close too.
+/// Files, one after the other, each over its own connection. Handshake and close count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct File {
     /// Size of a file.
     pub size: SizeDistribution,
-    /// How many; without it as many as there is time for.
+    /// Number of files; without it files are sent until the flow stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// Pause between the end of one and the start of the next.
+    /// Pause between the end of a file and the start of the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<SpanDistribution>,
 }
@@ -71,8 +71,8 @@ impl ApplicationSettings for File {
     }
 }
 
-/// Sends a file, waits for the other end's word that all of it came (one byte, as FTP's `226`), closes,
-/// pauses, sends the next.
+/// Sends a file, waits for the other end's confirmation (one byte, like FTP's `226`), closes, pauses, and sends the
+/// next.
 struct FileSender {
     server: SocketAddr,
     settings: File,
@@ -130,7 +130,7 @@ impl Application for FileSender {
                 (ConnectionEvent::Received { .. }, Some((current, begun))) if current == conn => {
                     self.finished(now, conn, begun);
                 }
-                // A connection that failed is no file; the next one is tried after the pause.
+                // A failed connection is no file; the next one is tried after the pause.
                 (ConnectionEvent::Closed(_), Some((current, _))) if current == conn => self.pause(now),
                 _ => {}
             },
@@ -148,7 +148,7 @@ impl Application for FileSender {
     }
 }
 
-/// Receives files; tells of each how long it took from the connection's establishment to its last byte.
+/// Receives files and records the time of each from the connection's establishment to its last byte.
 struct FileReceiver {
     size: SizeDistribution,
     sizes: Stream,

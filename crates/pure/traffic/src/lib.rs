@@ -1,11 +1,11 @@
-//! Who sends what, and when: arrival processes, size distributions, and the applications made of them.
+//! Traffic models: arrival processes, size distributions, and applications that use them.
 //!
-//! An application knows no transport. It says `Open` and `Send`; whether a modelled TCP or a kernel's
-//! socket carries it is the substrate's affair, so the same seed offers the same traffic everywhere. It
-//! never does I/O, never asks a clock, and draws only from streams named after its flow.
+//! An application knows no transport. It requests `Open` and `Send`; the substrate carries them over a modelled TCP or
+//! a kernel's socket. The same seed therefore offers the same traffic everywhere. An application does no I/O, reads no
+//! clock, and draws only from random streams named after its flow.
 //!
-//! Start from [`Application`] (the contract), [`Settings`] (what an experiment file may say) and
-//! [`Settings::ends`] (the two applications of a flow, one for each end).
+//! Start from [`Application`] (the contract), [`Settings`] (the part of an experiment file) and [`Settings::ends`] (the
+//! two applications of a flow, one for each end).
 #![forbid(unsafe_code)]
 
 mod application;
@@ -51,7 +51,7 @@ pub use video::{ClipName, Video};
 pub use voice::{Playout, Talk, Voice, VoiceCodec};
 pub use web::{Web, WebExchange};
 
-// The tests of the public interface, in one test binary with the unit tests.
+// The tests of the public interface are part of the unit-test binary.
 #[cfg(test)]
 extern crate self as netrig_traffic;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Patterns of datagrams: when each leaves and how large it is, and the two ends that carry one out.
+//! Patterns of datagrams: their times and sizes, and the two ends of a flow with such a pattern.
 
 use std::net::SocketAddr;
 
@@ -6,10 +6,10 @@ use netrig_core::{Data, Duration, Instant, Sample, Size, SpanDistribution, Strea
 
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SizeDistribution, Trace, TracedDatagram};
 
-/// The largest payload of a model's datagram: lengths of packets have 32 bits, and headers need some of that.
+/// The largest payload of a modelled datagram: packet lengths have 32 bits, headers included.
 pub(crate) const LARGEST: Size = Size::from_bytes(4_000_000_000);
 
-/// When the next datagram leaves, and how large it is.
+/// Times and sizes of datagrams.
 pub(crate) struct Pattern {
     gap: Gap,
     size: SizeDistribution,
@@ -19,12 +19,12 @@ pub(crate) struct Pattern {
     sent: u64,
 }
 
-/// What decides when the next datagram leaves.
+/// The model of the time to the next datagram.
 enum Gap {
     Drawn(SpanDistribution),
-    /// Always the same while on.
+    /// Constant while on.
     InBursts(Duration, Box<Bursts>),
-    /// That of the datagram's place in a trace.
+    /// The gap of the datagram's position in a trace.
     Traced(Trace),
 }
 
@@ -33,12 +33,13 @@ struct Bursts {
     on: SpanDistribution,
     off: SpanDistribution,
     spans: Stream,
-    /// When the present span of on ends.
+    /// End of the current span of on.
     until: Instant,
 }
 
 impl Bursts {
-    /// When `gap` of on is over after `now`: what was left of it when a span of on ended is spent in the next.
+    /// The time after `now` at which `gap` of on time has passed. A gap that a span of on cuts continues in the next
+    /// span.
     fn after(&mut self, now: Instant, gap: Duration) -> Instant {
         let mut at = now + gap;
         while at >= self.until {
@@ -74,12 +75,12 @@ impl Pattern {
         Self::new(Gap::InBursts(gap, Box::new(bursts)), SizeDistribution::Constant(size), flow)
     }
 
-    /// A trace has its own sizes.
+    /// Gaps and payloads of a trace.
     pub(crate) fn trace(trace: &Trace, flow: &FlowContext) -> Self {
         Self::new(Gap::Traced(trace.clone()), SizeDistribution::Constant(Size::from_bytes(0)), flow)
     }
 
-    /// When to send after having sent (or started) at `now`; never again if it is over.
+    /// The time of the next datagram, after one (or the start) at `now`. `None` if the pattern is over.
     fn next(&mut self, now: Instant) -> Option<Instant> {
         Some(match &mut self.gap {
             Gap::Drawn(gap) => now + gap.draw(&mut self.gaps),
@@ -88,7 +89,7 @@ impl Pattern {
         })
     }
 
-    /// The payload of the datagram that leaves now.
+    /// The payload of the next datagram.
     fn size(&mut self) -> u64 {
         let number = self.sent;
         self.sent += 1;
@@ -101,14 +102,14 @@ impl Pattern {
     }
 }
 
-/// Datagram `number` of a trace, if it has or repeats as many.
+/// Datagram `number` of a trace, if the trace is long enough or repeats.
 fn traced(trace: &Trace, number: u64) -> Option<TracedDatagram> {
     let len = trace.datagrams.len() as u64;
     let place = if trace.repeat { number % len.max(1) } else { number };
     trace.datagrams.get(usize::try_from(place).ok()?).copied()
 }
 
-/// A source of such datagrams, and who receives them.
+/// A source of such datagrams, and their receiver.
 pub(crate) fn pattern_ends(pattern: Pattern, flow: &FlowContext) -> Ends {
     let source = PatternSource { server: flow.server, pattern, next: None, due: None };
     Ends { client: Box::new(source), server: Box::new(PatternSink { pending: [None, None] }) }
@@ -126,7 +127,7 @@ impl Application for PatternSource {
         match event {
             AppEvent::Started => self.next = self.pattern.next(now),
             AppEvent::Timeout => {
-                // From the time it was due, not from `now`: a carrier that wakes late offers no less.
+                // From its due time, not from `now`: a carrier that is late offers no less.
                 let Some(at) = self.next.filter(|at| *at <= now) else { return };
                 let data = Data::Fill(self.pattern.size());
                 self.due = Some(AppAction::Datagram { to: self.server, data });
@@ -146,7 +147,7 @@ impl Application for PatternSource {
     }
 }
 
-/// Tells of each datagram's delay.
+/// Records the delay of each datagram.
 struct PatternSink {
     pending: [Option<Sample>; 2],
 }

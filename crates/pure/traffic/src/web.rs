@@ -24,14 +24,14 @@ pub struct Web {
     /// Independent sources that share the flow's connection.
     #[serde(default = "one_source")]
     pub sources: u32,
-    /// Streams over which objects are spread in turn; a connection that has fewer has them on those. For `think` as many
+    /// Streams that carry the objects in turn; if the connection has fewer, on those. For `think` also the number of
     /// users.
     #[serde(default = "one_stream")]
     pub streams: u16,
-    /// Who sends the objects.
+    /// Direction and timing of the objects.
     #[serde(default)]
     pub exchange: WebExchange,
-    /// Size of a request, for request and response.
+    /// Size of a request, for `request` and `think`.
     #[serde(default = "request_size")]
     pub request: Size,
 }
@@ -48,20 +48,20 @@ fn request_size() -> Size {
     Size::from_bytes(400)
 }
 
-/// Who sends a web object, and when.
+/// Which end sends a web object, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WebExchange {
     /// The flow's first end sends objects at their arrival times, whether or not earlier ones arrived.
     #[default]
     Push,
-    /// The flow's first end requests an object at its arrival time, the other end answers with it: open loop.
+    /// The flow's first end requests an object at its arrival time, and the other end sends it: open loop.
     Request,
-    /// A user: requests an object, waits for all of it, thinks for a gap, requests the next: closed loop.
+    /// A user requests an object, waits for all of it, thinks for a gap, and requests the next: closed loop.
     Think,
 }
 
-/// Each keeps random streams of its own.
+/// Most sources; each has its own random stream.
 const MAX_SOURCES: u32 = 100_000;
 
 impl ApplicationSettings for Web {
@@ -105,7 +105,7 @@ impl ApplicationSettings for Web {
         self.exchange != WebExchange::Push
     }
 
-    /// Objects that are requested go the other way, and a thinking user offers no more than the network carries.
+    /// Requested objects are sent in the other direction, and a thinking user offers only what the network carries.
     fn offered_load(&self) -> Option<f64> {
         let objects = f64::from(self.sources) / self.interarrival.mean().as_secs_f64();
         match self.exchange {
@@ -120,12 +120,12 @@ impl ApplicationSettings for Web {
     }
 }
 
-/// When objects arrive, merged over the sources, and on which stream each goes. Both ends can follow it,
-/// for both draw from the same named streams.
+/// Arrival times of objects, merged over the sources, and the stream of each. Both ends compute the same, because both
+/// draw from the same named streams.
 struct ObjectArrivals {
     gap: SpanDistribution,
     sources: Vec<(Stream, Instant)>,
-    /// When the next object arrives, and of which source: of several the first.
+    /// Time and source of the next object; of several sources, the first.
     due: (Instant, usize),
     streams: u16,
     count: u64,
@@ -155,7 +155,7 @@ impl ObjectArrivals {
         }
     }
 
-    /// When the next object arrives.
+    /// Arrival time of the next object.
     const fn peek(&self) -> Instant {
         self.due.0
     }
@@ -173,7 +173,7 @@ impl ObjectArrivals {
     }
 }
 
-/// Sizes of the objects on each stream, in their order on the stream.
+/// Sizes of the objects on each stream, in order.
 struct ObjectSizes {
     size: SizeDistribution,
     streams: Vec<Stream>,
@@ -190,15 +190,15 @@ impl ObjectSizes {
     }
 }
 
-/// Streams that objects are spread over: as many as were asked for, or as the connection has. Both ends know either, so
-/// both know which object is on which stream.
+/// Streams that carry objects: the configured number, or that of the connection if smaller. Both ends know both
+/// numbers, and so the stream of each object.
 fn streams(settings: &Web, flow: &FlowContext) -> u16 {
     settings.streams.min(flow.streams)
 }
 
 const CONN: ConnId = ConnId::Opened(0);
 
-/// The connection is opened for the first object, not before there is something to send.
+/// Opens the connection for the first object, not earlier.
 fn open_once(opened: &mut bool, server: SocketAddr) -> Option<AppAction> {
     (!std::mem::replace(opened, true)).then_some(AppAction::Open { conn: CONN, to: server })
 }
@@ -235,7 +235,7 @@ impl Pusher {
 }
 
 impl Pusher {
-    /// What is done with the object that arrives at `now`.
+    /// Actions for the object that arrives at `now`.
     fn next_object(&mut self, now: Instant) -> [AppAction; 2] {
         let (_, stream) = self.arrivals.next();
         [send(stream, self.sizes.next(stream), CONN), record(now, &quantity::OBJECTS_SENT, 1.0)]
@@ -286,7 +286,7 @@ impl Application for Pusher {
     }
 }
 
-/// Receives pushed objects, and tells how long each took from its arrival time at the other end.
+/// Receives pushed objects, and records the time of each since its arrival time at the other end.
 struct PushReceiver {
     arrivals: ObjectArrivals,
     sizes: ObjectSizes,
@@ -356,18 +356,19 @@ struct Requester {
     actions: VecDeque<AppAction>,
 }
 
-/// A request that is to be answered.
+/// A request that waits for its object.
 struct PendingRequest {
-    /// When it was meant to leave.
+    /// Its scheduled time.
     at: Instant,
-    /// Whose it is, among the users.
+    /// Index of its user.
     user: usize,
 }
 
-/// What decides when the next request leaves.
+/// Timing of requests.
 enum RequestPacing {
     Open(ObjectArrivals),
-    /// One user a stream, or several where the connection has fewer: each waits for its object, thinks, and asks again.
+    /// One user per stream, or several if the connection has fewer streams. Each waits for its object, thinks, and
+    /// requests the next.
     Closed {
         gap: SpanDistribution,
         users: Vec<(Stream, Option<Instant>)>,
@@ -412,7 +413,7 @@ impl Requester {
                 users.iter_mut().enumerate().find_map(|(user, (_, due))| {
                     let at = due.filter(|at| *at <= now)?;
                     *due = None;
-                    // A remainder of what has 16 bits.
+                    // The remainder fits 16 bits.
                     Some((PendingRequest { at, user }, StreamId((user % streams) as u16)))
                 })
             }
@@ -517,7 +518,7 @@ impl Application for Responder {
                     }
                 }
             }
-            // What was asked for has been answered: answers given before still arrive.
+            // All requests are answered; sent answers still arrive.
             ConnectionEvent::PeerFinished => self.actions.push_back(AppAction::Close { conn }),
             ConnectionEvent::Connected { .. } | ConnectionEvent::Writable | ConnectionEvent::Closed(_) => {}
         }
@@ -563,8 +564,8 @@ mod tests {
         }
     }
 
-    /// A perfect network with a fixed delay each way and so many streams, which delivers what is sent on others on stream
-    /// 0: runs both ends for ten seconds and returns what they recorded.
+    /// Runs both ends for ten seconds over a perfect network with a fixed delay in each direction, and returns the
+    /// recorded samples. Data on a stream beyond `streams` is delivered on stream 0.
     fn carry(settings: &Settings, delay: Duration, streams: u16) -> Vec<Sample> {
         let mut ends = settings.ends(&flow(streams));
         let mut recorded = vec![];
