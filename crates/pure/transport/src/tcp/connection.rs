@@ -532,9 +532,9 @@ impl crate::Connection for Connection {
 
     fn abort(&mut self, now: Instant) {
         // RFC 9293 section 3.10.5.
-        let tells = self.state.is_synchronised() && self.state != TcpState::TimeWait
+        let sends_reset = self.state.is_synchronised() && self.state != TcpState::TimeWait
             || self.state == TcpState::SynReceived;
-        if tells {
+        if sends_reset {
             let segment = self.segment(now, self.sender.nxt(), Flags::RST, Data::Fill(0), 0);
             let reset = self.packet(segment, Ecn::NotEct);
             self.replies.push_back(reset);
