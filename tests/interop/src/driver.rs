@@ -8,7 +8,7 @@ use netrig_core::{
     Seeds, StreamId, drain,
 };
 use netrig_link::{Line, LineSettings};
-use netrig_transport::sctp::{Association, Config, Endpoints, Listener, Response, out_of_the_blue};
+use netrig_transport::sctp::{Association, Config, Endpoints, Listener, ListenerResponse, out_of_the_blue};
 use netrig_transport::{Connection as _, Packet, Payload};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -250,8 +250,8 @@ impl Driver {
     fn handle(&mut self, now: Instant, packet: Packet) {
         match &mut self.host {
             Host::Listening(listener) => match listener.handle_packet(now, packet) {
-                Some(Response::Reply(reply)) => self.send(now, reply),
-                Some(Response::Accepted(association)) => {
+                Some(ListenerResponse::Reply(reply)) => self.send(now, reply),
+                Some(ListenerResponse::Accepted(association)) => {
                     self.host = Host::Associated(association);
                     self.settle(now);
                     self.begin(now);

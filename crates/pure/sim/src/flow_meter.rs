@@ -1,7 +1,7 @@
 //! What is counted of a flow.
 
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
-use netrig_transport::{Count, Counters, Whose};
+use netrig_transport::{CounterReader, Counters, ReportingEnds};
 
 use crate::datagrams::Datagrams;
 
@@ -130,7 +130,12 @@ impl FlowMeter {
 
     /// Reports what was added since the last tick. `endpoints` gives what the flow's connections have
     /// counted since the start; it is asked only for what the sink wants.
-    pub fn tick(&mut self, now: Instant, endpoints: impl Fn(Whose, Count) -> u64, sink: &mut dyn Sink) {
+    pub fn tick(
+        &mut self,
+        now: Instant,
+        endpoints: impl Fn(ReportingEnds, CounterReader) -> u64,
+        sink: &mut dyn Sink,
+    ) {
         for place in &self.own {
             let (quantity, count) = OWN[*place];
             let value = std::mem::take(count(&mut self.counts)) as f64;

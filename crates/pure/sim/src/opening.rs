@@ -5,7 +5,7 @@ use std::sync::Arc;
 use netrig_core::{Dscp, Instant, Seeds, Size, protocol};
 use netrig_experiment::{Carrier, Host};
 use netrig_traffic::{ConnId, ReadSchedule};
-use netrig_transport::sctp::{Association, Endpoints, Listener, PathAddresses, Response};
+use netrig_transport::sctp::{Association, Endpoints, Listener, ListenerResponse, PathAddresses};
 use netrig_transport::{Packet, Payload, Serial, tcp};
 
 use crate::agenda::{Actor, Appointment};
@@ -85,13 +85,13 @@ impl FlowEnd {
             Answering::Sctp(listener) => {
                 match listener.handle_packet(now, packet.take()) {
                     None => {}
-                    Some(Response::Reply(reply)) => {
+                    Some(ListenerResponse::Reply(reply)) => {
                         let mut carriage = world.network.vacant();
                         carriage.stop = way_of(&self.plan.paths, &reply.header.flow);
                         (carriage.packet, carriage.conn) = (reply, Some(conn));
                         world.network.send(now, carriage, world.sink);
                     }
-                    Some(Response::Accepted(association)) => {
+                    Some(ListenerResponse::Accepted(association)) => {
                         self.accepted(now, conn, Party::Sctp(association), world);
                         self.settle(now, conn, world);
                     }

@@ -6,7 +6,7 @@ use netrig_core::{CLIENT_PORT, Duration, Instant, Quantity, Seeds, Sink, Size, S
 use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
 use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, Application, FlowContext};
-use netrig_transport::Whose;
+use netrig_transport::ReportingEnds;
 
 use crate::agenda::Actor;
 use crate::flow_end::{Blueprint, EndId, FlowEnd, Path, Side, TimerOwner, World};
@@ -271,7 +271,7 @@ impl<'a> Simulation<'a> {
         }
         for (meter, ends) in self.meters.iter_mut().zip(self.ends.chunks(2)) {
             let counted = |whose, of| {
-                let counts = |end: &&FlowEnd| whose == Whose::Both || end.plan.sends_data;
+                let counts = |end: &&FlowEnd| whose == ReportingEnds::Both || end.plan.sends_data;
                 ends.iter().filter(counts).map(|end| end.counted(of)).sum()
             };
             meter.tick(now, counted, sink);

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use netrig_core::{ConnectionEvent, Data, DatagramId, Instant, Quantity, Sample, StreamId};
 
-/// The name of a connection at one end. Who made it is in the name, so that an application and its carrier
-/// number connections without asking each other.
+/// The name of a connection at one end. Opened and accepted connections are numbered separately, so that an application
+/// and its carrier number them independently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConnId {
     /// The `n`-th that this application opened, from 0, in the order of its own `Open` actions.
@@ -14,45 +14,45 @@ pub enum ConnId {
     Accepted(u32),
 }
 
-/// What an application is told. The `now` that comes with it is when it happened: for data the arrival
-/// stamp (the kernel's, under an agent).
+/// An event for an application. Its time is passed as `now`; for data it is the arrival time (the kernel's time stamp,
+/// under an agent).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppEvent {
     /// The flow starts.
     Started,
     /// The deadline of [`Application::poll_timeout`] was reached.
     Timeout,
-    /// One of its connections reports.
+    /// An event of one of its connections.
     Connection {
-        /// Which.
+        /// The connection.
         conn: ConnId,
-        /// What.
+        /// The event.
         event: ConnectionEvent,
     },
-    /// A datagram arrived. Carriers number and stamp what they send, in fields of a simulated packet or in the
-    /// first bytes of a real one, so that every application can tell loss and delay.
+    /// A datagram arrived. Carriers add a number and a time stamp to each datagram, in fields of a simulated packet or
+    /// in the first bytes of a real one. From these every application can measure loss and delay.
     Datagram {
         /// Its sender.
         from: SocketAddr,
-        /// Counted by the sending end from 0: what is missing was lost.
+        /// Counted by the sending end from 0. A missing number is a lost datagram.
         number: u64,
-        /// When it was given to the network, by the sender's clock.
+        /// Send time by the sender's clock.
         sent: Instant,
         /// Its payload.
         data: Data,
     },
     /// One of its datagrams was answered.
     Answered {
-        /// Which.
+        /// The datagram.
         datagram: DatagramId,
         /// The answer's payload.
         data: Data,
     },
-    /// The flow stops: nothing new is begun, connections are closed when what was given has been sent.
+    /// The flow stops: the application starts nothing new, and closes its connections once all data is sent.
     Stopped,
 }
 
-/// What an application asks for.
+/// A request of an application to its carrier.
 #[derive(Clone, Debug)]
 pub enum AppAction {
     /// Open a connection with the flow's transport; its name must be the next [`ConnId::Opened`].
@@ -64,71 +64,72 @@ pub enum AppAction {
     },
     /// Send on a connection, which may still be opening. Never refused.
     Send {
-        /// Which.
+        /// The connection.
         conn: ConnId,
-        /// On which stream; a transport without streams ignores it.
+        /// The stream; a transport without streams ignores it.
         stream: StreamId,
-        /// What.
+        /// The data.
         data: Data,
     },
-    /// Send a datagram by UDP, whatever the flow's transport is.
+    /// Send a datagram by UDP, independent of the flow's transport.
     Datagram {
-        /// To whom.
+        /// The destination.
         to: SocketAddr,
         /// Its payload.
         data: Data,
     },
-    /// Answer a datagram by another one, which tells its sender what it answers.
+    /// Answer a datagram by another one, which identifies the datagram that it answers.
     Answer {
-        /// Whom: the sender.
+        /// The sender of the datagram.
         to: SocketAddr,
-        /// What.
+        /// The datagram.
         datagram: DatagramId,
         /// The answer's payload.
         data: Data,
     },
-    /// Close a connection once everything was sent.
+    /// Close a connection once all data is sent.
     Close {
-        /// Which.
+        /// The connection.
         conn: ConnId,
     },
     /// Report a measured value.
     Record(Sample),
-    /// The run is to be given up: nothing that it measures would mean what it should.
+    /// Abort the run, because its measurements would not be valid.
     GiveUp {
-        /// Why, in a sentence.
+        /// The reason, in a sentence.
         why: String,
     },
 }
 
-/// Who sends what, when, at one end of a flow.
+/// The traffic model at one end of a flow.
 ///
-/// Called per message, not per packet, so `dyn` is cheap enough. After every [`Application::handle`] take
-/// all actions ([`react`] does it).
+/// It is called per message, not per packet, so `dyn` is cheap enough. After every [`Application::handle`] the carrier
+/// takes all actions ([`react`] does it).
 pub trait Application: Send {
-    /// Something happened.
+    /// Handles an event.
     fn handle(&mut self, now: Instant, event: AppEvent);
 
-    /// Whether it ignores received data without content. Asked once per connection.
+    /// Whether it ignores received data without content. The carrier asks once per connection.
     fn ignores_data(&self) -> bool {
         false
     }
 
-    /// Whether all that it does at its deadlines, until something else happens, is to give data to connections that it has, and to
-    /// record. A world in which such data change nothing yet may have it do so later ([`Application::offer`]), before anything else
-    /// happens at this end. Stale after any call that takes `&mut self`.
+    /// Whether at its deadlines, until another event, it only sends data on existing connections and records samples.
+    /// If such data has no effect yet, a carrier may delay it ([`Application::offer`]) until the next other event at
+    /// this end. Invalid after any call that takes `&mut self`.
     #[must_use]
     fn only_offers(&self) -> bool {
         false
     }
 
-    /// What it records at its deadlines while it [only offers](Application::only_offers); `None` if it never does.
+    /// Quantities that it records at its deadlines while it [only offers](Application::only_offers); `None` if it never
+    /// only offers.
     fn offers(&self) -> Option<&'static [&'static Quantity]> {
         None
     }
 
-    /// Does what it does at all its deadlines up to `until`, in their order, each with its moment. To be called only while it
-    /// [only offers](Application::only_offers).
+    /// Handles all deadlines up to `until` in their order, and passes each action with its time to `carry`. Call it
+    /// only while the application [only offers](Application::only_offers).
     fn offer(&mut self, until: Instant, carry: &mut dyn FnMut(Instant, AppAction)) {
         while let Some(at) = self.poll_timeout().filter(|at| *at <= until) {
             self.handle(at, AppEvent::Timeout);
@@ -138,17 +139,18 @@ pub trait Application: Send {
         }
     }
 
-    /// When it wants a [`AppEvent::Timeout`]. Stale after any call that takes `&mut self`. Who has something to prepare wants one
-    /// before its flow starts.
+    /// Time of the next [`AppEvent::Timeout`]. Invalid after any call that takes `&mut self`. It may lie before the
+    /// start of the flow, for an application that has to prepare.
     #[must_use]
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// The next thing it asks for, until `None`.
+    /// The next action, until `None`.
     #[must_use]
     fn poll_action(&mut self, now: Instant) -> Option<AppAction>;
 }
 
-/// One event in, all actions out, then the new deadline: the only place that drives an application.
+/// Passes one event to the application and all its actions to `carry`. Returns the new deadline. Every carrier drives
+/// applications by this function.
 pub fn react(
     application: &mut dyn Application,
     now: Instant,

@@ -1,4 +1,4 @@
-//! As much as the transport takes.
+//! Bulk transfer: as much data as the transport takes.
 
 use std::collections::VecDeque;
 
@@ -6,28 +6,27 @@ use netrig_core::{ConnectionEvent, Data, Duration, Instant, Sample, Size, Stream
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Description;
+use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
-/// Given to the transport at a time. Small enough that little is left over when time is up, large enough
-/// that asking again costs nothing.
+/// Bytes sent at a time. Small enough that little is left when the time is over, large enough that repeated calls cost
+/// nothing.
 const BLOCK: u64 = 64_000;
 
-/// As much as the transport takes.
+/// As much data as the transport takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bulk {
-    /// How much; without it the flow sends until it stops.
+    /// Amount of data; without it the flow sends until it stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
-    /// For how long new data is given; without it until `bytes` are sent or the flow stops.
+    /// Time during which new data is sent; without it, data is sent until `bytes` are sent or the flow stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Duration>,
-    /// Streams over which the data is spread in turn; a transport without streams ignores it.
+    /// Streams that carry the messages in turn; a transport without streams ignores it.
     #[serde(default = "one_stream")]
     pub streams: u16,
-    /// Size of each message that is given to the transport: 64 KB if not given. A transport without messages sees only
-    /// their sum.
+    /// Size of each message: 64 KB by default. A transport without messages sees only their sum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Size>,
 }
@@ -36,7 +35,7 @@ fn one_stream() -> u16 {
     1
 }
 
-impl Description for Bulk {
+impl ApplicationSettings for Bulk {
     fn check(&self) -> Result<(), SettingsError> {
         if self.streams == 0 {
             return Err(SettingsError::new("streams", "at least one is needed"));
@@ -71,7 +70,7 @@ impl Description for Bulk {
 
     fn ends(&self, flow: &FlowContext) -> Ends {
         let left = self.bytes.map(|bytes| bytes.bytes());
-        let source = Source {
+        let source = BulkSource {
             server: flow.server,
             left: left.unwrap_or(u64::MAX),
             until: self.seconds.map(|span| flow.start + span),
@@ -81,13 +80,13 @@ impl Description for Bulk {
             closed: false,
             actions: VecDeque::new(),
         };
-        let sink = Sink { started: flow.start, left, actions: VecDeque::new() };
+        let sink = BulkSink { started: flow.start, left, actions: VecDeque::new() };
         Ends { client: Box::new(source), server: Box::new(sink) }
     }
 }
 
-/// Keeps its one connection busy.
-struct Source {
+/// Keeps its connection busy.
+struct BulkSource {
     server: std::net::SocketAddr,
     left: u64,
     until: Option<Instant>,
@@ -100,8 +99,8 @@ struct Source {
 
 const CONN: ConnId = ConnId::Opened(0);
 
-impl Source {
-    /// Gives about one block to each stream, message by message in turn.
+impl BulkSource {
+    /// Sends about one block on each stream, message by message in turn.
     fn give(&mut self) {
         let rounds = BLOCK.div_ceil(self.message);
         for _ in 0..rounds * u64::from(self.streams) {
@@ -127,7 +126,7 @@ impl Source {
     }
 }
 
-impl Application for Source {
+impl Application for BulkSource {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => {
@@ -154,14 +153,14 @@ impl Application for Source {
     }
 }
 
-/// Receives, and tells when everything has arrived.
-struct Sink {
+/// Receives, and records when all data has arrived.
+struct BulkSink {
     started: Instant,
     left: Option<u64>,
     actions: VecDeque<AppAction>,
 }
 
-impl Application for Sink {
+impl Application for BulkSink {
     fn ignores_data(&self) -> bool {
         self.left.is_none()
     }
@@ -202,7 +201,7 @@ mod tests {
     use super::*;
     use crate::{Settings, react};
 
-    /// Streams and sizes of what is given at the start.
+    /// Streams and sizes of the messages sent at the start.
     fn given(bulk: Bulk) -> Vec<(u16, u64)> {
         let flow = FlowContext {
             name: "file".into(),

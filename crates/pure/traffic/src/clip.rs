@@ -1,4 +1,4 @@
-//! A clip of H.264 video as a sender of RTP sees it: pictures, and the packets that carry each.
+//! A clip of H.264 video for an RTP sender: pictures, and the packets of each.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -9,12 +9,12 @@ use crate::rtp::{AccessUnit, Packet, Packetizer, access_units};
 
 /// RTP's clock for video (RFC 6184 section 8.2.1), ticks per second.
 const TICKS_PER_S: u32 = 90_000;
-/// The payload type: the first of the dynamic ones (RFC 3551 section 6).
+/// The first dynamic payload type (RFC 3551 section 6).
 const PAYLOAD_TYPE: u8 = 96;
-/// The longest payload of RTP: with its header, UDP and IPv6 no longer than 1280 bytes, which every path carries.
+/// The longest RTP payload, bytes. With the headers of RTP, UDP and IPv6 it fits 1280 bytes, which every path carries.
 const LONGEST_PAYLOAD: usize = 1_200;
 
-/// A clip in packets.
+/// A clip with its packets.
 #[derive(Debug)]
 pub struct Clip {
     pictures: Vec<Picture>,
@@ -27,27 +27,27 @@ pub struct Clip {
 pub struct Picture {
     /// Its NAL units.
     pub unit: AccessUnit,
-    /// Its packets, by their places in the clip.
+    /// Indices of its packets in the clip.
     pub packets: Range<usize>,
 }
 
-/// Why bytes are no clip that can be sent.
+/// Reason why bytes cannot be sent as a clip.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClipError {
-    /// No NAL unit of a picture in it.
-    #[error("it holds no H.264 picture; a byte stream with start codes is expected (ffmpeg -f h264)")]
+    /// It contains no NAL unit of a picture.
+    #[error("it contains no H.264 picture; a byte stream with start codes is expected (ffmpeg -f h264)")]
     Empty,
     /// The first picture depends on an earlier one.
     #[error("it does not begin with a key picture")]
     NoKey,
-    /// No such rate.
-    #[error("a rate of {0} pictures per second is not one of RTP's: from 1 to 1000")]
+    /// The picture rate is out of range.
+    #[error("a rate of {0} pictures per second is out of range: it must be from 1 to 1000")]
     Rate(u32),
 }
 
 impl Clip {
-    /// The clip that every netrig has: three seconds of ffmpeg's moving test picture, 320 x 180, 25 pictures per second at
-    /// about 256 kbit/s, a key picture each second, four slices in a picture, and its number in each picture.
+    /// The built-in clip: three seconds of ffmpeg's moving test picture, 320 x 180, 25 pictures per second at about 256
+    /// kbit/s. It has a key picture each second, four slices per picture, and the number of each picture in it.
     pub fn moving() -> Arc<Self> {
         static MOVING: OnceLock<Arc<Clip>> = OnceLock::new();
         let clip = MOVING.get_or_init(|| {
@@ -61,10 +61,10 @@ impl Clip {
         clip.clone()
     }
 
-    /// A clip from a byte stream of H.264 (Annex B), in the order of decoding, which must be that of showing.
+    /// A clip from an H.264 byte stream (Annex B). The decoding order must be the display order.
     ///
     /// # Errors
-    /// If it holds no picture, or does not begin with a key picture.
+    /// If the rate is out of range, or the stream contains no picture or does not begin with a key picture.
     pub fn read(stream: &[u8], frames_per_s: u32) -> Result<Self, ClipError> {
         if !(1..=1000).contains(&frames_per_s) {
             return Err(ClipError::Rate(frames_per_s));
@@ -84,7 +84,7 @@ impl Clip {
         Ok(clip)
     }
 
-    /// Its pictures.
+    /// The pictures, in display order.
     pub fn pictures(&self) -> &[Picture] {
         &self.pictures
     }
@@ -99,12 +99,12 @@ impl Clip {
         self.frames_per_s
     }
 
-    /// RTP's time of a picture.
+    /// RTP timestamp of a picture.
     pub fn timestamp(&self, picture: usize) -> u32 {
         (picture as u64 * u64::from(TICKS_PER_S) / u64::from(self.frames_per_s)) as u32
     }
 
-    /// The picture of an RTP time; `None` if it is none of the clip's.
+    /// The picture with this RTP timestamp; `None` if the clip has none.
     pub fn picture_at(&self, timestamp: u32) -> Option<usize> {
         let nearest = (u64::from(timestamp) * u64::from(self.frames_per_s)).div_ceil(TICKS_PER_S.into());
         usize::try_from(nearest)
@@ -112,13 +112,13 @@ impl Clip {
             .filter(|at| *at < self.pictures.len() && self.timestamp(*at) == timestamp)
     }
 
-    /// How long it lasts, s.
+    /// Duration, s.
     pub fn seconds(&self) -> f64 {
         self.pictures.len() as f64 / f64::from(self.frames_per_s)
     }
 
-    /// Of each picture whether it was shown as it was sent: all its packets came, and those of all pictures back to the last
-    /// key picture, on which it depends. Packets beyond what `came` tells of did not come.
+    /// Whether each picture can be shown undamaged: all its packets arrived, and those of all pictures back to the last
+    /// key picture. `came` states for each packet whether it arrived; packets beyond its end did not.
     pub fn intact(&self, came: &[bool]) -> Vec<bool> {
         let whole =
             |picture: &Picture| picture.packets.clone().all(|at| came.get(at).copied().unwrap_or(false));
@@ -130,38 +130,38 @@ impl Clip {
         self.pictures.iter().map(intact).collect()
     }
 
-    /// Packet `number`, from 0, of a stream that plays the clip over and over: sequence number and time go on where the clip
-    /// begins again, and around where they end.
+    /// Packet `number`, from 0, of a stream that repeats the clip. Sequence number and timestamp continue over
+    /// repetitions, and wrap around.
     pub fn streamed(&self, number: u64) -> Vec<u8> {
         let mut packet = self.packets[(number % self.packets.len() as u64) as usize].clone();
         let ticks = u128::from(self.picture_of(number)) * u128::from(TICKS_PER_S);
         let timestamp = (ticks / u128::from(self.frames_per_s)) as u32;
-        // Section 5.1 of RFC 3550; every packet of the clip has the fixed header.
+        // RFC 3550 section 5.1: every packet of the clip has the fixed header.
         packet[2..4].copy_from_slice(&(number as u16).to_be_bytes());
         packet[4..8].copy_from_slice(&timestamp.to_be_bytes());
         packet
     }
 
-    /// The place in such a stream of a packet that arrived when number `expected` was the next; nothing of one that is none
-    /// of the stream's, or that was changed on its way.
+    /// The number of a received packet in such a stream, near the number `expected`; `None` if the packet does not
+    /// belong to the stream or was changed.
     pub fn number_of(&self, packet: &[u8], expected: u64) -> Option<u64> {
         let ahead = Packet::parse(packet).ok()?.sequence.wrapping_sub(expected as u16).cast_signed();
         let number = expected.checked_add_signed(ahead.into())?;
         (self.streamed(number) == packet).then_some(number)
     }
 
-    /// When packet `number` of such a stream is due, from its start: with all of its picture.
+    /// Due time of packet `number` of such a stream, from its start: that of its picture.
     pub fn due(&self, number: u64) -> Duration {
         self.due_of_picture(self.picture_of(number))
     }
 
-    /// When picture `number` of such a stream is due, from its start. Reckoned from there, so that no rounding adds up.
+    /// Due time of picture `number` of such a stream, from its start. Rounding errors do not add up.
     pub fn due_of_picture(&self, number: u64) -> Duration {
         let nanos = u128::from(number) * 1_000_000_000 / u128::from(self.frames_per_s);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The picture of such a stream that packet `number` belongs to.
+    /// The picture number of packet `number` of such a stream.
     fn picture_of(&self, number: u64) -> u64 {
         let (round, place) =
             (number / self.packets.len() as u64, (number % self.packets.len() as u64) as usize);
@@ -169,26 +169,26 @@ impl Clip {
             + self.pictures.partition_point(|picture| picture.packets.end <= place) as u64
     }
 
-    /// The mean payload of its UDP datagrams, bytes.
+    /// Mean payload of its UDP datagrams, bytes.
     pub fn mean_packet(&self) -> f64 {
         self.bytes() as f64 / self.packets.len() as f64
     }
 
-    /// The longest of its RTP packets, bytes.
+    /// Length of the longest RTP packet, bytes.
     pub fn largest_packet(&self) -> u64 {
         self.packets.iter().map(|packet| packet.len() as u64).max().unwrap_or(0)
     }
 
-    /// All its RTP packets together, bytes.
+    /// Total length of all RTP packets, bytes.
     pub fn bytes(&self) -> u64 {
         self.packets.iter().map(|packet| packet.len() as u64).sum()
     }
 
-    /// The place in the clip of a packet that arrived: nothing of one that is none of the clip's.
+    /// Index of a received packet in the clip; `None` if it does not belong to the clip.
     pub fn place_of(&self, packet: &Packet<'_>) -> Option<usize> {
         let picture = self.picture_at(packet.timestamp)?;
         let places = self.pictures[picture].packets.clone();
-        // Within one picture sequence numbers do not go around twice.
+        // Within one picture sequence numbers do not repeat.
         let place = places.clone().find(|at| *at as u16 == packet.sequence)?;
         (packet.payload_type == PAYLOAD_TYPE).then_some(place)
     }
@@ -210,7 +210,7 @@ mod tests {
         assert!(clip.packets().iter().all(|packet| packet.len() <= 1_212));
     }
 
-    /// Each picture comes out of its packets as it went in; every packet is known again by its header alone.
+    /// Each picture is reassembled unchanged from its packets; every packet is identified by its header alone.
     #[test]
     fn packets_carry_the_pictures() {
         let clip = Clip::moving();
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(clip.picture_at(u32::MAX), None);
     }
 
-    /// A packet of picture 30 is lost: it and all up to the next key picture, 50, are not what was sent.
+    /// A packet of picture 30 is lost: this picture and all up to the next key picture, 50, are damaged.
     #[test]
     fn damage_lasts_until_the_next_key_picture() {
         let clip = Clip::moving();
@@ -243,8 +243,9 @@ mod tests {
         assert!(clip.intact(&[]).iter().all(|intact| !intact));
     }
 
-    /// The fifth round is the clip again, but for numbers and times, which go on by steps of one and of 3600 ticks at 25
-    /// pictures per second; each packet is known again also where 16 bits went around, and none that was changed.
+    /// The fifth round is the clip again, except for numbers and timestamps, which continue in steps of one and of 3600
+    /// ticks at 25 pictures per second. Packets are identified also after a wrap-around of 16 bits; changed ones are
+    /// not.
     #[test]
     fn a_stream_goes_on_where_the_clip_begins_again() {
         let clip = Clip::moving();

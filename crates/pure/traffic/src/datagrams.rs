@@ -1,19 +1,12 @@
-//! Datagrams: Poisson, at a constant rate, on and off; and what sends them, those of a trace too.
+//! Settings of datagram applications: Poisson, constant rate, on and off, and traces.
 
-use std::net::SocketAddr;
-
-use netrig_core::{Data, Duration, Instant, Rate, Sample, Size, SpanDistribution, Stream, quantity};
+use netrig_core::{Duration, Rate, Size, SpanDistribution};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{Description, check_spans};
-use crate::{
-    AppAction, AppEvent, Application, Ends, FlowContext, SettingsError, SizeDistribution, Trace,
-    TracedDatagram,
-};
-
-/// What UDP and IPv4 add to a payload (RFC 768, RFC 791), bytes: a `rate` counts IP packets.
-pub const UDP_IPV4_HEADERS: u32 = 28;
+use crate::application_settings::{ApplicationSettings, check_spans};
+use crate::pattern::{LARGEST, Pattern, pattern_ends};
+use crate::{Ends, FlowContext, SettingsError, SizeDistribution, Trace, UDP_IPV4_HEADERS};
 
 /// Datagrams as a Poisson process (MGEN's `POISSON`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,13 +36,13 @@ pub struct Cbr {
     pub size: Size,
 }
 
-/// Datagrams at a constant rate while on; spans of on and off as given (exponential, Pareto).
+/// Datagrams at a constant rate while on. The spans of on and off are drawn from distributions (exponential, Pareto).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnOff {
-    /// How long it is on.
+    /// Duration of a span of on.
     pub on: SpanDistribution,
-    /// How long it is off.
+    /// Duration of a span of off.
     pub off: SpanDistribution,
     /// Rate of IP packets while on.
     pub rate: Rate,
@@ -57,7 +50,7 @@ pub struct OnOff {
     pub size: Size,
 }
 
-impl Description for Poisson {
+impl ApplicationSettings for Poisson {
     fn check(&self) -> Result<(), SettingsError> {
         one_of("interarrival", self.interarrival.map(Duration::is_zero), self.rate)?;
         self.size.check("size")?;
@@ -65,7 +58,8 @@ impl Description for Poisson {
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
-        pattern_ends(Pattern::poisson(self, flow), flow)
+        let mean = self.interarrival.unwrap_or_else(|| gap_at(self.rate, self.size.mean(), flow));
+        pattern_ends(Pattern::drawn(SpanDistribution::Exponential(mean), self.size.clone(), flow), flow)
     }
 
     fn datagram(&self) -> Option<f64> {
@@ -97,14 +91,16 @@ impl Description for Poisson {
     }
 }
 
-impl Description for Cbr {
+impl ApplicationSettings for Cbr {
     fn check(&self) -> Result<(), SettingsError> {
         one_of("interval", self.interval.map(Duration::is_zero), self.rate)?;
         fits([self.size])
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
-        pattern_ends(Pattern::cbr(self, flow), flow)
+        let gap = self.interval.unwrap_or_else(|| gap_at(self.rate, self.size.bytes() as f64, flow));
+        let size = SizeDistribution::Constant(self.size);
+        pattern_ends(Pattern::drawn(SpanDistribution::Constant(gap), size, flow), flow)
     }
 
     fn datagram(&self) -> Option<f64> {
@@ -128,7 +124,7 @@ impl Description for Cbr {
     }
 }
 
-impl Description for OnOff {
+impl ApplicationSettings for OnOff {
     fn check(&self) -> Result<(), SettingsError> {
         check_spans("on", &self.on)?;
         check_spans("off", &self.off)?;
@@ -137,7 +133,8 @@ impl Description for OnOff {
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
-        pattern_ends(Pattern::on_off(self, flow), flow)
+        let gap = gap_at(Some(self.rate), self.size.bytes() as f64, flow);
+        pattern_ends(Pattern::in_bursts(gap, (&self.on, &self.off), self.size, flow), flow)
     }
 
     fn datagram(&self) -> Option<f64> {
@@ -162,7 +159,61 @@ impl Description for OnOff {
     }
 }
 
-/// Datagrams per second with such a mean gap, or at such a rate of IP packets with such a mean payload.
+impl ApplicationSettings for Trace {
+    fn check(&self) -> Result<(), SettingsError> {
+        let wrong = |why: String| Err(SettingsError::new("datagrams", why));
+        if self.capture.is_some() {
+            return Err(SettingsError::new(
+                "capture",
+                "it was not read: name a file, without `datagrams` beside it",
+            ));
+        }
+        if self.datagrams.is_empty() {
+            return wrong("at least one is needed".into());
+        }
+        if self.repeat && self.span().is_zero() {
+            return wrong("all are sent at once, so a repetition would never end".into());
+        }
+        match self.datagrams.iter().find(|(_, size)| *size > LARGEST) {
+            Some((_, size)) => wrong(format!("a datagram of {size} is too large: the limit is {LARGEST}")),
+            None => Ok(()),
+        }
+    }
+
+    fn ends(&self, flow: &FlowContext) -> Ends {
+        pattern_ends(Pattern::trace(self, flow), flow)
+    }
+
+    fn datagram(&self) -> Option<f64> {
+        Some(self.payload() / self.datagrams.len() as f64)
+    }
+
+    fn largest_datagram(&self) -> Option<u64> {
+        self.datagrams.iter().map(|(_, size)| size.bytes()).max()
+    }
+
+    fn pace(&self, _headers: u32) -> Option<f64> {
+        Some(self.datagrams.len() as f64 / self.span().as_secs_f64()).filter(|rate| rate.is_finite())
+    }
+
+    fn is_one_way(&self) -> bool {
+        true
+    }
+
+    fn sends_fill_only(&self) -> bool {
+        true
+    }
+
+    fn has_an_end(&self) -> bool {
+        !self.repeat
+    }
+
+    fn offered_load(&self) -> Option<f64> {
+        Some(self.payload() / self.span().as_secs_f64()).filter(|load| self.repeat && load.is_finite())
+    }
+}
+
+/// Datagrams per second with mean gap `gap`, or at the rate `rate` of IP packets with mean payload `payload`.
 fn pace(gap: Option<Duration>, rate: Option<Rate>, payload: f64, headers: u32) -> Option<f64> {
     match (gap, rate) {
         (Some(gap), _) => Some(1.0 / gap.as_secs_f64()),
@@ -171,7 +222,7 @@ fn pace(gap: Option<Duration>, rate: Option<Rate>, payload: f64, headers: u32) -
     }
 }
 
-/// Payload bytes per second of datagrams that carry so much on average.
+/// Payload bytes per second of datagrams with mean payload `payload`.
 fn offered(gap: Option<Duration>, rate: Option<Rate>, payload: f64) -> Option<f64> {
     match (gap, rate) {
         (Some(gap), _) => Some(payload / gap.as_secs_f64()),
@@ -182,21 +233,18 @@ fn offered(gap: Option<Duration>, rate: Option<Rate>, payload: f64) -> Option<f6
     }
 }
 
-/// The largest payload of a model's datagram: lengths of packets have 32 bits, and headers need some of that.
-pub(crate) const LARGEST: Size = Size::from_bytes(4_000_000_000);
-
-/// None of the sizes that the file names is above the largest.
+/// Refuses sizes above the largest.
 fn fits(sizes: impl IntoIterator<Item = Size>) -> Result<(), SettingsError> {
     match sizes.into_iter().find(|size| *size > LARGEST) {
         Some(size) => Err(SettingsError::new(
             "size",
-            format!("a datagram of {size} cannot be: give at most {LARGEST} (over IP it would be 65507 B)"),
+            format!("a datagram of {size} is too large: the limit is {LARGEST} (over IP it is 65507 B)"),
         )),
         None => Ok(()),
     }
 }
 
-/// Exactly one of a gap and a rate, and not zero.
+/// Requires exactly one of a gap and a rate, above zero.
 fn one_of(gap: &'static str, gap_is_zero: Option<bool>, rate: Option<Rate>) -> Result<(), SettingsError> {
     match (gap_is_zero, rate) {
         (Some(true), _) => Err(SettingsError::new(gap, "it must be above zero")),
@@ -211,182 +259,18 @@ fn one_of(gap: &'static str, gap_is_zero: Option<bool>, rate: Option<Rate>) -> R
     }
 }
 
-/// When the next datagram leaves, and how large it is.
-pub(crate) struct Pattern {
-    gap: Gap,
-    size: SizeDistribution,
-    gaps: Stream,
-    sizes: Stream,
-    /// Datagrams sent so far.
-    sent: u64,
-}
-
-/// What decides when the next datagram leaves.
-enum Gap {
-    Drawn(SpanDistribution),
-    /// Always the same while on.
-    InBursts(Duration, Box<Bursts>),
-    /// That of the datagram's place in a trace.
-    Traced(Trace),
-}
-
-/// Spans of on and off.
-struct Bursts {
-    on: SpanDistribution,
-    off: SpanDistribution,
-    spans: Stream,
-    /// When the present span of on ends.
-    until: Instant,
-}
-
-impl Bursts {
-    /// When `gap` of on is over after `now`: what was left of it when a span of on ended is spent in the next.
-    fn after(&mut self, now: Instant, gap: Duration) -> Instant {
-        let mut at = now + gap;
-        while at >= self.until {
-            let rest = at.since(self.until);
-            let resumes = self.until + self.off.draw(&mut self.spans);
-            self.until = resumes + self.on.draw(&mut self.spans);
-            at = resumes + rest;
-        }
-        at
-    }
-}
-
-impl Pattern {
-    fn new(gap: Gap, size: SizeDistribution, flow: &FlowContext) -> Self {
-        Self { gap, size, gaps: flow.stream("gaps"), sizes: flow.stream("sizes"), sent: 0 }
-    }
-
-    fn poisson(settings: &Poisson, flow: &FlowContext) -> Self {
-        let mean = settings.interarrival.unwrap_or_else(|| gap_at(settings.rate, settings.size.mean(), flow));
-        Self::new(Gap::Drawn(SpanDistribution::Exponential(mean)), settings.size.clone(), flow)
-    }
-
-    fn cbr(settings: &Cbr, flow: &FlowContext) -> Self {
-        let gap =
-            settings.interval.unwrap_or_else(|| gap_at(settings.rate, settings.size.bytes() as f64, flow));
-        let size = SizeDistribution::Constant(settings.size);
-        Self::new(Gap::Drawn(SpanDistribution::Constant(gap)), size, flow)
-    }
-
-    fn on_off(settings: &OnOff, flow: &FlowContext) -> Self {
-        let gap = gap_at(Some(settings.rate), settings.size.bytes() as f64, flow);
-        let mut spans = flow.stream("bursts");
-        let until = flow.start + settings.on.draw(&mut spans);
-        let bursts = Bursts { on: settings.on.clone(), off: settings.off.clone(), spans, until };
-        Self::new(Gap::InBursts(gap, Box::new(bursts)), SizeDistribution::Constant(settings.size), flow)
-    }
-
-    /// A trace has its own sizes.
-    pub(crate) fn trace(trace: &Trace, flow: &FlowContext) -> Self {
-        Self::new(Gap::Traced(trace.clone()), SizeDistribution::Constant(Size::from_bytes(0)), flow)
-    }
-
-    /// When to send after having sent (or started) at `now`; never again if it is over.
-    fn next(&mut self, now: Instant) -> Option<Instant> {
-        Some(match &mut self.gap {
-            Gap::Drawn(gap) => now + gap.draw(&mut self.gaps),
-            Gap::InBursts(gap, bursts) => bursts.after(now, *gap),
-            Gap::Traced(trace) => now + traced(trace, self.sent)?.0,
-        })
-    }
-
-    /// The payload of the datagram that leaves now.
-    fn size(&mut self) -> u64 {
-        let number = self.sent;
-        self.sent += 1;
-        match &self.gap {
-            Gap::Traced(trace) => traced(trace, number).map_or(0, |(_, size)| size.bytes()),
-            Gap::Drawn(_) | Gap::InBursts(..) => {
-                self.size.draw_nth(number, &mut self.sizes).min(LARGEST.bytes())
-            }
-        }
-    }
-}
-
-/// Datagram `number` of a trace, if it has or repeats as many.
-fn traced(trace: &Trace, number: u64) -> Option<TracedDatagram> {
-    let len = trace.datagrams.len() as u64;
-    let place = if trace.repeat { number % len.max(1) } else { number };
-    trace.datagrams.get(usize::try_from(place).ok()?).copied()
-}
-
 fn gap_at(rate: Option<Rate>, payload: f64, flow: &FlowContext) -> Duration {
-    // `check` has made sure that there is a rate where there is no gap.
+    // `check` ensures that there is a rate if there is no gap.
     let bits_per_s = rate.map_or(1, Rate::bits_per_s) as f64;
     Duration::from_secs_f64((payload + f64::from(flow.datagram_headers)) * 8.0 / bits_per_s)
 }
 
-/// A source of such datagrams, and who receives them.
-pub(crate) fn pattern_ends(pattern: Pattern, flow: &FlowContext) -> Ends {
-    let source = Source { server: flow.server, pattern, next: None, due: None };
-    Ends { client: Box::new(source), server: Box::new(Sink { pending: [None, None] }) }
-}
-
-struct Source {
-    server: SocketAddr,
-    pattern: Pattern,
-    next: Option<Instant>,
-    due: Option<AppAction>,
-}
-
-impl Application for Source {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
-        match event {
-            AppEvent::Started => self.next = self.pattern.next(now),
-            AppEvent::Timeout => {
-                // From the time it was due, not from `now`: a carrier that wakes late offers no less.
-                let Some(at) = self.next.filter(|at| *at <= now) else { return };
-                let data = Data::Fill(self.pattern.size());
-                self.due = Some(AppAction::Datagram { to: self.server, data });
-                self.next = self.pattern.next(at);
-            }
-            AppEvent::Stopped => self.next = None,
-            _ => {}
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.next
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.due.take()
-    }
-}
-
-/// Tells of each datagram's delay.
-struct Sink {
-    pending: [Option<Sample>; 2],
-}
-
-impl Application for Sink {
-    fn handle(&mut self, now: Instant, event: AppEvent) {
-        if let AppEvent::Datagram { sent, .. } = event {
-            let delay = now.since(sent).as_secs_f64();
-            self.pending = [
-                Some(Sample { at: now, quantity: &quantity::ONE_WAY_DELAY, value: delay }),
-                Some(Sample { at: sent, quantity: &quantity::DATAGRAMS_RECEIVED, value: 1.0 }),
-            ];
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
-        self.pending.iter_mut().find_map(Option::take).map(AppAction::Record)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use netrig_core::{Seeds, Size};
+    use netrig_core::{Instant, Seeds};
 
     use super::*;
-    use crate::{Genome, Settings, react};
+    use crate::{AppAction, AppEvent, Genome, Settings, react};
 
     fn flow() -> FlowContext {
         FlowContext {
@@ -434,7 +318,7 @@ mod tests {
         let n = gaps.len() as f64;
         let mean = gaps.iter().sum::<f64>() / n;
         let variance = gaps.iter().map(|g| (g - mean) * (g - mean)).sum::<f64>() / n;
-        // Mean and standard deviation are equal; five standard errors of each.
+        // Mean and standard deviation are equal. The bounds are five standard errors of each.
         assert!((mean - 0.01).abs() < 5.0 * 0.01 / n.sqrt(), "{mean}");
         assert!((variance.sqrt() - 0.01).abs() < 5.0 * 0.01 * 2f64.sqrt() / n.sqrt(), "{variance}");
     }

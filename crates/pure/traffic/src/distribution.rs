@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Genome, Imix, SettingsError};
 
-/// How sizes are distributed.
+/// A distribution of sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SizeDistribution {
-    /// Always the same.
+    /// A constant size.
     Constant(Size),
     /// Exponential with this mean, rounded to whole bytes.
     Exponential(Size),
@@ -23,22 +23,22 @@ pub enum SizeDistribution {
     },
     /// Pareto: P(X > x) = (k/x)^shape with k = mean (shape − 1) / shape.
     Pareto {
-        /// The mean, of the distribution without truncation.
+        /// The mean without truncation.
         mean: Size,
-        /// Above 1, or there is no mean; the variance is infinite up to 2.
+        /// Above 1, or there is no mean. Up to 2 the variance is infinite.
         shape: f64,
-        /// What is larger is drawn as this; without it the tail is unbounded.
+        /// Larger sizes are drawn as this; without it the tail is unbounded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<Size>,
     },
-    /// Payloads of datagrams whose IP packets are a mix with a name, drawn in its shares.
+    /// Payloads of datagrams whose IP packets form a named mix, drawn by its shares.
     Imix(Imix),
-    /// Payloads of datagrams as the letters of a genome say (RFC 6985), in their order.
+    /// Payloads of datagrams by the letters of a genome (RFC 6985), in order.
     Genome(Genome),
 }
 
 impl SizeDistribution {
-    /// The sizes that the file names: means and limits.
+    /// The sizes in the file: means and limits.
     pub(crate) fn named(&self) -> Vec<Size> {
         match *self {
             Self::Constant(size) | Self::Exponential(size) => vec![size],
@@ -49,7 +49,7 @@ impl SizeDistribution {
         }
     }
 
-    /// The largest size, bytes; the mean where nothing bounds them.
+    /// The largest size, bytes; the mean if unbounded.
     pub fn largest(&self) -> u64 {
         match self {
             Self::Constant(size) | Self::Uniform { max: size, .. } | Self::Pareto { max: Some(size), .. } => {
@@ -61,7 +61,7 @@ impl SizeDistribution {
         }
     }
 
-    /// The size of number `n`, counted from 0: what has an order keeps it, all else is drawn.
+    /// The size of number `n`, counted from 0. A genome gives sizes in order; other distributions are drawn.
     pub fn draw_nth(&self, n: u64, stream: &mut Stream) -> u64 {
         match self {
             Self::Genome(genome) => genome.payload(n),
@@ -91,11 +91,11 @@ impl SizeDistribution {
                 max.map_or(bytes, |max| bytes.min(max.bytes() as f64))
             }
         };
-        // `as` saturates, so even the far end of a Pareto tail is a number.
+        // `as` saturates, so the result is defined for the whole Pareto tail.
         (bytes.round() as u64).max(1)
     }
 
-    /// The mean, bytes; of a truncated Pareto the mean of what is drawn.
+    /// The mean, bytes, after truncation.
     pub fn mean(&self) -> f64 {
         match self {
             Self::Constant(size) | Self::Exponential(size) => size.bytes() as f64,
@@ -115,15 +115,15 @@ impl SizeDistribution {
         }
     }
 
-    /// Whether the variance is infinite, so that means of samples converge too slowly to be trusted.
+    /// Whether the variance is infinite, so that sample means converge too slowly to be reliable.
     pub fn has_infinite_variance(&self) -> bool {
         matches!(self, Self::Pareto { shape, max: None, .. } if *shape <= 2.0)
     }
 
-    /// Refuses what cannot be drawn from. `field` is for the error.
+    /// Refuses a distribution that cannot be drawn from. `field` is its key for the error.
     ///
     /// # Errors
-    /// Says which value is out of range.
+    /// The value that is out of range.
     pub fn check(&self, field: &'static str) -> Result<(), SettingsError> {
         if let Self::Genome(genome) = self {
             return genome.check(field);

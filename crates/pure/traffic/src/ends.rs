@@ -6,38 +6,38 @@ use netrig_core::{Instant, Seeds, Stream};
 
 use crate::Application;
 
-/// What the applications of a flow need to know of it.
+/// Properties of a flow for its applications.
 #[derive(Clone, Debug)]
 pub struct FlowContext {
-    /// The flow's name, `web` or `web#3`: its random streams are named after it.
+    /// The flow's name, `web` or `web#3`. Its random streams are named after it.
     pub name: String,
     /// The run's seeds.
     pub seeds: Seeds,
-    /// Where the first end is, as far as that is known beforehand.
+    /// Address of the first end, as far as known in advance.
     pub client: SocketAddr,
-    /// Where the second end listens.
+    /// Listening address of the second end.
     pub server: SocketAddr,
-    /// When the flow starts.
+    /// Start of the flow.
     pub start: Instant,
-    /// When it begins nothing new any more.
+    /// Time from which on it starts nothing new.
     pub stop: Instant,
-    /// What the carrier's headers add to a datagram's payload, bytes.
+    /// Length of the carrier's headers of a datagram, bytes.
     pub datagram_headers: u32,
-    /// Streams of a connection, at least one: an application that wants more shares them among its own.
+    /// Streams of a connection, at least one. An application with more streams maps them onto these.
     pub streams: u16,
 }
 
 impl FlowContext {
-    /// The flow's own random stream for one `purpose`.
+    /// The flow's random stream for one `purpose`.
     pub(crate) fn stream(&self, purpose: &str) -> Stream {
         self.seeds.stream(&format!("flow/{}/{purpose}", self.name))
     }
 }
 
-/// A flow's applications. Each lives where its end is: on another host, in another process.
+/// The applications of a flow. Each runs at its end: on another host, in another process.
 pub struct Ends {
-    /// At the flow's `from`.
+    /// Application at the flow's `from`.
     pub client: Box<dyn Application>,
-    /// At the flow's `to`.
+    /// Application at the flow's `to`.
     pub server: Box<dyn Application>,
 }

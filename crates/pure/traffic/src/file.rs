@@ -1,4 +1,4 @@
-//! Files, one after the other, each over a connection of its own.
+//! Files, one after the other, each over its own connection.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -7,24 +7,24 @@ use netrig_core::{ConnectionEvent, Data, Instant, Sample, SpanDistribution, Stre
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Description;
+use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution};
 
-/// Files, one after the other, each over a connection of its own: the handshake counts, the close too.
+/// Files, one after the other, each over its own connection. Handshake and close count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct File {
     /// Size of a file.
     pub size: SizeDistribution,
-    /// How many; without it as many as there is time for.
+    /// Number of files; without it files are sent until the flow stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// Pause between the end of one and the start of the next.
+    /// Pause between the end of a file and the start of the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<SpanDistribution>,
 }
 
-impl Description for File {
+impl ApplicationSettings for File {
     fn may_read_slowly(&self) -> bool {
         true
     }
@@ -46,7 +46,7 @@ impl Description for File {
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
-        let client = Client {
+        let client = FileSender {
             server: flow.server,
             settings: self.clone(),
             sizes: flow.stream("sizes"),
@@ -57,7 +57,7 @@ impl Description for File {
             stopped: false,
             actions: VecDeque::new(),
         };
-        let server = Server {
+        let server = FileReceiver {
             size: self.size.clone(),
             sizes: flow.stream("sizes"),
             current: None,
@@ -71,9 +71,9 @@ impl Description for File {
     }
 }
 
-/// Sends a file, waits for the other end's word that all of it came (one byte, as FTP's `226`), closes,
-/// pauses, sends the next.
-struct Client {
+/// Sends a file, waits for the other end's confirmation (one byte, like FTP's `226`), closes, pauses, and sends the
+/// next.
+struct FileSender {
     server: SocketAddr,
     settings: File,
     sizes: Stream,
@@ -85,7 +85,7 @@ struct Client {
     actions: VecDeque<AppAction>,
 }
 
-impl Client {
+impl FileSender {
     fn begin(&mut self, now: Instant) {
         if self.stopped || self.settings.count.is_some_and(|count| self.begun >= count) {
             return;
@@ -118,7 +118,7 @@ impl Client {
     }
 }
 
-impl Application for Client {
+impl Application for FileSender {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => self.begin(now),
@@ -130,7 +130,7 @@ impl Application for Client {
                 (ConnectionEvent::Received { .. }, Some((current, begun))) if current == conn => {
                     self.finished(now, conn, begun);
                 }
-                // A connection that failed is no file; the next one is tried after the pause.
+                // A failed connection is no file; the next one is tried after the pause.
                 (ConnectionEvent::Closed(_), Some((current, _))) if current == conn => self.pause(now),
                 _ => {}
             },
@@ -148,15 +148,15 @@ impl Application for Client {
     }
 }
 
-/// Receives files; tells of each how long it took from the connection's establishment to its last byte.
-struct Server {
+/// Receives files and records the time of each from the connection's establishment to its last byte.
+struct FileReceiver {
     size: SizeDistribution,
     sizes: Stream,
     current: Option<(ConnId, Instant, u64)>,
     actions: VecDeque<AppAction>,
 }
 
-impl Application for Server {
+impl Application for FileReceiver {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         let AppEvent::Connection { conn, event } = event else { return };
         match event {

@@ -7,29 +7,29 @@ use netrig_core::{ConnectionEvent, Data, Instant, Quantity, Sample, Size, Stream
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Description;
+use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
-/// The longest file, bytes: a server is to have room for it.
+/// The longest file, bytes, limited by the server's disk.
 const LONGEST: u64 = 4 << 30;
 
-/// `150 Ok to send data.` and `226 Transfer complete.`, as a server says it, bytes.
+/// Lengths of the replies `150 Ok to send data.` and `226 Transfer complete.`, bytes.
 const BEGINS: u64 = 22;
 const COMPLETE: u64 = 24;
 
-/// One file by FTP (RFC 959). On a real substrate a server of others and a client of others carry it. Where it is modelled,
-/// what the control connection says about the transfer goes over the data's connection, at the same moments.
+/// One file by FTP (RFC 959). On a real substrate a third-party server and client transfer it. In a model, the replies
+/// about the transfer are sent over the data connection instead of the control connection, at the same times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ftp {
     /// Size of the file.
     pub size: Size,
-    /// Which way it goes: `store` if not given.
+    /// Direction: `store` by default.
     #[serde(default)]
     pub direction: FtpDirection,
 }
 
-/// Which way a file goes.
+/// Direction of a file transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FtpDirection {
@@ -40,7 +40,7 @@ pub enum FtpDirection {
     Fetch,
 }
 
-impl Description for Ftp {
+impl ApplicationSettings for Ftp {
     fn check(&self) -> Result<(), SettingsError> {
         match self.size.bytes() {
             0 => Err(SettingsError::new("size", "the file must have at least one byte")),
@@ -51,7 +51,7 @@ impl Description for Ftp {
 
     fn ends(&self, flow: &FlowContext) -> Ends {
         let (size, direction) = (self.size.bytes(), self.direction);
-        let client = Client {
+        let client = FtpClient {
             server: flow.server,
             size,
             direction,
@@ -59,7 +59,7 @@ impl Description for Ftp {
             received: 0,
             actions: VecDeque::new(),
         };
-        let server = Server { size, direction, left: size, actions: VecDeque::new() };
+        let server = FtpServer { size, direction, left: size, actions: VecDeque::new() };
         Ends { client: Box::new(client), server: Box::new(server) }
     }
 
@@ -79,8 +79,8 @@ impl Description for Ftp {
 /// The only connection.
 const CONNECTION: ConnId = ConnId::Opened(0);
 
-/// Waits for the word that the transfer begins, and measures from there to the word that it is complete.
-struct Client {
+/// Measures from the reply that starts the transfer to the reply that completes it, or to the last byte of a fetch.
+struct FtpClient {
     server: SocketAddr,
     size: u64,
     direction: FtpDirection,
@@ -89,7 +89,7 @@ struct Client {
     actions: VecDeque<AppAction>,
 }
 
-impl Client {
+impl FtpClient {
     fn take(&mut self, now: Instant, bytes: u64) {
         let is_first = self.received == 0;
         self.received += bytes;
@@ -112,7 +112,7 @@ impl Client {
     }
 }
 
-impl Application for Client {
+impl Application for FtpClient {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => {
@@ -134,22 +134,22 @@ impl Application for Client {
     }
 }
 
-/// Says that the transfer begins as soon as the connection stands, and that it is complete.
-struct Server {
+/// Sends the reply that starts the transfer once the connection is established, and the reply that completes it.
+struct FtpServer {
     size: u64,
     direction: FtpDirection,
-    /// Bytes of the file that have not come.
+    /// Bytes of the file that are not yet received.
     left: u64,
     actions: VecDeque<AppAction>,
 }
 
-impl Server {
+impl FtpServer {
     fn send(&mut self, conn: ConnId, size: u64) {
         self.actions.push_back(AppAction::Send { conn, stream: StreamId(0), data: Data::Fill(size) });
     }
 }
 
-impl Application for Server {
+impl Application for FtpServer {
     fn handle(&mut self, _now: Instant, event: AppEvent) {
         let AppEvent::Connection { conn, event } = event else { return };
         match event {
@@ -214,7 +214,7 @@ mod tests {
         AppEvent::Connection { conn, event }
     }
 
-    /// What an end does upon an event: the bytes that it sends, the times that it records, whether it closes.
+    /// Reaction of an end to an event: bytes sent, times recorded, and whether it closes.
     fn upon(end: &mut dyn Application, now: Instant, event: AppEvent) -> (u64, Vec<f64>, bool) {
         let (mut sent, mut times, mut closes) = (0, vec![], false);
         react(end, now, event, |action| match action {
@@ -226,8 +226,8 @@ mod tests {
         (sent, times, closes)
     }
 
-    /// Nothing is sent before the server's word; the time is from that word, at 30 ms, to the other, at 130 ms, also where
-    /// words come in pieces.
+    /// Nothing is sent before the server's first reply. The time is from that reply, at 30 ms, to the second, at 130
+    /// ms, also if replies arrive in pieces.
     #[test]
     fn a_file_is_stored_between_two_words_of_the_server() {
         let Ends { mut client, mut server } = ends(FtpDirection::Store);

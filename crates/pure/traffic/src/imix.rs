@@ -1,4 +1,4 @@
-//! Mixes of packet sizes as testers of routers use them: the simple Internet mix, and genomes (RFC 6985).
+//! Mixes of packet sizes, as used in router tests: the simple Internet mix, and genomes (RFC 6985).
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,27 @@ use netrig_core::Size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{SettingsError, UDP_IPV4_HEADERS};
+use crate::SettingsError;
 
-/// What Ethernet adds to an IP packet, bytes: a header of 14 and a check sequence of 4 (IEEE 802.3 section 3.2).
+/// Headers of UDP and IPv4 (RFC 768, RFC 791), bytes. A `rate` counts IP packets, headers included.
+pub const UDP_IPV4_HEADERS: u32 = 28;
+
+/// Header (14 bytes) and frame check sequence (4 bytes) of Ethernet (IEEE 802.3 section 3.2).
 const ETHERNET: u64 = 18;
 
-/// Letters of one genome: longer ones are traces.
+/// Most letters of a genome; use a trace for longer sequences.
 const LONGEST: usize = 4096;
 
-/// A mix of IP packets with a name.
+/// A named mix of IP packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Imix {
-    /// Seven packets of 40 bytes to four of 576 and one of 1500, in no order: the simple Internet mix.
+    /// The simple Internet mix: seven packets of 40 bytes to four of 576 and one of 1500, in random order.
     Simple,
 }
 
 impl Imix {
-    /// Payloads of datagrams whose IP packets have the mix's sizes, bytes, each with how many there are of it.
+    /// Payloads of datagrams whose IP packets have the mix's sizes, bytes, each with its share.
     pub(crate) const fn payloads(self) -> [(u64, u64); 3] {
         let headers = UDP_IPV4_HEADERS as u64;
         match self {
@@ -32,21 +35,21 @@ impl Imix {
     }
 }
 
-/// A sequence of sizes that begins anew when it is over: an IMIX genome (RFC 6985 section 4).
+/// A sequence of sizes that repeats: an IMIX genome (RFC 6985 section 4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Genome {
-    /// One letter for each packet. `a` to `j` are Ethernet frames of 64, 128, 256, 512, 1024, 1280, 1518, 2112, 9000 and
-    /// 16000 bytes.
+    /// One letter for each packet. `a` to `j` are Ethernet frames of 64, 128, 256, 512, 1024, 1280, 1518, 2112, 9000
+    /// and 16000 bytes.
     pub sequence: String,
-    /// Sizes of IP packets for letters of one's own, which are upper-case (RFC 6985 section 5), and for `z`, which is the
-    /// largest that the path carries.
+    /// Sizes of IP packets for custom letters, which are upper-case (RFC 6985 section 5), and for `z`, the largest
+    /// packet of the path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sizes: BTreeMap<String, Size>,
 }
 
 impl Genome {
-    /// The payload of the `n`-th datagram, counted from 0, bytes. Of a genome that was checked.
+    /// The payload of the `n`-th datagram, counted from 0, bytes. The genome must be checked.
     pub(crate) fn payload(&self, n: u64) -> u64 {
         let letters = self.sequence.as_bytes();
         let letter = letters.get((n % letters.len().max(1) as u64) as usize);
@@ -71,7 +74,7 @@ impl Genome {
         })
     }
 
-    /// Refuses what is no genome. `field` is for the error.
+    /// Refuses an invalid genome. `field` is its key for the error.
     pub(crate) fn check(&self, field: &'static str) -> Result<(), SettingsError> {
         let wrong = |why: String| Err(SettingsError::new(field, why));
         if self.sequence.is_empty() || self.sequence.len() > LONGEST {
@@ -79,9 +82,7 @@ impl Genome {
         }
         let is_own = |letter: &str| matches!(letter.as_bytes(), [b'A'..=b'Z' | b'z']);
         if let Some(letter) = self.sizes.keys().find(|letter| !is_own(letter)) {
-            return wrong(format!(
-                "sizes of one's own are for the letters `A` to `Z` and `z`, not `{letter}`"
-            ));
+            return wrong(format!("custom sizes are for the letters `A` to `Z` and `z`, not `{letter}`"));
         }
         for letter in self.sequence.chars() {
             match self.packet(letter) {

@@ -1,39 +1,39 @@
-//! What a receiving end still waits for.
+//! Objects that a receiving end expects.
 
 use std::collections::VecDeque;
 
-/// Objects that are to arrive on one stream, in their order. TCP and ordered SCTP streams deliver bytes in
-/// order, so counting them tells when each object is complete.
+/// Objects expected on one stream, in order. TCP and ordered SCTP streams deliver bytes in order, so a byte count shows
+/// when each object is complete.
 #[derive(Debug)]
-pub(crate) struct Inbox<T> {
+pub(crate) struct ObjectInbox<T> {
     expected: VecDeque<(T, u64)>,
-    /// Bytes that arrived before anybody said what they belong to.
+    /// Received bytes that belong to no expected object yet.
     surplus: u64,
 }
 
-impl<T> Default for Inbox<T> {
+impl<T> Default for ObjectInbox<T> {
     fn default() -> Self {
         Self { expected: VecDeque::new(), surplus: 0 }
     }
 }
 
-impl<T> Inbox<T> {
-    /// An object of `size` bytes will arrive after those expected before.
+impl<T> ObjectInbox<T> {
+    /// Expects an object of `size` bytes after the earlier ones.
     pub fn expect(&mut self, object: T, size: u64) {
         self.expected.push_back((object, size));
     }
 
-    /// `bytes` arrived.
+    /// Counts `bytes` received bytes.
     pub fn receive(&mut self, bytes: u64) {
         self.surplus += bytes;
     }
 
-    /// Whether more has arrived than is expected.
+    /// Whether bytes were received but no object is expected.
     pub fn wants_more(&self) -> bool {
         self.expected.is_empty() && self.surplus > 0
     }
 
-    /// The next object that is complete.
+    /// Removes and returns the next complete object.
     pub fn complete(&mut self) -> Option<T> {
         let (_, left) = self.expected.front_mut()?;
         let taken = self.surplus.min(*left);
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn objects_complete_in_order_whatever_the_pieces() {
-        let mut inbox = Inbox::default();
+        let mut inbox = ObjectInbox::default();
         inbox.receive(3);
         assert!(inbox.wants_more());
         inbox.expect('a', 2);

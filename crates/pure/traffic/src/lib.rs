@@ -1,14 +1,15 @@
-//! Who sends what, and when: arrival processes, size distributions, and the applications made of them.
+//! Traffic models: arrival processes, size distributions, and applications that use them.
 //!
-//! An application knows no transport. It says `Open` and `Send`; whether a modelled TCP or a kernel's
-//! socket carries it is the substrate's affair, so the same seed offers the same traffic everywhere. It
-//! never does I/O, never asks a clock, and draws only from streams named after its flow.
+//! An application knows no transport. It requests `Open` and `Send`; the substrate carries them over a modelled TCP or
+//! a kernel's socket. The same seed therefore offers the same traffic everywhere. An application does no I/O, reads no
+//! clock, and draws only from random streams named after its flow.
 //!
-//! Start from [`Application`] (the contract), [`Settings`] (what an experiment file may say) and
-//! [`Settings::ends`] (the two applications of a flow, one for each end).
+//! Start from [`Application`] (the contract), [`Settings`] (the part of an experiment file) and [`Settings::ends`] (the
+//! two applications of a flow, one for each end).
 #![forbid(unsafe_code)]
 
 mod application;
+mod application_settings;
 mod bulk;
 mod clip;
 mod datagrams;
@@ -18,7 +19,8 @@ mod file;
 mod ftp;
 mod imix;
 mod inbox;
-mod listener;
+mod media_sink;
+mod pattern;
 mod ping;
 mod reads;
 pub mod rtp;
@@ -31,24 +33,25 @@ mod voice;
 mod web;
 
 pub use application::{AppAction, AppEvent, Application, ConnId, react};
+pub use application_settings::SettingsError;
 pub use bulk::Bulk;
 pub use clip::{Clip, ClipError, Picture};
-pub use datagrams::{Cbr, OnOff, Poisson, UDP_IPV4_HEADERS};
+pub use datagrams::{Cbr, OnOff, Poisson};
 pub use distribution::SizeDistribution;
 pub use ends::{Ends, FlowContext};
 pub use file::File;
 pub use ftp::{Ftp, FtpDirection};
-pub use imix::{Genome, Imix};
+pub use imix::{Genome, Imix, UDP_IPV4_HEADERS};
 pub use ping::Ping;
 pub use reads::{ReadSchedule, ReadSteps, Reads};
 pub use segments::Segments;
-pub use settings::{Settings, SettingsError};
+pub use settings::Settings;
 pub use trace::{Trace, TraceError, TracedDatagram};
 pub use video::{ClipName, Video};
 pub use voice::{Playout, Talk, Voice, VoiceCodec};
 pub use web::{Web, WebExchange};
 
-// The tests of the public interface, in one test binary with the unit tests.
+// The tests of the public interface are part of the unit-test binary.
 #[cfg(test)]
 extern crate self as netrig_traffic;
 #[cfg(test)]

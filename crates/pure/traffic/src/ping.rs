@@ -1,4 +1,4 @@
-//! Ping: requests that the other end answers at once, by datagrams of the same size.
+//! Ping: datagrams that the other end answers at once by datagrams of the same size.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -9,28 +9,29 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{Description, check_spans};
+use crate::application_settings::{ApplicationSettings, check_spans};
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError};
 
 /// Datagrams that the other end answers: round-trip times (RFC 2681) and two-way loss (RFC 6673).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ping {
-    /// Gap between pings: exponential ones make the Poisson stream that RFC 2681 section 2.7 and RFC 6673 section 4.5 ask for.
+    /// Gap between pings. Exponential gaps make the Poisson stream that RFC 2681 section 2.7 and RFC 6673 section 4.5
+    /// require.
     pub interval: SpanDistribution,
     /// Payload of a ping, and of its answer.
     pub size: Size,
-    /// How long a ping waits for its answer, above zero; one that comes later counts as lost (Tmax of RFC 6673).
+    /// Longest wait for an answer, above zero. A later answer counts as lost (Tmax of RFC 6673).
     #[serde(default = "two_seconds")]
     pub wait: Duration,
 }
 
-/// What most ping programs wait on a network that answers slowly.
+/// The wait of most ping programs on a slow network.
 fn two_seconds() -> Duration {
     Duration::from_secs(2)
 }
 
-impl Description for Ping {
+impl ApplicationSettings for Ping {
     fn check(&self) -> Result<(), SettingsError> {
         check_spans("interval", &self.interval)?;
         if self.wait.is_zero() {
@@ -52,7 +53,7 @@ impl Description for Ping {
             undecided: VecDeque::new(),
             actions: VecDeque::new(),
         };
-        Ends { client: Box::new(pinger), server: Box::new(Echo { actions: VecDeque::new() }) }
+        Ends { client: Box::new(pinger), server: Box::new(EchoResponder { actions: VecDeque::new() }) }
     }
 
     fn datagram(&self) -> Option<f64> {
@@ -75,22 +76,22 @@ fn record(at: Instant, quantity: &'static Quantity, value: f64) -> AppAction {
     AppAction::Record(Sample { at, quantity, value })
 }
 
-/// Sends pings and takes their answers.
+/// Sends pings and receives their answers.
 struct Pinger {
     server: SocketAddr,
     settings: Ping,
     gaps: Stream,
-    /// When the next ping leaves; `None` once the flow has stopped.
+    /// Time of the next ping; `None` once the flow has stopped.
     next: Option<Instant>,
     /// Pings sent so far.
     sent: u64,
-    /// Pings whose wait is not over, the oldest first: the last of them is the last sent.
-    undecided: VecDeque<Undecided>,
+    /// Pings whose wait is not over, the oldest first. The last one is the last sent.
+    undecided: VecDeque<PendingPing>,
     actions: VecDeque<AppAction>,
 }
 
 /// A ping that waits for its answer.
-struct Undecided {
+struct PendingPing {
     until: Instant,
     answered: bool,
 }
@@ -99,14 +100,14 @@ impl Pinger {
     fn ping(&mut self, due: Instant) {
         let data = Data::Fill(self.settings.size.bytes());
         self.actions.push_back(AppAction::Datagram { to: self.server, data });
-        self.undecided.push_back(Undecided { until: due + self.settings.wait, answered: false });
+        self.undecided.push_back(PendingPing { until: due + self.settings.wait, answered: false });
         self.sent += 1;
-        // From the time it was due, not from now: a carrier that wakes late pings no less often.
+        // From its due time, not from now: a carrier that is late pings no less often.
         self.next = Some(due + self.settings.interval.draw(&mut self.gaps));
     }
 
-    /// Decides what has waited long enough. Answered or not, a ping counts when its wait is over: those at the end of a
-    /// run, of which only the answered ones could be told, count neither way.
+    /// Counts pings whose wait is over, answered or not. Pings at the end of a run whose wait is not over do not count,
+    /// because only the answered ones among them are decided.
     fn decide(&mut self, now: Instant) {
         while let Some(ping) = self.undecided.pop_front_if(|ping| ping.until <= now) {
             self.actions.push_back(record(now, &quantity::PINGS, 1.0));
@@ -121,7 +122,7 @@ impl Pinger {
         let place = ping.number.checked_sub(oldest).and_then(|place| usize::try_from(place).ok());
         let Some(found) = place.and_then(|place| self.undecided.get_mut(place)) else { return };
         if !std::mem::replace(&mut found.answered, true) {
-            // RFC 2681 section 2.4: from the moment the first bit was sent.
+            // RFC 2681 section 2.4: from the time at which the first bit was sent.
             let took = now.since(ping.sent).as_secs_f64();
             self.actions.push_back(record(now, &quantity::ROUND_TRIP_TIME, took));
         }
@@ -154,12 +155,12 @@ impl Application for Pinger {
     }
 }
 
-/// Answers each ping, and tells of its way here.
-struct Echo {
+/// Answers each ping, and records its one-way delay.
+struct EchoResponder {
     actions: VecDeque<AppAction>,
 }
 
-impl Application for Echo {
+impl Application for EchoResponder {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         if let AppEvent::Datagram { from, number, sent, data } = event {
             let answer = AppAction::Answer { to: from, datagram: DatagramId { number, sent }, data };
@@ -217,8 +218,8 @@ mod tests {
         })
     }
 
-    /// Pings every 10 ms for 100 ms; `answer` says how many milliseconds the n-th takes, if it is answered. Samples with
-    /// their milliseconds, until 200 ms.
+    /// Pings every 10 ms for 100 ms. `answer` returns the milliseconds to the answer of the n-th ping, if it is
+    /// answered. Returns the samples with their milliseconds, until 200 ms.
     fn run(answer: impl Fn(u64) -> Option<u64>) -> Vec<(u64, &'static str, f64)> {
         let mut pinger = ends(&settings()).client;
         let (mut samples, mut answers, mut sent) = (vec![], vec![], 0);
@@ -270,7 +271,7 @@ mod tests {
         let samples = run(|n| (n % 3 != 0).then_some(if n == 4 { 60 } else { 5 }));
         assert_eq!((count(&samples, "pings"), count(&samples, "pings_answered")), (9, 5));
         assert_eq!(count(&samples, "round_trip_time"), 5);
-        // The first, of 10 ms, was lost: that is known at 60 ms.
+        // The first ping, at 10 ms, was lost: that is decided at 60 ms.
         assert_eq!(samples.iter().find(|(_, name, _)| *name == "pings"), Some(&(60, "pings", 1.0)));
     }
 
@@ -279,13 +280,13 @@ mod tests {
         let mut pinger = ends(&settings()).client;
         react(&mut *pinger, at(0), AppEvent::Started, |_| {});
         react(&mut *pinger, at(10), AppEvent::Timeout, |_| {});
-        let mut told = 0;
+        let mut actions = 0;
         for number in [0, 0, 1, u64::MAX] {
             let datagram = DatagramId { number, sent: at(10) };
             let event = AppEvent::Answered { datagram, data: Data::Fill(64) };
-            react(&mut *pinger, at(12), event, |_| told += 1);
+            react(&mut *pinger, at(12), event, |_| actions += 1);
         }
-        assert_eq!(told, 1);
+        assert_eq!(actions, 1);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How fast the receiving application of a connection takes its data.
+//! Read rate of a connection's receiving application.
 
 use netrig_core::{Duration, Instant, Rate, Size};
 use schemars::JsonSchema;
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::SettingsError;
 
-/// A reader at a rate reads so often what its rate has given since.
+/// Interval of the reads of a reader at a rate.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How fast the receiving application takes its data: at a rate, `"2 Mbit/s"`, which it reads every 10 ms, or in steps,
-/// `{ bytes = "64 KB", every = "500 ms" }`. The steps are counted from when the connection is made; what a step leaves unused
-/// lapses.
+/// Read rate of the receiving application: a rate, `"2 Mbit/s"`, read every 10 ms, or steps,
+/// `{ bytes = "64 KB", every = "500 ms" }`. The steps are counted from the establishment of the connection. The unused
+/// part of a step lapses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "neither a rate nor a table of `bytes` and `every`")]
 pub enum Reads {
@@ -25,17 +25,17 @@ pub enum Reads {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadSteps {
-    /// As much at a time, above zero.
+    /// Most bytes read in a step, above zero.
     pub bytes: Size,
-    /// So often, above zero: the first time after as long.
+    /// Interval of the steps, above zero. The first step is after one interval.
     pub every: Duration,
 }
 
 impl Reads {
-    /// Refuses what would never read.
+    /// Refuses settings that never read.
     ///
     /// # Errors
-    /// Names the key below `reads` (nothing, of a rate) and says what is wrong.
+    /// The key below `reads` (empty for a rate) and the reason.
     pub fn check(&self) -> Result<(), SettingsError> {
         let wrong = |field| Err(SettingsError::new(field, "it must be above zero, or nothing is ever read"));
         match self {
@@ -53,7 +53,7 @@ impl Reads {
         }
     }
 
-    /// What the first `steps` steps read together at most, bytes.
+    /// Most bytes that the first `steps` steps read together.
     fn within(&self, steps: u64) -> u64 {
         match self {
             Self::AtRate(rate) => {
@@ -65,27 +65,27 @@ impl Reads {
     }
 }
 
-/// The moments at which one connection is read.
+/// The times of the reads of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadSchedule {
     reads: Reads,
     start: Instant,
-    /// Steps that were taken.
+    /// Steps taken so far.
     taken: u64,
 }
 
 impl ReadSchedule {
-    /// That of a connection that was made at `start`, from settings that were checked.
+    /// The schedule of a connection established at `start`. The settings must be checked.
     pub const fn new(reads: Reads, start: Instant) -> Self {
         Self { reads, start, taken: 0 }
     }
 
-    /// The moment of the next step.
+    /// Time of the next step.
     pub fn next(&self) -> Instant {
         self.start + self.reads.every().saturating_mul(self.taken + 1)
     }
 
-    /// Takes the steps that are due at `now`; returns how many bytes they read at most.
+    /// Takes the steps that are due at `now`. Returns the most bytes that they read.
     pub fn take(&mut self, now: Instant) -> u64 {
         let due = now.since(self.start).as_nanos() / self.reads.every().as_nanos().max(1);
         let before = self.reads.within(self.taken);

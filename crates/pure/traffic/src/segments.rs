@@ -1,4 +1,4 @@
-//! Video in segments, as streaming over HTTP fetches it.
+//! Video in segments, as in streaming over HTTP.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -7,11 +7,11 @@ use netrig_core::{ConnectionEvent, Data, Duration, Instant, Rate, Sample, Size, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Description;
+use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError};
 
-/// Video in segments over one connection: requested one after the other until the player holds enough, then
-/// one whenever there is room for it. The line sees bursts and pauses in turn.
+/// Video in segments over one connection. The player requests them one after the other until its buffer is full, then
+/// one whenever there is room. The traffic alternates between bursts and pauses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Segments {
@@ -19,7 +19,7 @@ pub struct Segments {
     pub rate: Rate,
     /// Playing time of a segment.
     pub segment: Duration,
-    /// Playing time that the player holds at most; at least one segment.
+    /// Most playing time in the player's buffer; at least one segment.
     pub buffer: Duration,
     /// Size of a request.
     #[serde(default = "request_size")]
@@ -30,7 +30,7 @@ fn request_size() -> Size {
     Size::from_bytes(400)
 }
 
-impl Description for Segments {
+impl ApplicationSettings for Segments {
     fn may_read_slowly(&self) -> bool {
         true
     }
@@ -56,7 +56,7 @@ impl Description for Segments {
         let size = (self.rate.bits_per_s() as f64 / 8.0 * self.segment.as_secs_f64()) as u64;
         // A segment of less than a byte would never arrive.
         let size = size.max(1);
-        let player = Player {
+        let player = SegmentPlayer {
             server: flow.server,
             settings: self.clone(),
             size,
@@ -66,7 +66,8 @@ impl Description for Segments {
             next: None,
             actions: VecDeque::new(),
         };
-        let server = Server { request: self.request.bytes(), size, received: 0, actions: VecDeque::new() };
+        let server =
+            SegmentServer { request: self.request.bytes(), size, received: 0, actions: VecDeque::new() };
         Ends { client: Box::new(player), server: Box::new(server) }
     }
 
@@ -81,24 +82,24 @@ fn send(conn: ConnId, size: u64) -> AppAction {
     AppAction::Send { conn, stream: StreamId(0), data: Data::Fill(size) }
 }
 
-/// Asks for segments and plays them.
-struct Player {
+/// Requests segments and plays them.
+struct SegmentPlayer {
     server: SocketAddr,
     settings: Segments,
-    /// Of a segment, bytes.
+    /// Size of a segment, bytes.
     size: u64,
-    /// When the segment that is on its way was asked for.
+    /// Time of the request for the segment in transfer.
     asked: Option<Instant>,
-    /// What of it is missing, bytes.
+    /// Missing bytes of that segment.
     left: u64,
-    /// When all that has arrived will have been played.
+    /// Time at which all received segments will have been played.
     played_out: Instant,
-    /// When there is room for the next segment.
+    /// Time at which there is room for the next segment.
     next: Option<Instant>,
     actions: VecDeque<AppAction>,
 }
 
-impl Player {
+impl SegmentPlayer {
     fn ask(&mut self, now: Instant) {
         self.next = None;
         self.asked = Some(now);
@@ -117,7 +118,7 @@ impl Player {
         for (quantity, value) in [(&quantity::RESPONSE_TIME, took), (&quantity::OBJECTS_RECEIVED, 1.0)] {
             self.actions.push_back(AppAction::Record(Sample { at: now, quantity, value }));
         }
-        // A player that ran dry goes on from here.
+        // A player that ran dry continues from here.
         self.played_out = self.played_out.max(now) + self.settings.segment;
         let held = self.played_out.since(now);
         let room = self.settings.buffer - self.settings.segment;
@@ -125,7 +126,7 @@ impl Player {
     }
 }
 
-impl Application for Player {
+impl Application for SegmentPlayer {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => {
@@ -157,15 +158,15 @@ impl Application for Player {
 }
 
 /// Answers each request with a segment.
-struct Server {
+struct SegmentServer {
     request: u64,
     size: u64,
-    /// Of the request that is on its way, bytes.
+    /// Received bytes of the current request.
     received: u64,
     actions: VecDeque<AppAction>,
 }
 
-impl Application for Server {
+impl Application for SegmentServer {
     fn handle(&mut self, _now: Instant, event: AppEvent) {
         let AppEvent::Connection { conn, event } = event else { return };
         match event {
@@ -207,7 +208,7 @@ mod tests {
         }
     }
 
-    /// When the player asks for its first segments, if each takes so many seconds to arrive.
+    /// Request times of the first segments, if each takes the given seconds to arrive.
     fn asked(settings: &Segments, takes: &[u64]) -> Vec<u64> {
         let flow = FlowContext {
             name: "video".into(),
@@ -244,13 +245,14 @@ mod tests {
         asked
     }
 
-    /// Worked out by hand: with a buffer of three segments, the first three are asked for back to back; then one
-    /// for each that was played.
+    /// Computed by hand: with a buffer of three segments, the first three are requested back to back; then one for each
+    /// played segment.
     #[test]
     fn back_to_back_until_the_buffer_is_full_then_at_the_video_s_pace() {
         // Nothing takes time: at 0 s the buffer holds 2, 4, 6 s.
         assert_eq!(asked(&settings(6), &[0, 0, 0, 0, 0]), [0, 0, 0, 2, 4, 6]);
-        // Each takes a second: at 1, 2, 3 s it holds 2, 3, 4 s; at 4 s 5 s, so the next leaves at 5 s.
+        // Each takes a second: at 1, 2, 3 s the buffer holds 2, 3, 4 s; at 4 s it holds 5 s, so the next request is at
+        // 5 s.
         assert_eq!(asked(&settings(6), &[1, 1, 1, 1, 1]), [0, 1, 2, 3, 5, 7]);
     }
 

@@ -1,111 +1,18 @@
-//! What an experiment file says of an application.
+//! The part of an experiment file about an application.
 
-use netrig_core::{Size, SpanDistribution};
+use netrig_core::Size;
 use netrig_sip::settings::LoadSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::application_settings::ApplicationSettings;
 use crate::{
-    Bulk, Cbr, Ends, File, FlowContext, Ftp, OnOff, Ping, Poisson, Segments, Trace, Video, Voice, Web,
+    Bulk, Cbr, Ends, File, FlowContext, Ftp, OnOff, Ping, Poisson, Segments, SettingsError, Trace, Video,
+    Voice, Web,
 };
 
-/// A value that an application cannot work with.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{field}`: {why}")]
-pub struct SettingsError {
-    /// The key in the file.
-    pub field: &'static str,
-    /// What is wrong with it.
-    pub why: String,
-}
-
-impl SettingsError {
-    /// An error about `field`.
-    pub fn new(field: &'static str, why: impl Into<String>) -> Self {
-        Self { field, why: why.into() }
-    }
-}
-
-/// Refuses spans that cannot be drawn, which the file has at `field`.
-pub(crate) fn check_spans(field: &'static str, spans: &SpanDistribution) -> Result<(), SettingsError> {
-    spans.check().map_err(|error| SettingsError::new(field, error.to_string()))
-}
-
-/// The settings of one kind of application, as they stand in the file: what can be known of it before it runs,
-/// and how it is made.
-pub(crate) trait Description {
-    /// Refuses values that the application cannot work with.
-    fn check(&self) -> Result<(), SettingsError>;
-
-    /// Makes the two ends of a flow from settings that were checked.
-    fn ends(&self, flow: &FlowContext) -> Ends;
-
-    /// Payload of the datagrams that it sends, bytes, on average; `None` if it opens connections.
-    fn datagram(&self) -> Option<f64> {
-        None
-    }
-
-    /// Payload of the largest of them, bytes, or of one on average where nothing bounds them.
-    fn largest_datagram(&self) -> Option<u64> {
-        self.datagram().map(|mean| mean as u64)
-    }
-
-    /// Datagrams per second while it sends, on average, where headers add `headers` bytes to a payload; `None` if it opens
-    /// connections.
-    fn pace(&self, _headers: u32) -> Option<f64> {
-        None
-    }
-
-    /// Whether datagrams go from the flow's first end to its second only, where they are counted, so that nobody waits
-    /// for one to be read.
-    fn is_one_way(&self) -> bool {
-        false
-    }
-
-    /// Whether all that it sends is fill, whose bytes nobody reads.
-    fn sends_fill_only(&self) -> bool {
-        false
-    }
-
-    /// Whether most data goes from the flow's second end to its first.
-    fn answers(&self) -> bool {
-        false
-    }
-
-    /// Application bytes per second from the flow's first end to its second, on average; `None` if it takes what
-    /// it gets.
-    fn offered_load(&self) -> Option<f64> {
-        None
-    }
-
-    /// Whether it comes to an end by itself; otherwise it goes on until its flow stops.
-    fn has_an_end(&self) -> bool {
-        false
-    }
-
-    /// Whether sizes are drawn from a distribution of infinite variance.
-    fn has_infinite_variance(&self) -> bool {
-        false
-    }
-
-    /// Whether its receiving end may read slower than data come.
-    fn may_read_slowly(&self) -> bool {
-        false
-    }
-
-    /// Streams of a connection that it uses, if there are as many.
-    fn streams(&self) -> u16 {
-        1
-    }
-
-    /// The size of the messages that it gives to its transport, if the file says so.
-    fn message(&self) -> Option<Size> {
-        None
-    }
-}
-
 /// Declares the applications that a file can name, each by the type of its settings, which implements
-/// [`Description`].
+/// [`ApplicationSettings`].
 macro_rules! applications {
     ($($(#[doc = $doc:literal])+ $kind:ident($settings:ty);)+) => {
         /// An application of a flow, by its `kind`.
@@ -117,20 +24,20 @@ macro_rules! applications {
         }
 
         impl Settings {
-            /// Makes the two ends of a flow.
+            /// Creates the two ends of a flow.
             ///
-            /// Both draw from the same named streams, so the receiving end knows what was meant to be sent, and
-            /// when, without being told over the network that it measures.
+            /// Both draw from the same named streams. The receiving end therefore knows which data is sent, and when,
+            /// without messages over the measured network.
             pub fn ends(&self, flow: &FlowContext) -> Ends {
                 match self { $(Self::$kind(settings) => settings.ends(flow),)+ }
             }
 
-            /// Payload of the datagrams that it sends, bytes, on average; `None` if it opens connections.
+            /// Mean payload of its datagrams, bytes; `None` if it opens connections.
             pub fn datagram(&self) -> Option<f64> {
                 match self { $(Self::$kind(settings) => settings.datagram(),)+ }
             }
 
-            /// Payload of the largest of them, bytes, or of one on average where nothing bounds them.
+            /// Payload of the largest datagram, bytes; the mean if it is unbounded.
             pub fn largest_datagram(&self) -> Option<u64> {
                 match self { $(Self::$kind(settings) => settings.largest_datagram(),)+ }
             }
@@ -140,12 +47,12 @@ macro_rules! applications {
                 self.datagram().is_some()
             }
 
-            /// Whether it goes over datagrams or connections of TCP, as the flow's `transport` says.
+            /// Whether it uses datagrams or TCP connections, as the flow's `transport` selects.
             pub const fn goes_over_either(&self) -> bool {
                 self.sip().is_some()
             }
 
-            /// Its users of SIP, if these are what it is.
+            /// The load of SIP, if it is one.
             pub const fn sip(&self) -> Option<&LoadSettings> {
                 match self {
                     Self::Sip(load) => Some(load),
@@ -153,64 +60,64 @@ macro_rules! applications {
                 }
             }
 
-            /// Datagrams per second while it sends, on average, where headers add `headers` bytes to a payload; `None`
-            /// if it opens connections.
+            /// Mean datagrams per second while it sends, with `headers` bytes of headers each; `None` if it opens
+            /// connections or the rate is not defined.
             pub fn pace(&self, headers: u32) -> Option<f64> {
                 match self { $(Self::$kind(settings) => settings.pace(headers),)+ }
             }
 
-            /// Whether datagrams go from the flow's first end to its second only, where they are counted, so that
-            /// nobody waits for one to be read.
+            /// Whether datagrams are sent only from the flow's first end to its second, which only counts them: no
+            /// sender waits until one is read.
             pub fn is_one_way(&self) -> bool {
                 match self { $(Self::$kind(settings) => settings.is_one_way(),)+ }
             }
 
-            /// Whether all that it sends is fill, whose bytes nobody reads.
+            /// Whether it sends only fill, data without content.
             pub fn sends_fill_only(&self) -> bool {
                 match self { $(Self::$kind(settings) => settings.sends_fill_only(),)+ }
             }
 
-            /// Whether most data goes from the flow's second end to its first, in answer to requests.
+            /// Whether most data is sent from the flow's second end to its first, in reply to requests.
             pub fn answers(&self) -> bool {
                 match self { $(Self::$kind(settings) => settings.answers(),)+ }
             }
 
-            /// Application bytes per second that it offers from the flow's first end to its second, on average;
-            /// `None` if it takes what it gets.
+            /// Mean application bytes per second that it offers from the flow's first end to its second; `None` if the
+            /// rate depends on the network.
             pub fn offered_load(&self) -> Option<f64> {
                 match self { $(Self::$kind(settings) => settings.offered_load(),)+ }
             }
 
-            /// Refuses values that the application cannot work with.
+            /// Refuses invalid values.
             ///
             /// # Errors
-            /// Names the key and says what is wrong.
+            /// The key of the first invalid value, and the reason.
             pub fn check(&self) -> Result<(), SettingsError> {
                 match self { $(Self::$kind(settings) => settings.check(),)+ }
             }
 
-            /// Whether its receiving end may read slower than data come ([`Reads`](crate::Reads)).
+            /// Whether its receiving end may read slower than data arrives ([`Reads`](crate::Reads)).
             pub fn may_read_slowly(&self) -> bool {
                 match self { $(Self::$kind(settings) => settings.may_read_slowly(),)+ }
             }
 
-            /// Streams of a connection that it uses, if there are as many.
+            /// Streams that it uses, if the connection has as many.
             pub fn streams(&self) -> u16 {
                 match self { $(Self::$kind(settings) => settings.streams(),)+ }
             }
 
-            /// The size of the messages that it gives to its transport, if the file says so.
+            /// Size of the messages that it sends, if the file sets it.
             pub fn message(&self) -> Option<Size> {
                 match self { $(Self::$kind(settings) => settings.message(),)+ }
             }
 
-            /// Whether it comes to an end by itself; otherwise it goes on until its flow stops.
+            /// Whether it ends by itself. Otherwise it lasts until its flow stops.
             pub fn has_an_end(&self) -> bool {
                 match self { $(Self::$kind(settings) => settings.has_an_end(),)+ }
             }
 
-            /// Whether sizes are drawn from a distribution of infinite variance, so that means over objects must
-            /// not be trusted.
+            /// Whether sizes are drawn from a distribution of infinite variance, so that means over objects are not
+            /// reliable.
             pub fn has_infinite_variance(&self) -> bool {
                 match self { $(Self::$kind(settings) => settings.has_infinite_variance(),)+ }
             }
@@ -219,9 +126,9 @@ macro_rules! applications {
 }
 
 applications! {
-    /// As much as the transport takes, up to a size or a time, over one connection.
+    /// As much data as the transport takes, up to a size or a time, over one connection.
     Bulk(Bulk);
-    /// Web objects: pushed into one connection, or requested and answered.
+    /// Web objects, pushed or requested over one connection.
     Web(Web);
     /// Datagrams as a Poisson process.
     Poisson(Poisson);
@@ -233,7 +140,7 @@ applications! {
     Trace(Trace);
     /// Datagrams that the other end answers.
     Ping(Ping);
-    /// Files, one after the other, each over a connection of its own.
+    /// Files, one after the other, each over its own connection.
     File(File);
     /// One file by FTP.
     Ftp(Ftp);
@@ -241,7 +148,7 @@ applications! {
     Segments(Segments);
     /// One direction of a telephone call, over RTP.
     Voice(Voice);
-    /// Video as it happens, over RTP.
+    /// Live video over RTP.
     Video(Video);
     /// Users of SIP and their server.
     Sip(Box<LoadSettings>);

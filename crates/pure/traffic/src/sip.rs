@@ -1,5 +1,5 @@
-//! Users of SIP and their server, over datagrams: the machines of `netrig-sip`, one part of a load at the flow's first end and
-//! a server at its second.
+//! Users of SIP and their server over datagrams, by the state machines of `netrig-sip`: a part of a load at the flow's
+//! first end, and a server at its second.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -14,13 +14,13 @@ use netrig_sip::load::{AttemptStart, Failure, Moment, Part, Scan};
 use netrig_sip::server::{DelayedResponses, Destination, Server, Source};
 use netrig_sip::settings::LoadSettings;
 
-use crate::settings::Description;
+use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError};
 
-/// What a message of SIP takes about, bytes: a request without a session description.
+/// Typical size of a SIP message, bytes: a request without a session description.
 const MESSAGE: f64 = 500.0;
 
-impl Description for LoadSettings {
+impl ApplicationSettings for LoadSettings {
     fn check(&self) -> Result<(), SettingsError> {
         self.check_values().map_err(|error| SettingsError::new(error.field, error.why))
     }
@@ -33,7 +33,7 @@ impl Description for LoadSettings {
         let client: Box<dyn Application> =
             match tester.and_then(|plan| Tester::new(self, plan.clone(), server, flow)) {
                 Ok(tester) => Box::new(tester),
-                Err(why) => Box::new(Nobody(Some(why))),
+                Err(why) => Box::new(FailedEnd(Some(why))),
             };
         let served = match (self.server.own(), &plan) {
             (Some(own), Ok(plan)) => {
@@ -43,14 +43,14 @@ impl Description for LoadSettings {
                         .delay
                         .as_ref()
                         .map(|law| DelayedResponses::new(law.0.clone(), flow.stream("delay")));
-                    Served { server, waiting, client: flow.client.ip(), actions: VecDeque::new() }
+                    SipServerEnd { server, waiting, client: flow.client.ip(), actions: VecDeque::new() }
                 })
             }
-            _ => Err("who serves its users is a program of others".to_owned()),
+            _ => Err("its server is an external program and not part of netrig".to_owned()),
         };
         let server: Box<dyn Application> = match served {
             Ok(served) => Box::new(served),
-            Err(why) => Box::new(Nobody(Some(why))),
+            Err(why) => Box::new(FailedEnd(Some(why))),
         };
         Ends { client, server }
     }
@@ -60,10 +60,10 @@ impl Description for LoadSettings {
     }
 }
 
-/// An end that cannot be what it is to be: it says so when its flow starts.
-struct Nobody(Option<String>);
+/// An end that could not be created: it aborts the run when its flow starts.
+struct FailedEnd(Option<String>);
 
-impl Application for Nobody {
+impl Application for FailedEnd {
     fn handle(&mut self, _now: Instant, _event: AppEvent) {}
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -80,10 +80,10 @@ struct Tester {
     part: Part,
     name: String,
     local: SocketAddr,
-    /// When the flow starts, and with it the load.
+    /// Start of the flow and of the load.
     start: Instant,
     has_begun: bool,
-    /// When it wants to be asked again.
+    /// Time of the next time-out.
     next: Option<Instant>,
     actions: VecDeque<AppAction>,
 }
@@ -107,7 +107,7 @@ impl Tester {
             local: flow.client,
             start: flow.start,
             has_begun: false,
-            // Who has to be registered is, before the flow starts.
+            // Users are registered before the flow starts, if the load needs it.
             next: settings.prepares().then_some(Instant::ZERO),
             actions: VecDeque::new(),
         })
@@ -121,7 +121,7 @@ impl Tester {
         self.actions.push_back(AppAction::GiveUp { why: format!("flow `{}`: {why}", self.name) });
     }
 
-    /// The load begins, if all is prepared.
+    /// Starts the load, if all users are prepared.
     fn begin(&mut self) {
         if self.part.is_prepared() {
             self.has_begun = true;
@@ -129,27 +129,25 @@ impl Tester {
         } else {
             let [done, all] = self.part.prepared();
             self.give_up(&format!(
-                "{done} of {all} users were registered when it was to start; a later `start` gives them more time"
+                "only {done} of {all} users were registered at its start; a later `start` gives them more time"
             ));
         }
     }
 
-    /// Lets begin who is due.
+    /// Starts the users that are due.
     fn users(&mut self, now: Instant) {
         while let Some(begun) = self.part.begin(now) {
             match begun {
                 AttemptStart::At(at) => {
                     self.record(Sample { at, quantity: &quantity::SIP_BEGUN, value: 1.0 })
                 }
-                AttemptStart::Full => self.give_up("it has as many calls at once as `most_calls` allows"),
-                AttemptStart::Busy => {
-                    self.give_up("more users are needed (`users`): those there are were not done")
-                }
+                AttemptStart::Full => self.give_up("it reached the limit `most_calls` of simultaneous calls"),
+                AttemptStart::Busy => self.give_up("more users are needed (`users`): all of them were busy"),
             }
         }
     }
 
-    /// Sends what waits, and counts what has ended. What goes to one of the users has come to them.
+    /// Sends waiting messages, and counts ended attempts. Messages to one of the own users are passed to them directly.
     fn flush(&mut self, now: Instant) {
         loop {
             let own = self.local;
@@ -203,7 +201,7 @@ impl Application for Tester {
         self.part.handle_timeout(now);
         self.users(now);
         self.flush(now);
-        // One that is told of has come when it is due, and not before.
+        // A deadline at or before `now` has just been handled; the next time-out lies after `now`.
         let later = |at: Instant| at.max(now + Duration::from_nanos(1));
         self.next = [self.part.next_deadline(), self.part.due()].into_iter().flatten().min().map(later);
     }
@@ -217,23 +215,23 @@ impl Application for Tester {
     }
 }
 
-/// A server of netrig's.
-struct Served {
+/// A server of netrig.
+struct SipServerEnd {
     server: Box<dyn Server>,
-    /// Responses that are kept back.
+    /// Delayed responses.
     waiting: Option<DelayedResponses>,
-    /// Who alone is sent to.
+    /// The only destination host.
     client: IpAddr,
     actions: VecDeque<AppAction>,
 }
 
-impl Served {
-    /// Takes what the server has to say.
+impl SipServerEnd {
+    /// Sends or delays the server's messages.
     fn transmit(&mut self, now: Instant) {
         while let Some((to, message)) = self.server.poll_transmit() {
             match (&mut self.waiting, message) {
                 (Some(waiting), Message::Response(response)) => {
-                    // The server is told if there is no room for more that wait.
+                    // If no more responses can be delayed, the server gets a failure.
                     if let Err(response) = waiting.put(now, to, response) {
                         self.server.handle_failure(now, &response.into());
                     }
@@ -251,13 +249,13 @@ impl Served {
                 let data = Data::Bytes((*message.to_bytes()).into());
                 self.actions.push_back(AppAction::Datagram { to: *address, data });
             }
-            // Nobody else is there.
+            // There is no other host.
             _ => self.server.handle_failure(now, message),
         }
     }
 }
 
-impl Application for Served {
+impl Application for SipServerEnd {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         if let AppEvent::Datagram { from, data: Data::Bytes(bytes), .. } = event
             && let Ok(message) = Message::parse(&Bytes::copy_from_slice(&bytes))

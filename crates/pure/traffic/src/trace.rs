@@ -1,25 +1,23 @@
-//! Datagrams as somebody else's were: the gaps and sizes of a trace.
+//! Traces: the gaps and sizes of recorded datagrams.
 
 use netrig_core::capture::{self, CaptureError};
 use netrig_core::{Duration, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::datagrams::{LARGEST, Pattern, pattern_ends};
-use crate::settings::Description;
-use crate::{Ends, FlowContext, SettingsError, UDP_IPV4_HEADERS};
+use crate::UDP_IPV4_HEADERS;
 
-/// A datagram of a trace: how long after the one before it leaves (the first: after the flow's start), and its payload.
+/// A datagram of a trace: the gap to the datagram before (for the first: to the flow's start), and its payload.
 pub type TracedDatagram = (Duration, Size);
 
-/// Why a capture is no trace.
+/// Reason why a capture is no trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// It cannot be read.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// There is nothing to send.
-    #[error("there is no IP packet in it")]
+    /// It contains no packet to send.
+    #[error("it contains no IP packet")]
     Empty,
 }
 
@@ -30,21 +28,22 @@ pub struct Trace {
     /// Each with the gap before it and its payload: `["1.5 ms", "512 B"]`.
     #[serde(default)]
     pub datagrams: Vec<TracedDatagram>,
-    /// In their place a file, beside the experiment's: a capture (pcap or pcapng), of which each IP packet is a datagram
-    /// whose own packet is as long. Who reads the experiment's file writes its datagrams into the text.
+    /// A capture file (pcap or pcapng) in place of `datagrams`, relative to the experiment file. Each IP packet in it
+    /// becomes a datagram whose packet has the same length. The reader of the experiment file replaces it by its
+    /// datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<String>,
-    /// Whether it begins anew when it is over; otherwise nothing more is sent.
+    /// Whether the trace is repeated; otherwise nothing is sent after its end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeat: bool,
 }
 
 impl Trace {
-    /// The datagrams of a capture's bytes: each IP packet less the headers of UDP and IPv4, in the order of their times.
-    /// The first leaves at once.
+    /// The datagrams of a capture: each IP packet without the headers of UDP and IPv4, in the order of time. The first
+    /// one is sent at once.
     ///
     /// # Errors
-    /// If it is no capture, damaged, or without an IP packet.
+    /// If the bytes are no capture, damaged, or contain no IP packet.
     pub fn datagrams_of(capture: &[u8]) -> Result<Vec<TracedDatagram>, TraceError> {
         let mut packets = Vec::new();
         capture::read(capture, |packet| packets.extend(packet.ip_len().map(|len| (packet.at_ns, len))))?;
@@ -60,67 +59,13 @@ impl Trace {
             .collect())
     }
 
-    /// How long it takes from its start to its last datagram.
-    fn span(&self) -> Duration {
+    /// Time from the start to the last datagram.
+    pub(crate) fn span(&self) -> Duration {
         self.datagrams.iter().fold(Duration::ZERO, |span, (gap, _)| span + *gap)
     }
 
-    fn payload(&self) -> f64 {
+    pub(crate) fn payload(&self) -> f64 {
         self.datagrams.iter().map(|(_, size)| size.bytes() as f64).sum()
-    }
-}
-
-impl Description for Trace {
-    fn check(&self) -> Result<(), SettingsError> {
-        let wrong = |why: String| Err(SettingsError::new("datagrams", why));
-        if self.capture.is_some() {
-            return Err(SettingsError::new(
-                "capture",
-                "it was not read: give it a file, and no `datagrams` beside it",
-            ));
-        }
-        if self.datagrams.is_empty() {
-            return wrong("at least one is needed".into());
-        }
-        if self.repeat && self.span().is_zero() {
-            return wrong("all leave at once, so that to repeat them would never end".into());
-        }
-        match self.datagrams.iter().find(|(_, size)| *size > LARGEST) {
-            Some((_, size)) => wrong(format!("a datagram of {size} cannot be: give at most {LARGEST}")),
-            None => Ok(()),
-        }
-    }
-
-    fn ends(&self, flow: &FlowContext) -> Ends {
-        pattern_ends(Pattern::trace(self, flow), flow)
-    }
-
-    fn datagram(&self) -> Option<f64> {
-        Some(self.payload() / self.datagrams.len() as f64)
-    }
-
-    fn largest_datagram(&self) -> Option<u64> {
-        self.datagrams.iter().map(|(_, size)| size.bytes()).max()
-    }
-
-    fn pace(&self, _headers: u32) -> Option<f64> {
-        Some(self.datagrams.len() as f64 / self.span().as_secs_f64()).filter(|rate| rate.is_finite())
-    }
-
-    fn is_one_way(&self) -> bool {
-        true
-    }
-
-    fn sends_fill_only(&self) -> bool {
-        true
-    }
-
-    fn has_an_end(&self) -> bool {
-        !self.repeat
-    }
-
-    fn offered_load(&self) -> Option<f64> {
-        Some(self.payload() / self.span().as_secs_f64()).filter(|load| self.repeat && load.is_finite())
     }
 }
 
@@ -130,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// IPv4 headers that say so many bytes, seen at so many microseconds.
+    /// A capture of IPv4 headers, each with a time in microseconds and a length.
     fn captured(packets: &[(u64, u16)]) -> Vec<u8> {
         let mut file = vec![];
         pcapng::section(&mut file, "netrig", "a trace");

@@ -1,4 +1,4 @@
-//! Video as it happens, over RTP: the packets of a clip, when its pictures are due.
+//! Live video over RTP: the packets of a clip, sent when its pictures are due.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -8,20 +8,20 @@ use netrig_core::{Data, Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::listener::Listener;
-use crate::settings::Description;
+use crate::application_settings::ApplicationSettings;
+use crate::media_sink::MediaSink;
 use crate::{AppAction, AppEvent, Application, Clip, Ends, FlowContext, SettingsError};
 
-/// Video as it happens: the RTP packets of a clip of H.264, those of a picture together when it is due, over and over until
-/// the flow stops. Which pictures can be shown follows from what came in time.
+/// Live video: the RTP packets of an H.264 clip. The packets of a picture are sent together when it is due, and the
+/// clip repeats until the flow stops. The packets received in time determine which pictures can be shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Video {
-    /// Which clip.
+    /// The clip.
     #[serde(default)]
     pub clip: ClipName,
-    /// The first packet waits so long at the receiver, every other is taken as long after its sending; later ones are of
-    /// no use.
+    /// Wait of the first packet at the receiver. Every other packet is used at the same time after its sending; later
+    /// ones are useless.
     #[serde(default = "playout")]
     pub playout: Duration,
 }
@@ -40,7 +40,7 @@ fn playout() -> Duration {
 }
 
 impl Video {
-    /// The clip.
+    /// The clip that `clip` names.
     pub fn clip(&self) -> Arc<Clip> {
         match self.clip {
             ClipName::Moving => Clip::moving(),
@@ -48,13 +48,13 @@ impl Video {
     }
 }
 
-impl Description for Video {
+impl ApplicationSettings for Video {
     fn check(&self) -> Result<(), SettingsError> {
         Ok(())
     }
 
     fn ends(&self, flow: &FlowContext) -> Ends {
-        let player = Player {
+        let player = ClipSender {
             server: flow.server,
             clip: self.clip(),
             start: flow.start,
@@ -62,7 +62,7 @@ impl Description for Video {
             next: None,
             actions: VecDeque::new(),
         };
-        Ends { client: Box::new(player), server: Box::new(Listener::default()) }
+        Ends { client: Box::new(player), server: Box::new(MediaSink::default()) }
     }
 
     fn datagram(&self) -> Option<f64> {
@@ -79,18 +79,18 @@ impl Description for Video {
     }
 }
 
-/// Plays a clip to the network.
-struct Player {
+/// Sends the packets of a clip.
+struct ClipSender {
     server: SocketAddr,
     clip: Arc<Clip>,
     start: Instant,
-    /// Pictures that were sent, of all rounds.
+    /// Pictures sent so far, in all rounds.
     shown: u64,
     next: Option<Instant>,
     actions: VecDeque<AppAction>,
 }
 
-impl Player {
+impl ClipSender {
     /// When picture number `shown` is due.
     fn due(&self) -> Instant {
         self.start + self.clip.due_of_picture(self.shown)
@@ -109,7 +109,7 @@ impl Player {
     }
 }
 
-impl Application for Player {
+impl Application for ClipSender {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => self.next = Some(self.due()),
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::{Settings, react};
 
-    /// The lengths of what is sent are those of the clip's packets, 40 ms from picture to picture, also in the next round.
+    /// The datagrams have the lengths of the clip's packets, 40 ms from picture to picture, also in the next round.
     #[test]
     fn pictures_are_sent_when_they_are_due() {
         let flow = FlowContext {

@@ -1,4 +1,5 @@
-//! A telephone call, one way: packets of voice over RTP at a steady pace, with or without the silences of a conversation.
+//! One direction of a telephone call: voice packets over RTP at a constant rate, with or without the pauses of a
+//! conversation.
 
 use std::net::SocketAddr;
 
@@ -6,8 +7,8 @@ use netrig_core::{Data, Duration, Instant, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::listener::Listener;
-use crate::settings::Description;
+use crate::application_settings::ApplicationSettings;
+use crate::media_sink::MediaSink;
 use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SettingsError, UDP_IPV4_HEADERS};
 
 /// RTP's fixed header (RFC 3550 section 5.1), bytes.
@@ -17,21 +18,21 @@ const RTP_HEADER: u64 = 12;
 const TALK_SPURT: Duration = Duration::from_millis(1004);
 const PAUSE: Duration = Duration::from_millis(1587);
 
-/// One direction of a telephone call: RTP packets from the flow's first end to its second. Its quality is that of the
-/// E-model after a simulated play-out buffer.
+/// One direction of a telephone call: RTP packets from the flow's first end to its second. The E-model computes its
+/// quality after a simulated play-out buffer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Voice {
     /// The codec.
     #[serde(default)]
     pub codec: VoiceCodec,
-    /// Speech in a packet: a multiple of 10 ms, up to 120 ms.
+    /// Duration of speech in a packet: a multiple of 10 ms, up to 120 ms.
     #[serde(default = "packet_time")]
     pub packet: Duration,
     /// When there is speech.
     #[serde(default)]
     pub talk: Talk,
-    /// How the receiver waits for what is late.
+    /// Play-out buffer of the receiver.
     #[serde(default)]
     pub playout: Playout,
 }
@@ -40,10 +41,10 @@ fn packet_time() -> Duration {
     Duration::from_millis(20)
 }
 
-/// A codec of voice.
+/// A voice codec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum VoiceCodec {
-    /// ITU-T G.711, 64 kbit/s; what is lost is silence.
+    /// ITU-T G.711, 64 kbit/s; lost speech is silence.
     #[serde(rename = "g711")]
     G711,
     /// ITU-T G.711 with packet-loss concealment (its Appendix I).
@@ -64,7 +65,7 @@ impl VoiceCodec {
         }
     }
 
-    /// How much of what comes next the codec must hear (G.729 section 2).
+    /// Look-ahead of the codec (G.729 section 2).
     const fn lookahead(self) -> Duration {
         match self {
             Self::G711 | Self::G711Concealed => Duration::ZERO,
@@ -77,20 +78,20 @@ impl VoiceCodec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Talk {
-    /// Always: a codec without voice activity detection.
+    /// Always, as with a codec without voice activity detection.
     #[default]
     Continuous,
     /// Talk spurts and pauses of a conversation: exponential with means of 1.004 and 1.587 s (ITU-T P.59).
     Spurts,
 }
 
-/// How the receiver waits for what is late.
+/// Play-out buffer of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Playout {
-    /// The first packet waits so long, every other is played as long after its sending.
+    /// The first packet waits this long; every other is played at the same time after its sending.
     Fixed(Duration),
-    /// The wait is chosen anew at the start of each talk spurt (Ramjee et al. 1994).
+    /// The wait is chosen at the start of each talk spurt (Ramjee et al. 1994).
     Adaptive,
 }
 
@@ -106,7 +107,7 @@ impl Voice {
         RTP_HEADER + self.packet.as_nanos() / 10_000_000 * self.codec.bytes_per_10_ms()
     }
 
-    /// Time from a sound until the packet with it can be sent: it is filled, and the codec hears what comes next.
+    /// Time from a sound until its packet can be sent: the packet time and the look-ahead of the codec.
     pub fn coding_delay(&self) -> Duration {
         self.packet + self.codec.lookahead()
     }
@@ -125,7 +126,7 @@ impl Voice {
     }
 }
 
-impl Description for Voice {
+impl ApplicationSettings for Voice {
     fn check(&self) -> Result<(), SettingsError> {
         let nanos = self.packet.as_nanos();
         if nanos == 0 || !nanos.is_multiple_of(10_000_000) || nanos > 120_000_000 {
@@ -145,9 +146,16 @@ impl Description for Voice {
             Talk::Spurts => flow.start + spans.exponential_duration(TALK_SPURT),
         };
         let size = self.payload();
-        let speaker =
-            Speaker { server: flow.server, packet: self.packet, size, spans, until, next: None, due: None };
-        Ends { client: Box::new(speaker), server: Box::new(Listener::default()) }
+        let speaker = VoiceSender {
+            server: flow.server,
+            packet: self.packet,
+            size,
+            spans,
+            until,
+            next: None,
+            due: None,
+        };
+        Ends { client: Box::new(speaker), server: Box::new(MediaSink::default()) }
     }
 
     fn datagram(&self) -> Option<f64> {
@@ -159,20 +167,20 @@ impl Description for Voice {
     }
 }
 
-/// Speaks.
-struct Speaker {
+/// Sends voice packets.
+struct VoiceSender {
     server: SocketAddr,
     packet: Duration,
     size: u64,
     spans: Stream,
-    /// When the present talk spurt ends.
+    /// End of the current talk spurt.
     until: Instant,
     next: Option<Instant>,
     due: Option<AppAction>,
 }
 
-impl Speaker {
-    /// When the packet is full that is begun at `from`. A spurt ends with a whole packet, as encoders do it.
+impl VoiceSender {
+    /// Time at which a packet that starts at `from` is full. A spurt ends with a whole packet, as encoders do it.
     fn full(&mut self, from: Instant) -> Instant {
         let mut from = from;
         while from >= self.until {
@@ -183,12 +191,12 @@ impl Speaker {
     }
 }
 
-impl Application for Speaker {
+impl Application for VoiceSender {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Started => self.next = Some(self.full(now)),
             AppEvent::Timeout => {
-                // From the time it was due, not from `now`: speech goes on whether or not the carrier wakes in time.
+                // From its due time, not from `now`: speech continues even if the carrier is late.
                 let Some(at) = self.next.filter(|at| *at <= now) else { return };
                 self.due = Some(AppAction::Datagram { to: self.server, data: Data::Fill(self.size) });
                 self.next = Some(self.full(at));
@@ -223,7 +231,7 @@ mod tests {
         }
     }
 
-    /// When the first `n` datagrams are sent, and how long they are.
+    /// Times and lengths of the first `n` datagrams.
     fn sent(voice: Voice, n: usize) -> Vec<(Instant, u64)> {
         let flow = FlowContext {
             name: "call".into(),
@@ -260,8 +268,9 @@ mod tests {
         assert_eq!(millis, [20, 40, 60]);
     }
 
-    /// ITU-T P.59: speech fills 1.004 / (1.004 + 1.587) = 38.7 % of the time. Within five standard errors of 4,900 cycles
-    /// of two exponential spans, 0.61 · √(2/n) of it each; and half a packet more, since a spurt ends with a whole one.
+    /// ITU-T P.59: speech fills 1.004 / (1.004 + 1.587) = 38.7 % of the time. The tolerance is five standard errors of
+    /// 4,900 cycles of two exponential spans, 0.61 · √(2/n) of it each. Half a packet is added, since a spurt ends with
+    /// a whole one.
     #[test]
     fn spurts_are_those_of_a_conversation() {
         let sent = sent(voice("spurts"), 250_000);

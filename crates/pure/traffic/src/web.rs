@@ -9,8 +9,8 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::inbox::Inbox;
-use crate::settings::{Description, check_spans};
+use crate::application_settings::{ApplicationSettings, check_spans};
+use crate::inbox::ObjectInbox;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution};
 
 /// Web objects, with exponential or other gaps and Pareto or other sizes.
@@ -24,14 +24,14 @@ pub struct Web {
     /// Independent sources that share the flow's connection.
     #[serde(default = "one_source")]
     pub sources: u32,
-    /// Streams over which objects are spread in turn; a connection that has fewer has them on those. For `think` as many
+    /// Streams that carry the objects in turn; if the connection has fewer, on those. For `think` also the number of
     /// users.
     #[serde(default = "one_stream")]
     pub streams: u16,
-    /// Who sends the objects.
+    /// Direction and timing of the objects.
     #[serde(default)]
     pub exchange: WebExchange,
-    /// Size of a request, for request and response.
+    /// Size of a request, for `request` and `think`.
     #[serde(default = "request_size")]
     pub request: Size,
 }
@@ -48,23 +48,23 @@ fn request_size() -> Size {
     Size::from_bytes(400)
 }
 
-/// Who sends a web object, and when.
+/// Which end sends a web object, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WebExchange {
     /// The flow's first end sends objects at their arrival times, whether or not earlier ones arrived.
     #[default]
     Push,
-    /// The flow's first end requests an object at its arrival time, the other end answers with it: open loop.
+    /// The flow's first end requests an object at its arrival time, and the other end sends it: open loop.
     Request,
-    /// A user: requests an object, waits for all of it, thinks for a gap, requests the next: closed loop.
+    /// A user requests an object, waits for all of it, thinks for a gap, and requests the next: closed loop.
     Think,
 }
 
-/// Each keeps random streams of its own.
+/// Most sources; each has its own random stream.
 const MAX_SOURCES: u32 = 100_000;
 
-impl Description for Web {
+impl ApplicationSettings for Web {
     fn check(&self) -> Result<(), SettingsError> {
         check_spans("interarrival", &self.interarrival)?;
         self.size.check("size")?;
@@ -93,7 +93,7 @@ impl Description for Web {
 
     fn ends(&self, flow: &FlowContext) -> Ends {
         let (client, server): (Box<dyn Application>, Box<dyn Application>) = match self.exchange {
-            WebExchange::Push => (Box::new(Pusher::new(self, flow)), Box::new(Receiver::new(self, flow))),
+            WebExchange::Push => (Box::new(Pusher::new(self, flow)), Box::new(PushReceiver::new(self, flow))),
             WebExchange::Request | WebExchange::Think => {
                 (Box::new(Requester::new(self, flow)), Box::new(Responder::new(self, flow)))
             }
@@ -105,7 +105,7 @@ impl Description for Web {
         self.exchange != WebExchange::Push
     }
 
-    /// Objects that are requested go the other way, and a thinking user offers no more than the network carries.
+    /// Requested objects are sent in the other direction, and a thinking user offers only what the network carries.
     fn offered_load(&self) -> Option<f64> {
         let objects = f64::from(self.sources) / self.interarrival.mean().as_secs_f64();
         match self.exchange {
@@ -120,18 +120,18 @@ impl Description for Web {
     }
 }
 
-/// When objects arrive, merged over the sources, and on which stream each goes. Both ends can follow it,
-/// for both draw from the same named streams.
-struct Arrivals {
+/// Arrival times of objects, merged over the sources, and the stream of each. Both ends compute the same, because both
+/// draw from the same named streams.
+struct ObjectArrivals {
     gap: SpanDistribution,
     sources: Vec<(Stream, Instant)>,
-    /// When the next object arrives, and of which source: of several the first.
+    /// Time and source of the next object; of several sources, the first.
     due: (Instant, usize),
     streams: u16,
     count: u64,
 }
 
-impl Arrivals {
+impl ObjectArrivals {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
         let sources = (0..settings.sources)
             .map(|n| {
@@ -155,7 +155,7 @@ impl Arrivals {
         }
     }
 
-    /// When the next object arrives.
+    /// Arrival time of the next object.
     const fn peek(&self) -> Instant {
         self.due.0
     }
@@ -173,13 +173,13 @@ impl Arrivals {
     }
 }
 
-/// Sizes of the objects on each stream, in their order on the stream.
-struct Sizes {
+/// Sizes of the objects on each stream, in order.
+struct ObjectSizes {
     size: SizeDistribution,
     streams: Vec<Stream>,
 }
 
-impl Sizes {
+impl ObjectSizes {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
         let streams = (0..streams(settings, flow)).map(|n| flow.stream(&format!("sizes/{n}"))).collect();
         Self { size: settings.size.clone(), streams }
@@ -190,15 +190,15 @@ impl Sizes {
     }
 }
 
-/// Streams that objects are spread over: as many as were asked for, or as the connection has. Both ends know either, so
-/// both know which object is on which stream.
+/// Streams that carry objects: the configured number, or that of the connection if smaller. Both ends know both
+/// numbers, and so the stream of each object.
 fn streams(settings: &Web, flow: &FlowContext) -> u16 {
     settings.streams.min(flow.streams)
 }
 
 const CONN: ConnId = ConnId::Opened(0);
 
-/// The connection is opened for the first object, not before there is something to send.
+/// Opens the connection for the first object, not earlier.
 fn open_once(opened: &mut bool, server: SocketAddr) -> Option<AppAction> {
     (!std::mem::replace(opened, true)).then_some(AppAction::Open { conn: CONN, to: server })
 }
@@ -214,8 +214,8 @@ fn record(now: Instant, quantity: &'static Quantity, value: f64) -> AppAction {
 /// Sends objects at their arrival times.
 struct Pusher {
     server: SocketAddr,
-    arrivals: Arrivals,
-    sizes: Sizes,
+    arrivals: ObjectArrivals,
+    sizes: ObjectSizes,
     running: bool,
     opened: bool,
     actions: VecDeque<AppAction>,
@@ -225,8 +225,8 @@ impl Pusher {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
         Self {
             server: flow.server,
-            arrivals: Arrivals::new(settings, flow),
-            sizes: Sizes::new(settings, flow),
+            arrivals: ObjectArrivals::new(settings, flow),
+            sizes: ObjectSizes::new(settings, flow),
             running: false,
             opened: false,
             actions: VecDeque::new(),
@@ -235,7 +235,7 @@ impl Pusher {
 }
 
 impl Pusher {
-    /// What is done with the object that arrives at `now`.
+    /// Actions for the object that arrives at `now`.
     fn next_object(&mut self, now: Instant) -> [AppAction; 2] {
         let (_, stream) = self.arrivals.next();
         [send(stream, self.sizes.next(stream), CONN), record(now, &quantity::OBJECTS_SENT, 1.0)]
@@ -286,20 +286,20 @@ impl Application for Pusher {
     }
 }
 
-/// Receives pushed objects, and tells how long each took from its arrival time at the other end.
-struct Receiver {
-    arrivals: Arrivals,
-    sizes: Sizes,
-    inboxes: Vec<Inbox<Instant>>,
+/// Receives pushed objects, and records the time of each since its arrival time at the other end.
+struct PushReceiver {
+    arrivals: ObjectArrivals,
+    sizes: ObjectSizes,
+    inboxes: Vec<ObjectInbox<Instant>>,
     actions: VecDeque<AppAction>,
 }
 
-impl Receiver {
+impl PushReceiver {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
         Self {
-            arrivals: Arrivals::new(settings, flow),
-            sizes: Sizes::new(settings, flow),
-            inboxes: (0..streams(settings, flow)).map(|_| Inbox::default()).collect(),
+            arrivals: ObjectArrivals::new(settings, flow),
+            sizes: ObjectSizes::new(settings, flow),
+            inboxes: (0..streams(settings, flow)).map(|_| ObjectInbox::default()).collect(),
             actions: VecDeque::new(),
         }
     }
@@ -322,7 +322,7 @@ impl Receiver {
     }
 }
 
-impl Application for Receiver {
+impl Application for PushReceiver {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         match event {
             AppEvent::Connection { event: ConnectionEvent::Received { stream, data }, .. } => {
@@ -348,26 +348,27 @@ impl Application for Receiver {
 struct Requester {
     server: SocketAddr,
     request: u64,
-    pace: Pace,
-    sizes: Sizes,
-    inboxes: Vec<Inbox<Request>>,
+    pace: RequestPacing,
+    sizes: ObjectSizes,
+    inboxes: Vec<ObjectInbox<PendingRequest>>,
     running: bool,
     opened: bool,
     actions: VecDeque<AppAction>,
 }
 
-/// A request that is to be answered.
-struct Request {
-    /// When it was meant to leave.
+/// A request that waits for its object.
+struct PendingRequest {
+    /// Its scheduled time.
     at: Instant,
-    /// Whose it is, among the users.
+    /// Index of its user.
     user: usize,
 }
 
-/// What decides when the next request leaves.
-enum Pace {
-    Open(Arrivals),
-    /// One user a stream, or several where the connection has fewer: each waits for its object, thinks, and asks again.
+/// Timing of requests.
+enum RequestPacing {
+    Open(ObjectArrivals),
+    /// One user per stream, or several if the connection has fewer streams. Each waits for its object, thinks, and
+    /// requests the next.
     Closed {
         gap: SpanDistribution,
         users: Vec<(Stream, Option<Instant>)>,
@@ -377,7 +378,7 @@ enum Pace {
 impl Requester {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
         let pace = if settings.exchange == WebExchange::Request {
-            Pace::Open(Arrivals::new(settings, flow))
+            RequestPacing::Open(ObjectArrivals::new(settings, flow))
         } else {
             let users = (0..settings.streams)
                 .map(|n| {
@@ -386,14 +387,14 @@ impl Requester {
                     (gaps, Some(first))
                 })
                 .collect();
-            Pace::Closed { gap: settings.interarrival.clone(), users }
+            RequestPacing::Closed { gap: settings.interarrival.clone(), users }
         };
         Self {
             server: flow.server,
             request: settings.request.bytes(),
             pace,
-            sizes: Sizes::new(settings, flow),
-            inboxes: (0..streams(settings, flow)).map(|_| Inbox::default()).collect(),
+            sizes: ObjectSizes::new(settings, flow),
+            inboxes: (0..streams(settings, flow)).map(|_| ObjectInbox::default()).collect(),
             running: false,
             opened: false,
             actions: VecDeque::new(),
@@ -401,30 +402,32 @@ impl Requester {
     }
 
     /// The request that is due at `now`, if one is, and its stream.
-    fn due(&mut self, now: Instant) -> Option<(Request, StreamId)> {
+    fn due(&mut self, now: Instant) -> Option<(PendingRequest, StreamId)> {
         let streams = self.inboxes.len();
         match &mut self.pace {
-            Pace::Open(arrivals) => (arrivals.peek() <= now).then(|| {
+            RequestPacing::Open(arrivals) => (arrivals.peek() <= now).then(|| {
                 let (at, stream) = arrivals.next();
-                (Request { at, user: 0 }, stream)
+                (PendingRequest { at, user: 0 }, stream)
             }),
-            Pace::Closed { users, .. } => users.iter_mut().enumerate().find_map(|(user, (_, due))| {
-                let at = due.filter(|at| *at <= now)?;
-                *due = None;
-                // A remainder of what has 16 bits.
-                Some((Request { at, user }, StreamId((user % streams) as u16)))
-            }),
+            RequestPacing::Closed { users, .. } => {
+                users.iter_mut().enumerate().find_map(|(user, (_, due))| {
+                    let at = due.filter(|at| *at <= now)?;
+                    *due = None;
+                    // The remainder fits 16 bits.
+                    Some((PendingRequest { at, user }, StreamId((user % streams) as u16)))
+                })
+            }
         }
     }
 
     fn received(&mut self, now: Instant, stream: StreamId, bytes: u64) {
         let here = usize::from(stream.0) % self.inboxes.len();
         self.inboxes[here].receive(bytes);
-        while let Some(Request { at, user }) = self.inboxes[here].complete() {
+        while let Some(PendingRequest { at, user }) = self.inboxes[here].complete() {
             let value = now.since(at).as_secs_f64();
             self.actions.push_back(record(now, &quantity::RESPONSE_TIME, value));
             self.actions.push_back(record(now, &quantity::OBJECTS_RECEIVED, 1.0));
-            if let Pace::Closed { gap, users } = &mut self.pace {
+            if let RequestPacing::Closed { gap, users } = &mut self.pace {
                 let (gaps, due) = &mut users[user];
                 *due = Some(now + gap.draw(gaps));
             }
@@ -456,7 +459,7 @@ impl Application for Requester {
     }
 
     fn only_offers(&self) -> bool {
-        self.running && self.opened && matches!(self.pace, Pace::Open(_))
+        self.running && self.opened && matches!(self.pace, RequestPacing::Open(_))
     }
 
     fn offers(&self) -> Option<&'static [&'static Quantity]> {
@@ -468,8 +471,8 @@ impl Application for Requester {
             return None;
         }
         match &self.pace {
-            Pace::Open(arrivals) => Some(arrivals.peek()),
-            Pace::Closed { users, .. } => users.iter().filter_map(|(_, due)| *due).min(),
+            RequestPacing::Open(arrivals) => Some(arrivals.peek()),
+            RequestPacing::Closed { users, .. } => users.iter().filter_map(|(_, due)| *due).min(),
         }
     }
 
@@ -481,8 +484,8 @@ impl Application for Requester {
 /// Answers each request with the next object of its stream.
 struct Responder {
     request: u64,
-    sizes: Sizes,
-    inboxes: Vec<Inbox<()>>,
+    sizes: ObjectSizes,
+    inboxes: Vec<ObjectInbox<()>>,
     actions: VecDeque<AppAction>,
 }
 
@@ -490,8 +493,8 @@ impl Responder {
     fn new(settings: &Web, flow: &FlowContext) -> Self {
         Self {
             request: settings.request.bytes(),
-            sizes: Sizes::new(settings, flow),
-            inboxes: (0..streams(settings, flow)).map(|_| Inbox::default()).collect(),
+            sizes: ObjectSizes::new(settings, flow),
+            inboxes: (0..streams(settings, flow)).map(|_| ObjectInbox::default()).collect(),
             actions: VecDeque::new(),
         }
     }
@@ -515,7 +518,7 @@ impl Application for Responder {
                     }
                 }
             }
-            // What was asked for has been answered: answers given before still arrive.
+            // All requests are answered; sent answers still arrive.
             ConnectionEvent::PeerFinished => self.actions.push_back(AppAction::Close { conn }),
             ConnectionEvent::Connected { .. } | ConnectionEvent::Writable | ConnectionEvent::Closed(_) => {}
         }
@@ -561,8 +564,8 @@ mod tests {
         }
     }
 
-    /// A perfect network with a fixed delay each way and so many streams, which delivers what is sent on others on stream
-    /// 0: runs both ends for ten seconds and returns what they recorded.
+    /// Runs both ends for ten seconds over a perfect network with a fixed delay in each direction, and returns the
+    /// recorded samples. Data on a stream beyond `streams` is delivered on stream 0.
     fn carry(settings: &Settings, delay: Duration, streams: u16) -> Vec<Sample> {
         let mut ends = settings.ends(&flow(streams));
         let mut recorded = vec![];

@@ -7,102 +7,101 @@ use serde::{Deserialize, Serialize};
 
 use crate::Packet;
 
-/// Two packets of the greatest length, bytes: who has so much to send looks no further for the next one.
+/// Two packets of the greatest length, bytes. With this much unsent data, later data cannot change the next packet.
 pub(crate) const PLENTY: u64 = 1 << 17;
 
-/// One of a connection's paths, by its place in the list that the connection was made with. TCP has path 0.
+/// One of a connection's paths: its index in the list of paths that the connection was created with. TCP has path 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PathId(pub u8);
 
 /// One TCP connection or SCTP association, without I/O.
 ///
-/// A host owns many and finds them by five-tuple, as a kernel does. After every call that takes
-/// `&mut self` drain it: packets, events, then incidents.
+/// A host owns many and finds them by five-tuple, as a kernel does. After every call that takes `&mut self`, poll until
+/// nothing is left: packets, then events, then incidents.
 pub trait Connection: Endpoint<Packet = Packet, Event = ConnectionEvent> {
-    /// As [`Endpoint::handle_packet`] without a move of the packet, whose payload is spent afterwards.
+    /// Like [`Endpoint::handle_packet`], without moving the packet. Its payload is unspecified afterwards.
     fn take_packet(&mut self, now: Instant, packet: &mut Packet);
 
-    /// As [`Endpoint::poll_transmit`], but writes the packet into the place of another, which is lost. Whether there was one to
-    /// send.
+    /// Like [`Endpoint::poll_transmit`], but overwrites `place`. Returns whether there was a packet to send.
     #[must_use]
     fn transmit_into(&mut self, now: Instant, place: &mut Packet) -> bool;
 
-    /// Whether there is certainly nothing to transmit at `now`: to ask costs less than [`Connection::transmit_into`].
+    /// Whether there is certainly nothing to transmit at `now`. Costs less than [`Connection::transmit_into`].
     fn is_silent(&self, now: Instant) -> bool {
         let _ = now;
         false
     }
 
-    /// Whether more data to send would certainly change nothing until a packet arrives, a timer fires or something else is asked of
-    /// the connection: data wait already, and nothing that is given makes them leave.
+    /// Whether more data to send would certainly have no effect until a packet arrives, a timer fires or another method
+    /// is called: unsent data is queued already, and more data does not make it leave.
     fn ignores_more_data(&self, now: Instant) -> bool {
         let _ = now;
         false
     }
 
-    /// Whether so much data wait that what is behind them makes no difference to the next packet.
+    /// Whether so much data is unsent that data behind it cannot change the next packet.
     fn has_plenty(&self) -> bool {
         false
     }
 
-    /// Takes data that were given to it earlier, while it [ignored more](Connection::ignores_more_data), and of which nobody has
-    /// told it since, as it had [plenty](Connection::has_plenty).
+    /// Takes data whose time to be sent lay earlier, while the connection [ignored more
+    /// data](Connection::ignores_more_data) or had [plenty](Connection::has_plenty). The caller held it back until now.
     fn send_late(&mut self, now: Instant, stream: StreamId, data: Data) {
         self.send(now, stream, data);
     }
 
-    /// Data without content raise no [`ConnectionEvent::Received`] from now on:
-    /// [`Connection::take_ignored`] counts their bytes.
+    /// From now on data without content raises no [`ConnectionEvent::Received`]; [`Connection::take_ignored`] counts
+    /// its bytes.
     fn ignore_data(&mut self);
 
-    /// Bytes that were ignored since the last call.
+    /// Bytes ignored since the last call.
     fn take_ignored(&mut self) -> u64;
 
-    /// The user stops taking data as they come, or goes on. Meanwhile they wait in the receive buffer until [`Connection::read`],
-    /// and leave less room for what the peer may send.
+    /// Stops or resumes the delivery of received data as events. While it is stopped, data stays in the receive buffer
+    /// until [`Connection::read`] and reduces the window that the peer may use.
     fn set_reading(&mut self, reading: bool);
 
-    /// The user takes up to so many bytes of what waits in the receive buffer, and the window opens by as much. Returns how many
-    /// it took.
+    /// Takes up to `bytes` from the receive buffer and opens the window by the same amount. Returns the number of bytes
+    /// taken.
     fn read(&mut self, bytes: u64) -> u64;
 
-    /// Bytes in the receive buffer that the user may take.
+    /// Bytes in the receive buffer that [`Connection::read`] can take.
     fn unread(&self) -> u64;
 
     /// Starts the handshake. Calling it again does nothing.
     fn open(&mut self, now: Instant);
 
-    /// Gives data to send on `stream`; before the handshake is done it waits. Never refused.
+    /// Queues data to send on `stream`. Before the handshake is done the data waits. Never refused.
     fn send(&mut self, now: Instant, stream: StreamId, data: Data);
 
-    /// No more data will be given; what was given still arrives.
+    /// Closes the sending side. Data queued before is still delivered.
     fn close(&mut self, now: Instant);
 
     /// Ends the connection at once (RST, ABORT).
     fn abort(&mut self, now: Instant);
 
-    /// Something outside the protocol happened: the user chose another primary path, an interface of this
-    /// host went down. What a protocol has no use for it ignores.
+    /// Handles a change from outside the protocol: another primary path, or an interface of this host that went down or
+    /// up. A protocol ignores changes that it has no use for.
     fn control(&mut self, now: Instant, control: Control);
 
-    /// Bytes that were given to [`Connection::send`] and are not yet acknowledged.
+    /// Bytes passed to [`Connection::send`] and not yet acknowledged.
     fn unacknowledged(&self) -> u64;
 
-    /// User bytes that arrived, each once, in order or not: what waits for missing bytes before it is among them. Never falls.
+    /// User bytes received, each counted once, including bytes beyond a gap. Never decreases.
     fn arrived(&self) -> u64;
 
-    /// What was counted since the start.
+    /// Counts since the start.
     fn counters(&self) -> Counters;
 
     /// The state of one path, for traces and figures; `None` if there is no such path.
     fn path_status(&self, path: PathId) -> Option<PathStatus>;
 
-    /// The next thing that happened and is worth a line in the run's time line, until `None`.
+    /// The next incident for the run's time line, until `None`.
     #[must_use]
     fn poll_incident(&mut self) -> Option<Incident>;
 }
 
-/// What the user or the host's own interfaces tell a connection.
+/// A change that the user or an interface of this host causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Control {
@@ -114,34 +113,34 @@ pub enum Control {
     InterfaceUp(PathId),
 }
 
-/// What a connection counted since its start.
+/// Counts of a connection since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets sent, of any kind.
     pub packets_sent: u64,
     /// Packets received, of any kind.
     pub packets_received: u64,
-    /// Packets with user data sent, first time or again.
+    /// Packets with user data sent, retransmissions included.
     pub data_packets_sent: u64,
     /// Packets with user data received, duplicates included.
     pub data_packets_received: u64,
     /// User bytes sent for the first time.
     pub bytes_sent: u64,
-    /// User bytes sent again.
+    /// User bytes retransmitted.
     pub bytes_retransmitted: u64,
     /// User bytes acknowledged by the peer.
     pub bytes_acknowledged: u64,
-    /// User bytes handed to the user in order.
+    /// User bytes delivered to the user in order.
     pub bytes_delivered: u64,
-    /// User bytes that arrived a second time.
+    /// User bytes received again.
     pub bytes_duplicated: u64,
-    /// Segments or chunks sent again after a time-out.
+    /// Segments or chunks retransmitted after a time-out.
     pub timeout_retransmissions: u64,
-    /// Segments or chunks sent again in fast recovery.
+    /// Segments or chunks retransmitted in fast recovery.
     pub fast_retransmissions: u64,
-    /// Times the retransmission timer ran out.
+    /// Expirations of the retransmission timer.
     pub timeouts: u64,
-    /// Times fast recovery was entered.
+    /// Entries into fast recovery.
     pub fast_recoveries: u64,
     /// Time-outs found to be spurious.
     pub spurious_timeouts: u64,
@@ -149,7 +148,7 @@ pub struct Counters {
     pub tail_loss_probes: u64,
     /// Probes of a closed window sent for the first time (RFC 9293 section 3.8.6.1, RFC 9260 section 6.1 A).
     pub window_probes: u64,
-    /// Congestion signals by ECN that were obeyed.
+    /// Window reductions caused by ECN.
     pub ecn_reductions: u64,
 }
 
@@ -180,11 +179,11 @@ impl std::ops::AddAssign for Counters {
 pub enum PathState {
     /// Not yet confirmed by a heartbeat (RFC 9260 section 5.4).
     Unconfirmed,
-    /// In use or usable.
+    /// Usable for data.
     Active,
     /// Potentially failed (RFC 7829).
     PotentiallyFailed,
-    /// Given up for data (RFC 9260 section 8.2).
+    /// Not used for data (RFC 9260 section 8.2).
     Inactive,
 }
 
@@ -199,7 +198,7 @@ impl fmt::Display for PathState {
     }
 }
 
-/// The sender's view of one path at one moment.
+/// The sender's state of one path at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathStatus {
     /// Reachability.
@@ -212,85 +211,85 @@ pub struct PathStatus {
     pub flight: u64,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Duration>,
-    /// Retransmission timer, back-off included.
+    /// Retransmission time-out, back-off included.
     pub rto: Duration,
     /// Consecutive time-outs on this path.
     pub errors: u32,
 }
 
-/// Something that a reader of the run's time line wants to know of.
+/// An event for the run's time line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Incident {
     /// The handshake is done.
     Established,
-    /// The retransmission timer ran out after `rto`; `errors` of at most `limit` in a row.
+    /// The retransmission timer expired after `rto`.
     Timeout {
-        /// Where.
+        /// The path of the timer.
         path: PathId,
-        /// The timer that ran out.
+        /// The time-out that expired.
         rto: Duration,
         /// Consecutive time-outs on this path, this one included.
         errors: u32,
-        /// How many the path may have.
+        /// The most consecutive time-outs that the path may have.
         limit: u32,
         /// Congestion window afterwards, bytes.
         cwnd: u64,
     },
-    /// The timer of the opening or the closing ran out after `rto`; `errors` of at most `limit` in a row.
+    /// A timer of the handshake or the shutdown expired after `rto`.
     ControlTimeout {
-        /// Which, by its name in RFC 9260; TCP has one for the SYN.
+        /// The name of the timer in RFC 9260, or `SYN` for TCP.
         timer: &'static str,
-        /// The timer that ran out.
+        /// The time-out that expired.
         rto: Duration,
-        /// How often it has, this time included.
+        /// Consecutive expirations, this one included.
         errors: u32,
-        /// How often it may.
+        /// The most consecutive expirations allowed.
         limit: u32,
     },
-    /// Fast retransmit; recovery begins.
+    /// Fast retransmit: recovery begins.
     FastRetransmit {
-        /// Where the loss was.
+        /// The path of the loss.
         path: PathId,
         /// Congestion window afterwards, bytes.
         cwnd: u64,
     },
-    /// Fast recovery is over.
+    /// Fast recovery ended.
     Recovered {
-        /// Where.
+        /// The path of the loss.
         path: PathId,
         /// Congestion window afterwards, bytes.
         cwnd: u64,
     },
-    /// A time-out turned out to have been needless.
+    /// A time-out proved to be spurious.
     SpuriousTimeout {
-        /// Where.
+        /// The path of the time-out.
         path: PathId,
     },
     /// A tail loss probe was sent.
     TailLossProbe {
-        /// Where.
+        /// The path of the probe.
         path: PathId,
     },
     /// A path changed state.
     PathChanged {
-        /// Which.
+        /// The path that changed.
         path: PathId,
-        /// What it is now.
+        /// Its new state.
         state: PathState,
     },
-    /// New data goes over this path from now on.
+    /// New data is sent over another path from now on.
     DataPathChanged {
-        /// Which.
+        /// The path for new data.
         path: PathId,
     },
     /// The user's primary path changed.
     PrimaryChanged {
-        /// Which.
+        /// The new primary path.
         path: PathId,
     },
-    /// ECN told of congestion.
+    /// ECN signalled congestion.
     EcnReduction {
-        /// Where.
+        /// The congested path.
         path: PathId,
         /// Congestion window afterwards, bytes.
         cwnd: u64,

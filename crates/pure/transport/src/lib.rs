@@ -1,12 +1,12 @@
-//! Transport endpoints without I/O: TCP and SCTP as state machines that are told the time, take packets
-//! and give packets.
+//! Transport endpoints without I/O: TCP and SCTP as state machines. The caller passes the time and received packets,
+//! and takes the packets to send.
 //!
-//! They never open a socket, never ask a clock and never draw an unnamed random number; the same endpoint
-//! runs in the simulator and, where its packets have a wire format (SCTP), against a real peer.
+//! They never open a socket, read a clock or draw an unnamed random number. The same endpoint runs in the simulator
+//! and, if its packets have a wire format (SCTP), against a real peer.
 //!
 //! Start from [`Connection`], the contract that [`tcp::Connection`] and [`sctp::Association`] share, and
-//! from [`Profile`]: every constant of an endpoint is chosen by a profile, cites its source, and can be
-//! changed one by one.
+//! from [`Profile`]: a profile chooses every constant of an endpoint. Each constant cites its source and can be set
+//! alone.
 #![forbid(unsafe_code)]
 
 mod connection;
@@ -23,7 +23,7 @@ mod wire;
 pub use connection::{Connection, Control, Counters, Incident, PathId, PathState, PathStatus};
 pub use packet::{Datagram, Packet, Payload};
 pub use profile::{Constant, Profile, SettingsError};
-pub use reporting::{Count, Whose};
+pub use reporting::{CounterReader, ReportingEnds};
 pub use rto::{RtoEstimator, RtoFloor, RtoRules};
 pub use serial::Serial;
 pub use timer_wheel::TimerWheel;

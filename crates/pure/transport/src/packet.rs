@@ -1,4 +1,4 @@
-//! The simulator's packet: a header that links look at, and a payload that only endpoints look at.
+//! The simulator's packet: a header that links read, and a payload that only endpoints read.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -6,12 +6,12 @@ use netrig_core::{Data, DatagramId, Dscp, Ecn, FiveTuple, Header, Instant, Packe
 
 use crate::{sctp, tcp};
 
-/// What travels between two modelled hosts.
+/// A packet between two modelled hosts.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// What links and queues see.
+    /// Read by links and queues.
     pub header: Header,
-    /// What the endpoint sees.
+    /// Read by the endpoint.
     pub payload: Payload,
 }
 
@@ -26,21 +26,22 @@ pub enum Payload {
     Udp(Datagram),
 }
 
-/// A UDP datagram as its carrier stamped it.
+/// A UDP datagram with the number and time stamp of its carrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// Counted by the sending end from 0: what is missing was lost.
+    /// Counted by the sending end from 0. A missing number is a lost datagram.
     pub number: u64,
-    /// When it was given to the network.
+    /// When it was sent.
     pub sent: Instant,
-    /// The datagram of the other end that it answers, if it does.
+    /// The datagram of the other end that this one answers, if any.
     pub answers: Option<DatagramId>,
     /// The application's payload.
     pub data: Data,
 }
 
 impl Packet {
-    /// An empty datagram between no hosts, for a packet to be written into its place.
+    /// An empty datagram with unspecified addresses: a place for
+    /// [`Connection::transmit_into`](crate::Connection::transmit_into).
     pub const fn empty() -> Self {
         let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let flow =
@@ -50,26 +51,26 @@ impl Packet {
         Self { header, payload: Payload::Udp(datagram) }
     }
 
-    /// Takes the packet, and leaves an empty one in its place.
+    /// Takes the packet and leaves an empty one.
     pub const fn take(&mut self) -> Self {
         std::mem::replace(self, Self::empty())
     }
 }
 
 impl Payload {
-    /// An SCTP packet without chunks, written into the place of this payload.
+    /// Turns this payload into an SCTP packet without chunks. Reuses the memory if it was one already.
     pub(crate) fn empty_sctp(&mut self) -> Option<&mut sctp::Packet> {
         if let Self::Sctp(packet) = self {
             packet.chunks.clear();
         } else {
             *self = Self::Sctp(Box::default());
         }
-        // It is one now.
+        // Always matches now.
         let Self::Sctp(packet) = self else { return None };
         Some(packet)
     }
 
-    /// Whether user data is in it, first sent or again.
+    /// Whether it contains user data, new or retransmitted.
     pub fn carries_data(&self) -> bool {
         match self {
             Self::Tcp(segment) => segment.carries_data(),

@@ -1,4 +1,4 @@
-//! Profiles: where an endpoint's constants come from.
+//! Profiles: named sources of an endpoint's constants.
 
 use std::fmt;
 
@@ -6,16 +6,16 @@ use netrig_core::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A named set of constants and behaviours. No code asks which study runs: it asks for a constant.
+/// A named set of constants and behaviours. Code never asks which study runs; it reads a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// What the standards-track RFCs recommend. The exception is TCP's initial window of ten: RFC 6928 is Experimental,
-    /// but every system has it and RFC 9002 section 7.2 takes it over.
+    /// The recommendations of the standards-track RFCs. The exception is TCP's initial window of ten: RFC 6928 is
+    /// Experimental, but every system implements it and RFC 9002 section 7.2 adopts it.
     Rfc,
-    /// What the Linux kernel does with its default settings.
+    /// The Linux kernel with its default settings.
     Linux,
-    /// What ns-2 does: TCP as in 2.35, SCTP as in 2.29, for that of 2.35 stalls after a fail-over.
+    /// ns-2: TCP as in 2.35, SCTP as in 2.29, because SCTP of 2.35 stalls after a fail-over.
     Ns2,
 }
 
@@ -44,26 +44,26 @@ impl fmt::Display for Profile {
 pub struct Constant {
     /// Its name in the experiment file.
     pub name: &'static str,
-    /// What it is, in a sentence or two.
+    /// Its meaning, in one or two sentences.
     pub doc: &'static str,
-    /// Its value in the profile that was asked for, as it would stand in the file.
+    /// Its value in the requested profile, as an experiment file writes it.
     pub value: String,
-    /// Where the value comes from.
+    /// The source of the value.
     pub source: &'static str,
 }
 
-/// A constant has a value that it cannot have.
+/// A constant has an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` {why}")]
 pub struct SettingsError {
     /// The constant's name in the experiment file.
     pub field: &'static str,
-    /// What is wrong with it, as the rest of a sentence that starts with the constant: `must be above zero`.
+    /// The reason, as the rest of a sentence that starts with the constant: `must be above zero`.
     pub why: &'static str,
 }
 
-/// That the least retransmission timer is not above the largest. Each profile has them in order, so one of the two was
-/// set, and is blamed: the largest, if both were.
+/// The rule that the smallest retransmission time-out is not above the largest. Every profile obeys it, so the file
+/// sets at least one of the two. The error names the largest if the file sets it.
 pub(crate) fn rto_order(
     min: Duration,
     max: Duration,
@@ -77,7 +77,7 @@ pub(crate) fn rto_order(
     (min <= max, bound, why)
 }
 
-/// Fails with `why` about the first of the constants that does not hold.
+/// Returns an error for the first rule that does not hold. A rule is: whether it holds, the constant, and the reason.
 pub(crate) fn ensure_all(rules: &[(bool, &'static str, &'static str)]) -> Result<(), SettingsError> {
     match rules.iter().find(|(holds, ..)| !holds) {
         Some(&(_, field, why)) => Err(SettingsError { field, why }),
@@ -85,9 +85,9 @@ pub(crate) fn ensure_all(rules: &[(bool, &'static str, &'static str)]) -> Result
     }
 }
 
-/// A value as it would stand in an experiment file.
+/// A value as an experiment file writes it.
 pub(crate) fn written<T: Serialize>(value: &T) -> String {
-    // A constant is a number, a switch, a quantity or a name: none of these can fail to be written.
+    // A constant is a number, a switch, a quantity or a name: serialising these cannot fail.
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(text)) => text,
         Ok(value) => value.to_string(),
@@ -95,9 +95,8 @@ pub(crate) fn written<T: Serialize>(value: &T) -> String {
     }
 }
 
-/// Declares an endpoint's constants once: the resolved structure that the endpoint reads, the settings of
-/// the experiment file (each constant may be set, none must), and the table that `netrig show profile`
-/// prints.
+/// Declares an endpoint's constants once: the resolved structure that the endpoint reads, the settings of the
+/// experiment file (each constant is optional), and the table that `netrig show profile` prints.
 macro_rules! constants {
     (
         $(#[$meta:meta])*
@@ -119,7 +118,7 @@ macro_rules! constants {
             $( $(#[doc = $doc])+ pub $name: $type, )+
         }
 
-        /// The constants that an experiment file sets itself; the profile gives the others.
+        /// The constants that an experiment file sets; the profile gives the others.
         #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub struct $settings {
@@ -140,7 +139,7 @@ macro_rules! constants {
                 }
             }
 
-            /// These constants, but for those that `settings` sets.
+            /// These constants, with those in `settings` replaced.
             #[must_use]
             pub fn with(mut self, settings: &$settings) -> Self {
                 $( if let Some(value) = &settings.$name { self.$name = value.clone(); } )+

@@ -1,36 +1,36 @@
-//! What connections report, in the quantities that every substrate has: by the simulator as by an agent.
+//! Reports of connections in the quantities that every substrate has: the simulator and agents use the same.
 
 use netrig_core::{CloseReason, Quantity, Subject, quantity};
 
 use crate::{Counters, Incident, PathId, PathState, PathStatus};
 
-/// Whose count it is.
+/// The ends of a flow whose counts are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
-    /// Of the end that sends the flow's data; what the other says in answer is no part of it.
+pub enum ReportingEnds {
+    /// The end that sends the flow's data; data in the other direction does not count.
     Sender,
-    /// Of both.
+    /// Both ends.
     Both,
 }
 
-/// Takes one number out of an endpoint's counters.
-pub type Count = fn(&Counters) -> u64;
+/// Reads one number of an endpoint's counters.
+pub type CounterReader = fn(&Counters) -> u64;
 
 impl Counters {
-    /// Quantities that endpoints count themselves, once per sampling interval.
-    pub const REPORTED: [(&'static Quantity, Whose, Count); 7] = [
-        (&quantity::PACKETS_SENT, Whose::Both, |c| c.packets_sent),
-        (&quantity::DATA_PACKETS_SENT, Whose::Sender, |c| c.data_packets_sent),
-        (&quantity::RETRANSMITTED_BYTES, Whose::Sender, |c| c.bytes_retransmitted),
-        (&quantity::FAST_RETRANSMISSIONS, Whose::Sender, |c| c.fast_retransmissions),
-        (&quantity::TIMEOUT_RETRANSMISSIONS, Whose::Sender, |c| c.timeout_retransmissions),
-        (&quantity::TIMEOUTS, Whose::Both, |c| c.timeouts),
-        (&quantity::WINDOW_PROBES, Whose::Sender, |c| c.window_probes),
+    /// Quantities that endpoints count, reported once per sampling interval.
+    pub const REPORTED: [(&'static Quantity, ReportingEnds, CounterReader); 7] = [
+        (&quantity::PACKETS_SENT, ReportingEnds::Both, |c| c.packets_sent),
+        (&quantity::DATA_PACKETS_SENT, ReportingEnds::Sender, |c| c.data_packets_sent),
+        (&quantity::RETRANSMITTED_BYTES, ReportingEnds::Sender, |c| c.bytes_retransmitted),
+        (&quantity::FAST_RETRANSMISSIONS, ReportingEnds::Sender, |c| c.fast_retransmissions),
+        (&quantity::TIMEOUT_RETRANSMISSIONS, ReportingEnds::Sender, |c| c.timeout_retransmissions),
+        (&quantity::TIMEOUTS, ReportingEnds::Both, |c| c.timeouts),
+        (&quantity::WINDOW_PROBES, ReportingEnds::Sender, |c| c.window_probes),
     ];
 }
 
 impl PathStatus {
-    /// The levels that a trace of a path has.
+    /// The levels in a trace of a path. Levels without a value are left out.
     pub fn levels(self) -> impl Iterator<Item = (&'static Quantity, f64)> {
         [
             (&quantity::CWND, Some(self.cwnd as f64)),
@@ -45,7 +45,7 @@ impl PathStatus {
 }
 
 impl Incident {
-    /// The moment of flow `flow` that it marks, if it marks one: whose, which, and its detail.
+    /// The sample that this incident makes for flow number `flow`, if any: subject, quantity and value.
     pub fn moment(&self, flow: u32) -> Option<(Subject, &'static Quantity, f64)> {
         let path = |path: PathId| Subject::Path(flow, path.0);
         Some(match *self {
@@ -63,8 +63,8 @@ impl Incident {
         })
     }
 
-    /// It in the words of a run's time line; `path` names the connection's paths, and `timer` is what its protocol calls
-    /// the retransmission timer (`T3-rtx` in SCTP).
+    /// The text for a run's time line. `path` names the connection's paths; `timer` is the protocol's name of the
+    /// retransmission timer (`T3-rtx` in SCTP).
     pub fn words<'a>(&self, timer: &str, path: impl Fn(PathId) -> &'a str) -> String {
         match *self {
             Self::Established => "connection established".to_owned(),

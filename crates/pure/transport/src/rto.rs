@@ -1,10 +1,10 @@
-//! The retransmission timer's estimate of the round-trip time (RFC 6298; RFC 9260 section 6.3.1 is the same).
+//! The retransmission time-out from round-trip times (RFC 6298; RFC 9260 section 6.3.1 is the same).
 
 use netrig_core::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the minimum applies to.
+/// The quantity that the minimum bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RtoFloor {
@@ -18,13 +18,13 @@ pub enum RtoFloor {
 /// The constants of the estimate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RtoRules {
-    /// Before the first measurement.
+    /// Time-out before the first measurement.
     pub initial: Duration,
-    /// Lower bound, applied as `floor` says.
+    /// Lower bound of the quantity that `floor` selects.
     pub min: Duration,
-    /// Upper bound, of the back-off too.
+    /// Upper bound, back-off included.
     pub max: Duration,
-    /// What `min` bounds.
+    /// The quantity that `min` bounds.
     pub floor: RtoFloor,
     /// Gain of the smoothed round-trip time: 1/8.
     pub alpha: f64,
@@ -34,17 +34,17 @@ pub struct RtoRules {
     pub k: f64,
     /// Clock granularity G: the variance term is at least this.
     pub granularity: Duration,
-    /// Measurements and the timer are whole numbers of this; zero for none (ns-2's `tcpTick_`).
+    /// Measurements and the time-out are rounded up to multiples of this; zero for no rounding (ns-2's `tcpTick_`).
     pub tick: Duration,
 }
 
-/// Smoothed round-trip time, its variance, and the timer that follows from them.
+/// Smoothed round-trip time, its variation, and the resulting time-out.
 #[derive(Clone, Debug)]
 pub struct RtoEstimator {
     rules: RtoRules,
     /// Smoothed round-trip time and mean deviation, seconds.
     smoothed: Option<(f64, f64)>,
-    /// The timer without back-off.
+    /// Time-out without back-off.
     base: Duration,
     backoff: u32,
 }
@@ -55,13 +55,13 @@ impl RtoEstimator {
         Self { rules, smoothed: None, base: rules.initial.min(rules.max), backoff: 0 }
     }
 
-    /// A round-trip time was measured, not of a retransmitted packet (Karn). Ends the back-off.
+    /// Takes a measured round-trip time, never of a retransmitted packet (Karn). Ends the back-off.
     pub fn measured(&mut self, rtt: Duration) {
         let r = rtt.round_up(self.rules.tick).as_secs_f64();
         let (srtt, rttvar) = match self.smoothed {
             // RFC 6298 (2.2): SRTT <- R, RTTVAR <- R/2.
             None => (r, r / 2.0),
-            // RFC 6298 (2.3): RTTVAR first, with the SRTT of before.
+            // RFC 6298 (2.3): RTTVAR first, with the old SRTT.
             Some((srtt, rttvar)) => {
                 let (alpha, beta) = (self.rules.alpha, self.rules.beta);
                 ((1.0 - alpha) * srtt + alpha * r, (1.0 - beta) * rttvar + beta * libm::fabs(srtt - r))
@@ -76,22 +76,22 @@ impl RtoEstimator {
         self.base = whole.max(self.rules.min).min(self.rules.max);
     }
 
-    /// The timer ran out: the next one is twice as long (RFC 6298 (5.5)), up to the maximum.
+    /// Doubles the time-out after an expiration (RFC 6298 (5.5)), up to the maximum.
     pub fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(63);
     }
 
-    /// New data was acknowledged: the timer without back-off counts again.
+    /// Ends the back-off, as when new data is acknowledged.
     pub fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
 
-    /// How often the timer was doubled since the last measurement or reset.
+    /// Number of doublings since the last measurement or reset.
     pub const fn backoffs(&self) -> u32 {
         self.backoff
     }
 
-    /// The retransmission timer, back-off included.
+    /// Retransmission time-out, back-off included.
     pub fn rto(&self) -> Duration {
         self.base.saturating_mul(1 << self.backoff).min(self.rules.max)
     }
@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(e.rto(), Duration::from_millis(1250));
     }
 
-    /// RFC 6298 section 2.3, by hand: RTTVAR = 3/4 · 250 + 1/4 · |500 − 100| = 287.5 ms with the mean of before, then
-    /// SRTT = 7/8 · 500 + 1/8 · 100 = 450 ms, and RTO = 450 + 4 · 287.5 ms. The other way round it were 1550 ms.
+    /// RFC 6298 section 2.3, by hand: RTTVAR = 3/4 · 250 + 1/4 · |500 − 100| = 287.5 ms with the old mean, then
+    /// SRTT = 7/8 · 500 + 1/8 · 100 = 450 ms, and RTO = 450 + 4 · 287.5 ms. In the other order it would be 1550 ms.
     #[test]
     fn the_variance_is_updated_before_the_mean() {
         let mut e = RtoEstimator::new(RFC);
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(e.rto(), Duration::from_millis(1600));
     }
 
-    /// RFC 6298 sections 2.3 and 4: a path without any variation keeps a grain of the clock.
+    /// RFC 6298 sections 2.3 and 4: on a path without variation the clock granularity remains.
     #[test]
     fn the_variance_is_a_grain_of_the_clock_at_least() {
         let mut e = RtoEstimator::new(RtoRules { granularity: Duration::from_millis(100), ..RFC });

@@ -10,7 +10,7 @@
 pub struct Serial(pub u32);
 
 impl Serial {
-    /// Whether this number precedes `other`, going the shorter way round.
+    /// Whether this number precedes `other` on the shorter way around.
     pub const fn before(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
@@ -20,13 +20,13 @@ impl Serial {
         !other.before(self)
     }
 
-    /// The number `n` further on.
+    /// This number plus `n`, with wrap-around.
     #[must_use]
     pub const fn plus(self, n: u32) -> Self {
         Self(self.0.wrapping_add(n))
     }
 
-    /// How far this number is beyond `base`, negative if before it: −2³¹ to 2³¹ − 1.
+    /// The distance from `base` to this number, −2³¹ to 2³¹ − 1; negative if this number precedes `base`.
     pub const fn offset_from(self, base: Self) -> i32 {
         self.0.wrapping_sub(base.0) as i32
     }

@@ -4,41 +4,41 @@ use netrig_core::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How late a timer of the host fires.
+/// Granularity of the host's timers: how late one fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimerWheel {
     /// On time.
     Exact,
-    /// As Linux since 4.8 with HZ = 250: the further away, the coarser, and never early (kernel/time/timer.c,
-    /// `calc_wheel_index`). Eight jiffies of 4 ms at one level are one at the next, and each level has 64
-    /// places, so a timer of 2 to 16 s fires up to 256 ms (and a jiffy) late.
+    /// Linux since 4.8 with HZ = 250: never early, and coarser the further away (kernel/time/timer.c,
+    /// `calc_wheel_index`). Each level has 64 slots and a granularity of eight times the level before, from one jiffy
+    /// of 4 ms. A timer of 2 to 16 s therefore fires up to 256 ms and a jiffy late.
     Linux250,
 }
 
 /// Nanoseconds of a jiffy at HZ = 250.
 const JIFFY: u64 = 4_000_000;
-/// A level's grain is eight times the one before.
+/// Each level's granularity is eight times that of the level before.
 const LEVEL_SHIFT: u32 = 3;
-/// Places of a level.
+/// Slots of a level.
 const LEVEL_SIZE: u64 = 64;
 /// Levels at HZ = 250.
 const LEVELS: u32 = 9;
 
 impl TimerWheel {
-    /// When a timer fires that is set at `now` to run for `span`.
+    /// The time at which a timer that is set at `now` for `span` fires.
     pub fn fires(self, now: Instant, span: Duration) -> Instant {
         match self {
             Self::Exact => now + span,
             Self::Linux250 => {
                 let clock = now.as_nanos() / JIFFY;
                 let jiffies = span.as_nanos().div_ceil(JIFFY);
-                // A level takes what is nearer than its 63 places times its grain.
+                // A level takes timers that are nearer than 63 times its granularity.
                 let level = (0..LEVELS - 1)
                     .find(|level| jiffies < (LEVEL_SIZE - 1) << (LEVEL_SHIFT * level))
                     .unwrap_or(LEVELS - 1);
                 let shift = LEVEL_SHIFT * level;
-                // Rounded up to a grain of the level, at least one further, or it might be early.
+                // Rounded up by at least one unit of the level, or it could fire early.
                 let expires = (((clock + jiffies) >> shift) + 1) << shift;
                 Instant::from_nanos(expires.saturating_mul(JIFFY))
             }
@@ -62,7 +62,7 @@ mod tests {
                     let now = Instant::from_nanos(start * 1_000_000);
                     let (due, fires) =
                         (now + Duration::from_millis(span), WHEEL.fires(now, Duration::from_millis(span)));
-                    // A grain, and the jiffy that the span is rounded up to.
+                    // The granularity, and the jiffy that the span is rounded up to.
                     let latest = due + Duration::from_millis(grain + 4);
                     assert!(due <= fires && fires <= latest, "{span} ms from {now}: {fires}");
                 }

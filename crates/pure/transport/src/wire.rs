@@ -1,8 +1,8 @@
 //! Packets as bytes: the IP header, and what follows it by protocol.
 //!
-//! Only for those who read packets, such as a capture: between modelled hosts structures travel. Bulk data is
-//! written as zeros. What the models do not know is filled in as a plain host would: no fragments, DF set, a
-//! TTL of 64 that nobody lowers.
+//! Only readers of packets, such as a capture, need bytes: modelled hosts exchange structures. Bulk data is written as
+//! zeros. Fields that the models do not have get a host's usual values: no fragments, DF set, and a TTL of 64 that no
+//! router decrements.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use netrig_core::{Data, FiveTuple, Header, internet_checksum, protocol};
 use crate::sctp;
 use crate::{Datagram, Packet, Payload};
 
-/// The longest packet that an IP header can tell of, bytes (RFC 791 section 3.1).
+/// The largest length that an IP header can state, bytes (RFC 791 section 3.1).
 const LONGEST: usize = u16::MAX as usize;
 
 /// "Initial Time to Live" of the registry of IP parameters (RFC 1700).
@@ -21,12 +21,12 @@ const TIME_TO_LIVE: u8 = 64;
 const UDP_HEADER: usize = 8;
 
 impl Packet {
-    /// Adds the packet as it is on the wire, from the first byte of its IP header, with its checksums; returns its
-    /// length in bytes. Of one that is longer than IP can tell (65,535 bytes; only a datagram can be) the rest
-    /// is left out, and the length returned is what it would be.
+    /// Appends the packet as it is on the wire, from the first byte of its IP header, with its checksums. Returns its
+    /// length in bytes. If a packet is longer than IP allows (65,535 bytes; only a datagram can be), the excess is
+    /// omitted, but the returned length includes it.
     ///
-    /// That is [`Header::ip_len`], except where a model counts otherwise: options that cost nothing, packets that are
-    /// full whatever is in them (`option_bytes` and `framing` of [`tcp::Config`](crate::tcp::Config)), and datagrams
+    /// The length equals [`Header::ip_len`], except where a model counts differently: options without cost, packets
+    /// that always count as full (`option_bytes` and `framing` of [`tcp::Config`](crate::tcp::Config)), and datagrams
     /// without headers.
     pub fn encode(&self, out: &mut Vec<u8>) -> u32 {
         let start = out.len();
@@ -55,7 +55,7 @@ impl Packet {
 }
 
 impl Datagram {
-    /// Header and payload (RFC 768), as much as the packet of `flow` can hold.
+    /// Header and payload (RFC 768). The payload is cut to the size that a packet of `flow` can hold.
     fn encode(&self, flow: &FiveTuple, out: &mut Vec<u8>) {
         let room = LONGEST - flow.ip_header_len() as usize - UDP_HEADER;
         let kept = usize::try_from(self.data.size()).map_or(room, |size| size.min(room));
@@ -63,7 +63,7 @@ impl Datagram {
     }
 }
 
-/// A UDP datagram of `flow` with the `len` bytes that `payload` writes (RFC 768); it fits an IP packet.
+/// Writes a UDP datagram of `flow` (RFC 768). `payload` writes `len` bytes, which must fit an IP packet.
 fn write_datagram(flow: &FiveTuple, len: usize, out: &mut Vec<u8>, payload: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&flow.src_port.to_be_bytes());
@@ -73,7 +73,7 @@ fn write_datagram(flow: &FiveTuple, len: usize, out: &mut Vec<u8>, payload: impl
     out.extend_from_slice(&[0; 2]);
     payload(out);
     let sum = checksum(flow, &out[start..]);
-    // A checksum of zero says that there is none (RFC 768).
+    // A checksum of zero means that there is none (RFC 768).
     let sum = if sum == 0 { u16::MAX } else { sum };
     out[start + 6..start + 8].copy_from_slice(&sum.to_be_bytes());
 }
@@ -86,13 +86,14 @@ pub(crate) fn write_data(data: &Data, len: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The header without its length and checksum.
+/// Writes the header with zeros for its length and checksum.
 fn write_ip_header(header: &Header, out: &mut Vec<u8>) {
     let FiveTuple { src, dst, protocol, .. } = header.flow;
     let traffic_class = header.traffic_class();
     match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            // Version 4 and five words; identification 0 will do for what is never cut (RFC 6864 section 4.1); DF.
+            // Version 4 and five words. Identification is 0, since packets are never fragmented (RFC 6864 section 4.1).
+            // DF.
             out.extend_from_slice(&[0x45, traffic_class, 0, 0, 0, 0, 0x40, 0, TIME_TO_LIVE, protocol, 0, 0]);
             out.extend_from_slice(&src.octets());
             out.extend_from_slice(&dst.octets());
@@ -115,12 +116,12 @@ fn finish_ip_header(packet: &mut [u8], len: usize) {
         let sum = internet_checksum(&[&packet[..20]]);
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
     } else {
-        // RFC 8200 section 3: of what follows the header.
+        // RFC 8200 section 3: the length excludes the header.
         packet[4..6].copy_from_slice(&sixteen(len - 40));
     }
 }
 
-/// An address as IPv6 has it (RFC 4291 section 2.5.5.2 for a version 4 one).
+/// An address as 16 bytes. An IPv4 address is mapped (RFC 4291 section 2.5.5.2).
 fn octets(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -128,10 +129,10 @@ fn octets(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The checksum of a TCP segment or a UDP datagram whose checksum field is zero, with the pseudo-header that its
-/// packet's addresses make (RFC 9293 section 3.1, RFC 768, RFC 8200 section 8.1).
+/// The checksum of a TCP segment or a UDP datagram with its pseudo-header (RFC 9293 section 3.1, RFC 768, RFC 8200
+/// section 8.1). The checksum field in `body` must be zero.
 pub(crate) fn checksum(flow: &FiveTuple, body: &[u8]) -> u16 {
-    // No packet is longer than 32 bits tell.
+    // The length of a packet fits 32 bits.
     let rest = [(body.len() as u32).to_be_bytes(), u32::from(flow.protocol).to_be_bytes()];
     match (flow.src, flow.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {

@@ -9,7 +9,7 @@ use netrig_core::{
     CLIENT_PORT, CloseReason, ConnectionEvent, Data, Dscp, Duration, Endpoint, Instant, Seeds, Size, StreamId,
 };
 use netrig_transport::sctp::{
-    Association, Config, Encapsulation, Endpoints, Listener, Response, out_of_the_blue,
+    Association, Config, Encapsulation, Endpoints, Listener, ListenerResponse, out_of_the_blue,
 };
 use netrig_transport::{Connection, Counters, Packet, PathId, Payload, Profile};
 
@@ -298,11 +298,11 @@ impl Associations {
         }
         let response = match &mut self.listener {
             Some(listener) => listener.handle_packet(now, packet),
-            None => out_of_the_blue(&packet.header, body).map(Response::Reply),
+            None => out_of_the_blue(&packet.header, body).map(ListenerResponse::Reply),
         };
         match response {
-            Some(Response::Reply(reply)) => self.send(&reply),
-            Some(Response::Accepted(association)) => {
+            Some(ListenerResponse::Reply(reply)) => self.send(&reply),
+            Some(ListenerResponse::Accepted(association)) => {
                 *slot = Some(Member::new(association, now));
                 self.transmit(place, now)
             }

@@ -13,15 +13,15 @@ const LAST_SINGLE: u8 = 23;
 const STAP_A: u8 = 24;
 const FU_A: u8 = 28;
 
-/// Start and end of a fragmented unit in its header (RFC 6184 section 5.8).
+/// Start and end bits of a fragment's header (RFC 6184 section 5.8).
 const START: u8 = 0x80;
 const END: u8 = 0x40;
 
-/// The largest NAL unit that is put together from fragments: more than any picture of a test clip, and what a hostile
-/// sender can make a receiver keep.
+/// The largest NAL unit that is reassembled from fragments, bytes. It is larger than any picture of a test clip, and
+/// limits the memory that a hostile sender can use.
 pub const LARGEST_UNIT: usize = 1 << 20;
 
-/// NAL units of one picture.
+/// The NAL units of one picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessUnit {
     /// The units, each without a start code.
@@ -34,13 +34,13 @@ impl AccessUnit {
         self.units.iter().any(|unit| kind(unit) == IDR_SLICE)
     }
 
-    /// Its bytes as a byte stream with start codes (H.264 Annex B).
+    /// The units as a byte stream with start codes (H.264 Annex B).
     pub fn byte_stream(&self) -> Vec<u8> {
         self.units.iter().flat_map(|unit| [&[0, 0, 0, 1], unit.as_slice()].concat()).collect()
     }
 }
 
-/// The type of a NAL unit; 0 of an empty one.
+/// The type of a NAL unit; 0 for an empty one.
 fn kind(unit: &[u8]) -> u8 {
     unit.first().map_or(0, |header| header & 0x1F)
 }
@@ -52,7 +52,7 @@ pub struct NalUnits<'a> {
 }
 
 impl<'a> NalUnits<'a> {
-    /// Of this stream; what stands before the first start code is passed over.
+    /// The units of `stream`. Bytes before the first start code are skipped.
     pub fn of(stream: &'a [u8]) -> Self {
         let rest = start_code(stream).map_or(&stream[..0], |at| &stream[at + 3..]);
         Self { rest }
@@ -72,7 +72,7 @@ impl<'a> Iterator for NalUnits<'a> {
                 None => (self.rest, &self.rest[..0]),
             };
             self.rest = rest;
-            // Zeros before a start code, or at the end, belong to no unit: a unit never ends with one.
+            // Zeros before a start code, or at the end, belong to no unit: a unit never ends with a zero.
             let length = unit.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             if length > 0 {
                 return Some(&unit[..length]);
@@ -81,15 +81,15 @@ impl<'a> Iterator for NalUnits<'a> {
     }
 }
 
-/// Where the next start code, 00 00 01, begins.
+/// Index of the next start code, 00 00 01.
 fn start_code(bytes: &[u8]) -> Option<usize> {
     bytes.windows(3).position(|three| three == [0, 0, 1])
 }
 
 /// The pictures of a byte stream, in the order of decoding.
 ///
-/// A picture begins with what may not stand within one (H.264 section 7.4.1.2.3: a delimiter, parameter sets), or with a
-/// slice whose first macroblock is number 0.
+/// A picture begins with a unit that must not occur within one (H.264 section 7.4.1.2.3: a delimiter, parameter sets),
+/// or with a slice whose first macroblock is number 0.
 pub fn access_units(stream: &[u8]) -> Vec<AccessUnit> {
     let mut pictures: Vec<AccessUnit> = Vec::new();
     let mut has_slice = true;
@@ -110,7 +110,7 @@ pub fn access_units(stream: &[u8]) -> Vec<AccessUnit> {
     pictures
 }
 
-/// Puts pictures into packets.
+/// Creates the packets of pictures.
 #[derive(Clone, Debug)]
 pub struct Packetizer {
     /// Payload type, below 128.
@@ -124,7 +124,7 @@ pub struct Packetizer {
 }
 
 impl Packetizer {
-    /// The packets of one picture, in order; the last is marked.
+    /// The packets of one picture, in order. The last one has the marker.
     pub fn packets(&mut self, picture: &AccessUnit, timestamp: u32) -> Vec<Vec<u8>> {
         let mut payloads: Vec<Vec<u8>> = Vec::new();
         let mut together: Vec<&[u8]> = Vec::new();
@@ -154,18 +154,18 @@ impl Packetizer {
     }
 }
 
-/// How long these units are as one payload.
+/// Length of these units as one payload.
 fn aggregate_len(units: &[&[u8]]) -> usize {
     1 + units.iter().map(|unit| 2 + unit.len()).sum::<usize>()
 }
 
-/// Several units as one payload: one alone as it is (section 5.6), more as a STAP-A (section 5.7.1).
+/// Units as one payload: a single one unchanged (section 5.6), several as a STAP-A (section 5.7.1).
 fn aggregate(units: &[&[u8]]) -> Option<Vec<u8>> {
     match units {
         [] => None,
         [only] => Some(only.to_vec()),
         _ => {
-            // F and NRI are the highest of the units' (section 5.7).
+            // NRI is the highest of the units (section 5.7).
             let importance = units.iter().map(|unit| unit[0] & 0x60).max().unwrap_or(0);
             let mut payload = vec![importance | STAP_A];
             for unit in units {
@@ -177,7 +177,8 @@ fn aggregate(units: &[&[u8]]) -> Option<Vec<u8>> {
     }
 }
 
-/// One unit as several payloads (FU-A, section 5.8): its header's bits are shared out between the two of each fragment.
+/// One unit as several payloads (FU-A, section 5.8). The two header bytes of each fragment contain the bits of its
+/// header.
 fn fragments(unit: &[u8], limit: usize) -> Vec<Vec<u8>> {
     let header = unit[0];
     let indicator = header & 0xE0 | FU_A;
@@ -191,10 +192,9 @@ fn fragments(unit: &[u8], limit: usize) -> Vec<Vec<u8>> {
     pieces.iter().enumerate().map(fragment).collect()
 }
 
-/// Takes the payloads of one picture's packets, in the order of their numbers, and gives back the units that are whole.
+/// Reassembles the complete units of one picture from the payloads of its packets, in the order of their numbers.
 ///
-/// What was lost is told by gaps; of a unit with a lost fragment nothing is kept, since a decoder could not know where the
-/// gap is.
+/// Gaps in the numbers are losses. A unit with a lost fragment is dropped, since a decoder could not locate the gap.
 #[derive(Clone, Debug, Default)]
 pub struct Assembler {
     unit: AccessUnit,
@@ -203,7 +203,7 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// Takes one payload; `number` is its extended sequence number, above all that were taken before.
+    /// Takes one payload. `number` is its extended sequence number, above all earlier ones.
     pub fn take(&mut self, number: u64, payload: &[u8]) {
         if self.expected != Some(number) {
             self.fragment = None;
@@ -219,7 +219,7 @@ impl Assembler {
                 self.take_aggregate(&payload[1..]);
             }
             FU_A => self.take_fragment(payload),
-            // Other kinds belong to the interleaved mode, or to nobody.
+            // Other types belong to the interleaved mode or are undefined.
             _ => self.fragment = None,
         }
     }
@@ -256,7 +256,7 @@ impl Assembler {
         }
     }
 
-    /// The picture is over: what of it is whole.
+    /// Ends the picture and returns its complete units.
     pub fn finish(&mut self) -> AccessUnit {
         self.fragment = None;
         std::mem::take(&mut self.unit)
@@ -286,7 +286,7 @@ mod tests {
     fn units_are_aggregated_and_fragmented() {
         let units = vec![vec![0x67, 1, 2], vec![0x68, 3], vec![0x65, 1, 2, 3, 4, 5, 6]];
         let picture = AccessUnit { units };
-        // Room for the two sets together, 1 + 2 + 3 + 2 + 2; a slice of 11 bytes is too long.
+        // Room for both sets together, 1 + 2 + 3 + 2 + 2; a slice of 11 bytes is too long.
         let mut sender = packetizer(10);
         let picture = AccessUnit {
             units: [&picture.units[..2], &[[0x65, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10].to_vec()]].concat(),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost, no unit comes out that did not go in, and without loss all do.
+        /// With any losses, only units of the input are returned; without loss, all of them.
         #[test]
         fn what_comes_out_went_in(
             units in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..200), 1..20),

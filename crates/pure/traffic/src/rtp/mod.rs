@@ -1,7 +1,7 @@
-//! The Real-time Transport Protocol as video needs it: packets (RFC 3550), and H.264 in them (RFC 6184).
+//! The Real-time Transport Protocol for video: packets (RFC 3550), and H.264 in them (RFC 6184).
 //!
-//! Bytes in, bytes out: no sockets, no clock. What comes from a network is taken apart without trust; nothing here panics
-//! on any input, nor keeps more of it than a picture may have.
+//! No sockets, no clock. Input from the network is not trusted: no input causes a panic, and at most one picture of it
+//! is kept.
 
 mod h264;
 mod packet;

@@ -5,27 +5,27 @@ const VERSION: u8 = 2;
 /// The fixed header, bytes.
 const HEADER: usize = 12;
 
-/// A packet, its header taken apart.
+/// A parsed packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Marker: of video the last packet of a picture (RFC 6184 section 5.1), of voice the first of a talk spurt.
+    /// Marker: for video the last packet of a picture (RFC 6184 section 5.1), for voice the first of a talk spurt.
     pub marker: bool,
     /// Payload type, below 128.
     pub payload_type: u8,
-    /// Sequence number; it goes around, see [`SequenceExtender`].
+    /// Sequence number; it wraps around, see [`SequenceExtender`].
     pub sequence: u16,
-    /// Time of sampling, in units that the payload type says; it goes around.
+    /// Sampling time, in units of the payload type's clock; it wraps around.
     pub timestamp: u32,
     /// Synchronisation source.
     pub source: u32,
-    /// What is carried, without padding.
+    /// Payload without padding.
     pub payload: &'a [u8],
 }
 
-/// Why bytes are no RTP packet.
+/// Reason why bytes are no RTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// Fewer bytes than the header says.
+    /// Shorter than its header.
     #[error("the packet ends within its header")]
     Short,
     /// Another version.
@@ -37,7 +37,7 @@ pub enum PacketError {
 }
 
 impl<'a> Packet<'a> {
-    /// Takes a packet apart. Contributing sources and an extension of the header are passed over.
+    /// Parses a packet. Contributing sources and a header extension are skipped.
     ///
     /// # Errors
     /// If the bytes are no RTP packet.
@@ -50,7 +50,7 @@ impl<'a> Packet<'a> {
         let sources = usize::from(header[0] & 0x0F);
         rest = rest.get(4 * sources..).ok_or(PacketError::Short)?;
         if header[0] & 0x10 != 0 {
-            // Section 5.3.1: sixteen bits of the profile's, then the length in words of 32 bits.
+            // Section 5.3.1: sixteen bits of the profile, then the length in words of 32 bits.
             let words = rest.get(2..4).and_then(|length| length.first_chunk()).ok_or(PacketError::Short)?;
             rest = rest.get(4 + 4 * usize::from(u16::from_be_bytes(*words))..).ok_or(PacketError::Short)?;
         }
@@ -82,15 +82,15 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Counts on where sequence numbers go around (RFC 3550 Appendix A.1): of two numbers that are equal modulo 2^16 the one
-/// that lies nearer to what came before is meant.
+/// Extends sequence numbers beyond their wrap-around (RFC 3550 Appendix A.1): of the numbers that are equal modulo 2^16
+/// it chooses the one nearest to the highest so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SequenceExtender {
     highest: Option<u64>,
 }
 
 impl SequenceExtender {
-    /// The extended number. The first one starts the second round, so that one from before it has room.
+    /// The extended number. The first one is at least 2^16, so that a packet before it has a number too.
     pub fn extend(&mut self, sequence: u16) -> u64 {
         let Some(highest) = self.highest else {
             let first = 0x1_0000 + u64::from(sequence);
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(Packet::parse(&padded), Err(PacketError::Padding(0)));
     }
 
-    /// Reordered around the end of the round, and a late one from before the first.
+    /// Reordered packets around the wrap-around, and a late one from before the first.
     #[test]
     fn numbers_go_around() {
         let mut extender = SequenceExtender::default();

@@ -1,6 +1,6 @@
 //! CRC32c, the checksum of an SCTP packet (RFC 9260 appendix A).
 
-/// The generator polynomial 0x1EDC6F41 with its bits reversed, for the least significant bit goes first.
+/// The generator polynomial 0x1EDC6F41 with its bits reversed, because the least significant bit comes first.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 
 /// `TABLES[k][b]` is the remainder of byte `b` followed by `k` zero bytes.
@@ -32,12 +32,12 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// CRC32c of `bytes`. On the wire the least significant byte goes first (RFC 9260 appendix A).
+/// CRC32c of `bytes`. On the wire the least significant byte comes first (RFC 9260 appendix A).
 pub fn crc32c(bytes: &[u8]) -> u32 {
     extend(0, bytes)
 }
 
-/// CRC32c of a text whose first part has the checksum `crc` and that goes on with `bytes`.
+/// CRC32c of data whose first part has the checksum `crc` and whose rest is `bytes`.
 pub fn extend(crc: u32, bytes: &[u8]) -> u32 {
     let mut crc = !crc;
     let mut eights = bytes.chunks_exact(8);

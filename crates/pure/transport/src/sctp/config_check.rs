@@ -1,4 +1,4 @@
-//! Which values the constants of an SCTP endpoint cannot have.
+//! Valid values of an SCTP endpoint's constants.
 
 use netrig_core::{Duration, Size};
 
@@ -10,20 +10,21 @@ use crate::{Profile, SettingsError};
 const SMALLEST_PACKET: Size = Size::from_bytes(72);
 /// The length in the IP header has 16 bits.
 const LARGEST_PACKET: Size = Size::from_bytes(65_535);
-/// What the length of a DATA chunk leaves for data (RFC 9260 section 3.3.1): a `max_chunk` that limits nothing.
+/// Most user bytes that the length field of a DATA chunk allows (RFC 9260 section 3.3.1): a `max_chunk` without effect.
 pub const LARGEST_CHUNK: Size = Size::from_bytes(65_519);
-/// RFC 9260 section 3.3.2: a smaller window is no window, and INIT with it is answered by an ABORT.
+/// RFC 9260 section 3.3.2: INIT with a smaller window is answered by an ABORT.
 const SMALLEST_WINDOW: Size = Size::from_bytes(1500);
 /// The advertised window has 32 bits.
 const LARGEST_WINDOW: Size = Size::from_bytes(u32::MAX as u64);
-/// RFC 9260 section 6.2: "an implementation MAY lower the value of 'SACK.Delay' below 500 ms but MUST NOT raise it above 500 ms".
+/// RFC 9260 section 6.2: "an implementation MAY lower the value of 'SACK.Delay' below 500 ms but MUST NOT raise it
+/// above 500 ms".
 const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
 
 impl Config {
-    /// The constants of `profile`, but for those that `settings` sets.
+    /// The constants of `profile`, with those in `settings` replaced.
     ///
     /// # Errors
-    /// The first constant with a value with which no SCTP could work.
+    /// The first constant with a value that makes SCTP impossible.
     pub fn checked(profile: Profile, settings: &Settings) -> Result<Self, SettingsError> {
         let config = Self::of(profile).with(settings);
         ensure_all(&config.sizes())?;
@@ -33,15 +34,15 @@ impl Config {
         Ok(config)
     }
 
-    /// Most user bytes for which a packet of `mtu` over IPv4 has room in a single DATA chunk, whatever `max_chunk` is:
-    /// 48 B are headers, 56 B in UDP, and a chunk is padded to a multiple of four bytes (RFC 9260 section 3.2).
+    /// Most user bytes in a single DATA chunk of a packet of `mtu` over IPv4, independent of `max_chunk`. Headers take
+    /// 48 B, 56 B in UDP, and a chunk is padded to a multiple of four bytes (RFC 9260 section 3.2).
     pub fn room_of_a_packet(&self) -> Size {
         let headers = 48 + u64::from(self.encapsulation.header_len());
         Size::from_bytes(self.mtu.bytes().saturating_sub(headers) / 4 * 4)
     }
 
     fn sizes(&self) -> [(bool, &'static str, &'static str); 7] {
-        const ABOVE_ZERO: &str = "must be above zero: nothing could be sent";
+        const ABOVE_ZERO: &str = "must be above zero, or nothing can be sent";
         let none = Size::default();
         [
             (
@@ -60,7 +61,7 @@ impl Config {
             (
                 (SMALLEST_WINDOW..=LARGEST_WINDOW).contains(&self.receive_buffer),
                 "receive_buffer",
-                "must be from 1500 B (RFC 9260 section 3.3.2) to 4294967295 B, the largest window that can be told",
+                "must be from 1500 B (RFC 9260 section 3.3.2) to 4294967295 B, the largest window that can be advertised",
             ),
             (self.send_buffer > none, "send_buffer", ABOVE_ZERO),
         ]
@@ -86,8 +87,8 @@ impl Config {
         ]
     }
 
-    /// RFC 7829 section 5: the primary path is not given up before data has left it. The threshold of the profile `ns2`, which is
-    /// that of a program, is left alone.
+    /// RFC 7829 section 5: the primary path keeps its role until data uses another path. The threshold of the profile
+    /// `ns2` is not checked, because it is ns-2's own value.
     fn switchover(&self, settings: &Settings) -> (bool, &'static str, &'static str) {
         let least = if self.potentially_failed { self.pf_threshold } else { self.path_max_retrans };
         let given = settings.primary_switchover_threshold.is_some();
@@ -99,7 +100,7 @@ impl Config {
     }
 
     fn timers(&self, settings: &Settings) -> [(bool, &'static str, &'static str); 6] {
-        const ABOVE_ZERO: &str = "must be above zero: the timer would run out at once";
+        const ABOVE_ZERO: &str = "must be above zero, or the timer expires at once";
         [
             (!self.rto_initial.is_zero(), "rto_initial", ABOVE_ZERO),
             (
@@ -114,7 +115,7 @@ impl Config {
                 "must be at most 500 ms (RFC 9260 section 6.2)",
             ),
             (!self.local_probe_interval.is_zero(), "local_probe_interval", ABOVE_ZERO),
-            (!self.cookie_life.is_zero(), "cookie_life", "must be above zero: no association could open"),
+            (!self.cookie_life.is_zero(), "cookie_life", "must be above zero, or no association can open"),
         ]
     }
 }
@@ -176,8 +177,8 @@ mod tests {
             ),
             (r#"{"primary_switchover_threshold": 1, "pf_threshold": 2}"#, true),
         ] {
-            let told = (!possible).then_some("primary_switchover_threshold");
-            assert_eq!(refused(settings), told, "{settings}");
+            let expected = (!possible).then_some("primary_switchover_threshold");
+            assert_eq!(refused(settings), expected, "{settings}");
         }
         let weights = r#"{"scheduler": "weighted-fair", "stream_values": [1, 0]}"#;
         assert_eq!(refused(weights), Some("stream_values"));

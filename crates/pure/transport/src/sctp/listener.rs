@@ -1,11 +1,11 @@
-//! The passive end before an association exists (RFC 9260 sections 5.1 and 8.4).
+//! The passive end before there is an association (RFC 9260 sections 5.1 and 8.4).
 
 use std::sync::Arc;
 
 use netrig_core::{Dscp, Header, Instant, Stream, protocol};
 
 use super::association::{
-    Answerer, Association, CookieError, CookieKey, Endpoints, MOST_PATHS, PathAddresses, StateCookie,
+    Association, CookieError, CookieKey, Endpoints, InitAckBuilder, MOST_PATHS, PathAddresses, StateCookie,
     nonzero_tag, objection, own_init,
 };
 use super::config::{Config, Encapsulation};
@@ -13,24 +13,24 @@ use super::packet::chunk::{Abort, Init};
 use super::packet::{Cause, Chunk, Chunks, Packet};
 use crate::{Payload, Serial};
 
-/// What a listener makes of a packet.
+/// Result of a packet to a listener.
 #[derive(Debug)]
-pub enum Response {
-    /// Send this.
+pub enum ListenerResponse {
+    /// A packet to send.
     Reply(crate::Packet),
-    /// An association stands; what it wants to send and say must be drained.
+    /// A new association. The caller must poll its packets and events.
     Accepted(Box<Association>),
 }
 
-/// Answers INIT with INIT ACK, and makes an association of a good COOKIE ECHO. It keeps nothing in between:
-/// all that it must know comes back in the state cookie.
+/// Answers INIT with INIT ACK, and creates an association for a valid COOKIE ECHO. It keeps no state in between: the
+/// state cookie contains all of it.
 ///
-/// A host gives it the packets to its port that belong to no association.
+/// A host passes it the packets to its port that belong to no association.
 #[derive(Debug)]
 pub struct Listener {
     config: Arc<Config>,
     port: u16,
-    /// Which own address goes with which address of a peer, as a routing table would say.
+    /// The own address for each peer address, as in a routing table.
     routes: Vec<PathAddresses>,
     dscp: Dscp,
     key: CookieKey,
@@ -38,8 +38,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A listener on `port`. A peer's address is reached from the own address that `routes` pairs it with,
-    /// else from the one that the peer wrote to. The own addresses in `routes` are told to the peer.
+    /// A listener on `port`. `routes` gives the own address for each peer address; the default is the address that the
+    /// INIT was sent to. INIT ACK lists the own addresses in `routes`.
     pub fn new(
         config: impl Into<Arc<Config>>,
         port: u16,
@@ -51,41 +51,44 @@ impl Listener {
         Self { config: config.into(), port, routes: routes.into(), dscp, key, random }
     }
 
-    /// The port that it listens on.
+    /// The listening port.
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// A packet that belongs to no association.
-    pub fn handle_packet(&mut self, now: Instant, packet: crate::Packet) -> Option<Response> {
+    /// Handles a packet that belongs to no association.
+    pub fn handle_packet(&mut self, now: Instant, packet: crate::Packet) -> Option<ListenerResponse> {
         let crate::Packet { header, payload: Payload::Sctp(sctp) } = packet else { return None };
         // RFC 9260 section 3.1: no port is 0.
         if sctp.src_port == 0 {
             return None;
         }
-        // Routers on the way may have marked it; answers go as this end sends.
+        // Routers may have changed the code point; replies use the one of this end.
         let header = Header { dscp: self.dscp, ..header };
         match sctp.chunks.first() {
             Some(Chunk::Init(init)) => {
                 // RFC 9260 section 8.5.1 A.
                 let lawful = sctp.chunks.len() == 1 && sctp.verification_tag == 0;
-                lawful.then(|| self.answer_init(now, &header, &sctp, init)).flatten().map(Response::Reply)
+                lawful
+                    .then(|| self.answer_init(now, &header, &sctp, init))
+                    .flatten()
+                    .map(ListenerResponse::Reply)
             }
             Some(Chunk::CookieEcho(cookie)) => {
                 match StateCookie::verify(cookie, &self.key, now) {
                     Ok(cookie) if self.fits(&cookie, &sctp) => {
-                        Some(Response::Accepted(self.accept(now, &cookie, header, *sctp)))
+                        Some(ListenerResponse::Accepted(self.accept(now, &cookie, header, *sctp)))
                     }
                     Err(CookieError::Stale { by, cookie }) if self.fits(&cookie, &sctp) => {
                         // RFC 9260 section 5.1.5 (5).
                         let micros = u32::try_from(by.as_nanos() / 1000).unwrap_or(u32::MAX);
                         let error = Chunk::Error(vec![Cause::StaleCookie(micros)]);
-                        Some(Response::Reply(reply(&header, &sctp, cookie.peer_tag, error)))
+                        Some(ListenerResponse::Reply(reply(&header, &sctp, cookie.peer_tag, error)))
                     }
                     _ => None,
                 }
             }
-            _ => out_of_the_blue(&header, &sctp).map(Response::Reply),
+            _ => out_of_the_blue(&header, &sctp).map(ListenerResponse::Reply),
         }
     }
 
@@ -105,7 +108,7 @@ impl Listener {
         let tag = nonzero_tag(&mut self.random);
         let tsn = Serial(self.random.label() as u32);
         let own = own_init(&self.config, tag, tsn, locals);
-        let answerer = Answerer {
+        let builder = InitAckBuilder {
             config: &self.config,
             key: &self.key,
             own,
@@ -113,7 +116,7 @@ impl Listener {
             source: (flow.src, flow.dst),
             tie_tags: (0, 0),
         };
-        let ack = Chunk::InitAck(Box::new(answerer.init_ack(now, init)));
+        let ack = Chunk::InitAck(Box::new(builder.init_ack(now, init)));
         Some(reply(header, packet, init.initiate_tag, ack))
     }
 
@@ -134,13 +137,13 @@ impl Listener {
         let mut association = Box::new(Association::accept(
             Arc::clone(&self.config),
             &self.endpoints(cookie),
-            // Each association draws from a stream of its own, so that none disturbs another.
+            // Each association has its own random stream, so that they are independent.
             self.random.branch("association"),
             self.key.clone(),
             cookie,
             now,
         ));
-        // What shares the packet with the COOKIE ECHO.
+        // The chunks behind the COOKIE ECHO.
         let Packet { src_port, dst_port, verification_tag, chunks } = packet;
         let chunks: Chunks = chunks.into_iter().skip(1).collect();
         if !chunks.is_empty() {
@@ -150,7 +153,7 @@ impl Listener {
         association
     }
 
-    /// The paths to a peer: those that the routes name, in their order, then the others.
+    /// The paths to a peer: those in `routes`, in their order, then the others.
     fn endpoints(&self, cookie: &StateCookie) -> Endpoints {
         let (remote, local) = cookie.source;
         let listed = |address| address == remote || cookie.peer_addresses.contains(&address);
@@ -173,7 +176,7 @@ impl Listener {
     }
 }
 
-/// A packet with one chunk back to where one came from, with the code point and the encapsulation that came (RFC 6951
+/// A packet with one chunk in reply to `answered`, with the code point of `to` and the same encapsulation (RFC 6951
 /// section 5.4).
 fn reply(to: &Header, answered: &Packet, verification_tag: u32, chunk: Chunk) -> crate::Packet {
     let flow = to.flow.reversed();
@@ -189,7 +192,7 @@ fn reply(to: &Header, answered: &Packet, verification_tag: u32, chunk: Chunk) ->
     crate::Packet { header, payload: Payload::Sctp(Box::new(packet)) }
 }
 
-/// What a host answers to a packet that belongs to no association and to no listener (RFC 9260 section 8.4).
+/// A host's reply to a packet that belongs to no association and to no listener (RFC 9260 section 8.4).
 pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet> {
     let tag = packet.verification_tag;
     let has = |kind: fn(&Chunk) -> bool| packet.chunks.iter().any(kind);
@@ -202,12 +205,12 @@ pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet
     ) {
         return None;
     }
-    // 5): the peer waits for the end of an association that is forgotten here.
+    // 5): the peer waits for the end of an association that this host has dropped.
     if has(|chunk| matches!(chunk, Chunk::ShutdownAck)) {
         return Some(reply(header, packet, tag, Chunk::ShutdownComplete { reflected: true }));
     }
     match packet.chunks.first()? {
-        // 3): INIT to nobody.
+        // 3): INIT without a listener.
         Chunk::Init(init) if init.initiate_tag != 0 => Some(reply(
             header,
             packet,
@@ -215,7 +218,7 @@ pub fn out_of_the_blue(header: &Header, packet: &Packet) -> Option<crate::Packet
             Chunk::Abort(Abort { reflected: false, causes: Vec::new() }),
         )),
         Chunk::Init(_) => None,
-        // 8): all else.
+        // 8): all others.
         _ => Some(reply(header, packet, tag, Chunk::Abort(Abort { reflected: true, causes: Vec::new() }))),
     }
 }

@@ -1,11 +1,11 @@
 //! SCTP (RFC 9260): an association without I/O, and its packets as structures and as bytes.
 //!
-//! * [`Association`] is the endpoint: multi-homed, with streams, and with the congestion control and failure
-//!   detection that a [`Config`] describes constant by constant.
+//! * [`Association`] is the endpoint: multi-homed, with streams. [`Config`] sets every constant of its congestion control
+//!   and failure detection.
 //! * [`Listener`] is the passive end before there is an association. It keeps no state.
-//! * [`Packet`] and [`packet`] are what travels; [`wire`] writes and reads it as bytes.
+//! * [`Packet`] and [`packet`] are the packets as structures; [`wire`] writes and reads them as bytes.
 //!
-//! Read RFC 9260 beside it: its section numbers stand where they are obeyed.
+//! Comments cite the section of RFC 9260 that the code implements.
 
 mod association;
 mod checksum;
@@ -24,5 +24,5 @@ pub use config::{
     InitialCwndRule, InitialSsthresh, InitialSsthreshRule, LocalDrop, RetransmitTo, Scheduler, Settings,
 };
 pub use config_check::LARGEST_CHUNK;
-pub use listener::{Listener, Response, out_of_the_blue};
+pub use listener::{Listener, ListenerResponse, out_of_the_blue};
 pub use packet::Packet;

@@ -1,51 +1,16 @@
 //! SCTP packets as bytes (RFC 9260 section 3), without their IP or UDP header.
 //!
-//! [`decode`] never panics and never keeps more than a small multiple of what it was given. It is as
-//! tolerant as the RFC: unknown chunks, parameters and causes are kept as such, for the association to act
-//! on their highest bits; padding is ignored whatever is in it, and may be missing at the end.
+//! [`decode`] never panics and never keeps more than a small multiple of its input. It is as tolerant as the RFC.
+//! Unknown chunks, parameters and causes are kept, so that the association can act on the highest bits of their types.
+//! The content of padding is ignored, and padding at the end may be missing.
 
 use super::checksum::extend;
 use super::packet::chunk::CHUNK_HEADER;
-use super::packet::{COMMON_HEADER, Chunk, Chunks, Packet, padded};
+pub use super::packet::tlv::DecodeError;
+use super::packet::tlv::{FieldReader, TlvItems, TlvWriter};
+use super::packet::{COMMON_HEADER, Chunk, Chunks, Packet};
 
-/// Why bytes are not an SCTP packet. The RFC lets such packets be discarded without a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DecodeError {
-    /// Shorter than common header and one chunk.
-    #[error("{0} bytes are too few for a packet with a chunk")]
-    TooShort(usize),
-    /// Bits were flipped on the way, or the sender does not compute the checksum.
-    #[error("the checksum is {found:#010x} where the bytes have {computed:#010x}")]
-    Checksum {
-        /// What stands in the packet.
-        found: u32,
-        /// What it should be.
-        computed: u32,
-    },
-    /// A chunk, parameter or cause says that it is shorter than its header or longer than what is left.
-    #[error("length {length} of an item with {left} bytes left")]
-    Length {
-        /// What it says.
-        length: u16,
-        /// How many bytes are left.
-        left: usize,
-    },
-    /// A chunk is too short for its fixed fields, or lacks what it must have.
-    #[error("malformed {chunk} chunk")]
-    Chunk {
-        /// Which.
-        chunk: &'static str,
-    },
-    /// A parameter has a length that its type cannot have.
-    #[error("malformed parameter of type {kind}")]
-    Parameter {
-        /// Its type.
-        kind: u16,
-    },
-}
-
-/// What is done about the checksum.
+/// Checksum of packets.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
@@ -54,7 +19,7 @@ pub enum Checksum {
     /// CRC32c (RFC 9260 section 6.8).
     #[default]
     Crc32c,
-    /// Zero is sent and anything accepted, for where a lower layer protects the packet (RFC 9653).
+    /// Zero is sent and any value accepted, if a lower layer protects the packet (RFC 9653).
     Zero,
 }
 
@@ -66,7 +31,7 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, DecodeError> {
     decode_with(bytes, Checksum::Crc32c)
 }
 
-/// Reads a packet; the checksum is verified as `checksum` says.
+/// Reads a packet and verifies the checksum that `checksum` selects.
 ///
 /// # Errors
 /// If the bytes are not a well-formed packet, or the checksum is wrong.
@@ -74,7 +39,7 @@ pub fn decode_with(bytes: &[u8], checksum: Checksum) -> Result<Packet, DecodeErr
     if bytes.len() < (COMMON_HEADER + CHUNK_HEADER) as usize {
         return Err(DecodeError::TooShort(bytes.len()));
     }
-    let mut reader = Reader::new(bytes, "common header");
+    let mut reader = FieldReader::new(bytes, "common header");
     let (src_port, dst_port, verification_tag) = (reader.u16()?, reader.u16()?, reader.u32()?);
     let found = reader.u32()?.swap_bytes();
     if checksum == Checksum::Crc32c {
@@ -84,11 +49,11 @@ pub fn decode_with(bytes: &[u8], checksum: Checksum) -> Result<Packet, DecodeErr
         }
     }
     let mut chunks = Chunks::new();
-    for item in Items::new(reader.rest()) {
+    for item in TlvItems::new(reader.rest()) {
         let (head, value) = item?;
         let [kind, flags] = head.to_be_bytes();
         let chunk = Chunk::decode(kind, flags, value)?;
-        // RFC 9260 section 3.2: an unknown chunk may forbid to look at what follows it.
+        // RFC 9260 section 3.2: an unknown chunk may stop the processing of the packet.
         let stop = matches!(&chunk, Chunk::Unknown(unknown) if !unknown.action().skip);
         chunks.push(chunk);
         if stop {
@@ -103,9 +68,9 @@ pub fn encode(packet: &Packet) -> Vec<u8> {
     encode_with(packet, Checksum::Crc32c)
 }
 
-/// Writes a packet; the checksum is filled in as `checksum` says.
+/// Writes a packet with the checksum that `checksum` selects.
 pub fn encode_with(packet: &Packet, checksum: Checksum) -> Vec<u8> {
-    let mut out = Writer { bytes: Vec::with_capacity(packet.wire_len() as usize) };
+    let mut out = TlvWriter::with_capacity(packet.wire_len() as usize);
     out.u16(packet.src_port);
     out.u16(packet.dst_port);
     out.u32(packet.verification_tag);
@@ -119,130 +84,7 @@ pub fn encode_with(packet: &Packet, checksum: Checksum) -> Vec<u8> {
     bytes
 }
 
-/// RFC 9260 section 6.8: the checksum is taken over the packet with zeros in its own place.
+/// RFC 9260 section 6.8: the checksum of the packet with zeros in the checksum field.
 fn crc_of_packet(bytes: &[u8]) -> u32 {
     extend(extend(extend(0, &bytes[..8]), &[0; 4]), &bytes[12..])
-}
-
-/// Writes big-endian fields, and items with type, length and padding.
-#[derive(Debug, Default)]
-pub(crate) struct Writer {
-    bytes: Vec<u8>,
-}
-
-impl Writer {
-    pub(crate) fn u16(&mut self, value: u16) {
-        self.bytes.extend_from_slice(&value.to_be_bytes());
-    }
-
-    pub(crate) fn u32(&mut self, value: u32) {
-        self.bytes.extend_from_slice(&value.to_be_bytes());
-    }
-
-    pub(crate) fn u64(&mut self, value: u64) {
-        self.bytes.extend_from_slice(&value.to_be_bytes());
-    }
-
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    pub(crate) fn zeros(&mut self, n: usize) {
-        self.bytes.resize(self.bytes.len() + n, 0);
-    }
-
-    /// An item: `head` (type, or type and flags), length, what `value` writes, and padding with zeros. The
-    /// length covers header and value, but not the padding after them (RFC 9260 section 3.2); the padding
-    /// of the last item within another is left to the outer one.
-    pub(crate) fn item(&mut self, head: u16, value: impl FnOnce(&mut Self)) {
-        self.pad();
-        let start = self.bytes.len();
-        self.u16(head);
-        self.u16(0);
-        value(self);
-        // A chunk is cut to the MTU by its sender; what does not fit 16 bits cannot have been made here.
-        let length = u16::try_from(self.bytes.len() - start).unwrap_or(u16::MAX);
-        self.bytes[start + 2..start + 4].copy_from_slice(&length.to_be_bytes());
-    }
-
-    /// Padding before what follows: all borders are multiples of four from the packet's start.
-    fn pad(&mut self) {
-        self.zeros(self.bytes.len().next_multiple_of(4) - self.bytes.len());
-    }
-
-    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
-        self.pad();
-        self.bytes
-    }
-}
-
-/// Reads big-endian fields of one chunk or cause.
-pub(crate) struct Reader<'a> {
-    left: &'a [u8],
-    /// What is read, for the error.
-    of: &'static str,
-}
-
-impl<'a> Reader<'a> {
-    pub(crate) const fn new(bytes: &'a [u8], of: &'static str) -> Self {
-        Self { left: bytes, of }
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let (front, left) = self.left.split_first_chunk().ok_or(DecodeError::Chunk { chunk: self.of })?;
-        self.left = left;
-        Ok(*front)
-    }
-
-    pub(crate) fn u16(&mut self) -> Result<u16, DecodeError> {
-        self.array().map(u16::from_be_bytes)
-    }
-
-    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
-        self.array().map(u32::from_be_bytes)
-    }
-
-    pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
-        self.array().map(u64::from_be_bytes)
-    }
-
-    pub(crate) fn rest(&self) -> &'a [u8] {
-        self.left
-    }
-}
-
-/// Goes through items with a 16-bit head and a 16-bit length: chunks, parameters, causes.
-pub(crate) struct Items<'a> {
-    left: &'a [u8],
-}
-
-impl<'a> Items<'a> {
-    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
-        Self { left: bytes }
-    }
-}
-
-impl<'a> Iterator for Items<'a> {
-    /// Head, and value without header and padding.
-    type Item = Result<(u16, &'a [u8]), DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let left = self.left;
-        if left.is_empty() {
-            return None;
-        }
-        // Whatever is wrong, nothing can follow.
-        self.left = &[];
-        let Some((header, _)) = left.split_first_chunk::<4>() else {
-            return Some(Err(DecodeError::Length { length: 0, left: left.len() }));
-        };
-        let head = u16::from_be_bytes([header[0], header[1]]);
-        let length = u16::from_be_bytes([header[2], header[3]]);
-        let Some(value) = left.get(4..usize::from(length)) else {
-            return Some(Err(DecodeError::Length { length, left: left.len() }));
-        };
-        // The padding of the last one may be missing.
-        self.left = left.get(padded(u32::from(length)) as usize..).unwrap_or(&[]);
-        Some(Ok((head, value)))
-    }
 }

@@ -1,4 +1,4 @@
-//! What a segment that arrives does to the connection (RFC 9293 section 3.10.7).
+//! Processing of received segments (RFC 9293 section 3.10.7).
 
 use netrig_core::{CloseReason, Data, Duration, Ecn, Instant};
 
@@ -7,17 +7,17 @@ use super::config::EcnMode;
 use super::connection::{Connection, echoed};
 use super::segment::{Flags, HEADER_LEN, Segment};
 use super::sender::{Acknowledgement, Agreement};
-use super::state::State;
+use super::state::TcpState;
 use crate::{Packet, Payload};
 
 impl Connection {
     #[inline]
     pub(super) fn arrives(&mut self, now: Instant, segment: &mut Segment, ecn: Ecn) {
         match self.state {
-            // RFC 9293 section 3.10.7.1 is the host's affair: see `refuse`.
-            State::Closed => {}
-            State::Listen => self.arrives_in_listen(segment),
-            State::SynSent => self.arrives_in_syn_sent(now, segment),
+            // RFC 9293 section 3.10.7.1 is the host's task: see `refuse`.
+            TcpState::Closed => {}
+            TcpState::Listen => self.arrives_in_listen(segment),
+            TcpState::SynSent => self.arrives_in_syn_sent(now, segment),
             _ => self.arrives_synchronised(now, segment, ecn),
         }
     }
@@ -31,7 +31,7 @@ impl Connection {
             self.reset(segment);
         } else if segment.flags.contains(Flags::SYN) {
             self.take_syn(segment);
-            self.state = State::SynReceived;
+            self.state = TcpState::SynReceived;
             self.opening.due = true;
         }
     }
@@ -59,18 +59,18 @@ impl Connection {
             self.complete(now, segment);
             self.receiver.owe();
         } else {
-            // RFC 9293 section 3.5, figure 8: both opened at once.
-            self.state = State::SynReceived;
+            // RFC 9293 section 3.5, figure 8: simultaneous open.
+            self.state = TcpState::SynReceived;
             self.opening.due = true;
         }
     }
 
-    /// Takes the peer's initial sequence number and the options that both want.
+    /// Takes the peer's initial sequence number and the options that both ends offer.
     fn take_syn(&mut self, segment: &Segment) {
         let timestamp = segment.timestamps.map_or(0, |timestamps| timestamps.value);
         self.receiver.synchronise(segment.seq, timestamp);
         let answers = segment.flags.contains(Flags::ACK);
-        // RFC 3168 section 6.1.1: ECE and CWR on a SYN ask, ECE alone on SYN and ACK agrees.
+        // RFC 3168 section 6.1.1: ECE and CWR on a SYN request ECN, ECE alone on a SYN-ACK accepts it.
         self.options.ecn =
             match (answers, segment.flags.contains(Flags::ECE), segment.flags.contains(Flags::CWR)) {
                 (false, true, true) => self.config.ecn != EcnMode::Off,
@@ -78,7 +78,7 @@ impl Connection {
                 _ => false,
             };
         self.options.peer_mss = segment.mss;
-        // RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2: only if both say so.
+        // RFC 7323 sections 2.2 and 3.2, RFC 2018 section 2: only if both ends offer it.
         self.options.scaling = self.config.window_scaling && segment.window_scale.is_some();
         if self.options.scaling {
             self.options.peer_shift = segment.window_scale.unwrap_or(0).min(14);
@@ -92,7 +92,7 @@ impl Connection {
     fn complete(&mut self, now: Instant, segment: &Segment) {
         let scaled = if segment.flags.contains(Flags::SYN) { 0 } else { self.options.peer_shift };
         let resent = self.opening.sent > 1;
-        // RFC 6298 section 5.7: nothing was measured if the SYN was sent twice, unless a timestamp tells.
+        // RFC 6298 section 5.7: no measurement if the SYN was retransmitted, unless a timestamp identifies the copy.
         let by_timestamp =
             segment.timestamps.filter(|_| self.options.timestamps).and_then(|t| echoed(now, t.echo));
         let (initial, measured) = match (resent, by_timestamp) {
@@ -107,7 +107,7 @@ impl Connection {
         self.establish();
     }
 
-    /// Tells both halves what was agreed.
+    /// Passes the negotiated options to both halves.
     pub(super) fn agree(&mut self, peer_window: u64, rto_initial: Duration) {
         self.receiver.agree(self.options.shift, self.options.sack);
         self.sender.agree(&Agreement {
@@ -138,8 +138,8 @@ impl Connection {
         let flags = segment.flags;
         let number = i64::from(segment.ack.offset_from(self.iss.plus(self.sender.una() as u32)))
             + self.sender.una() as i64;
-        if self.state == State::SynReceived {
-            // Fifth, SYN-RECEIVED: our SYN is acknowledged, or the segment is not for us.
+        if self.state == TcpState::SynReceived {
+            // Fifth, SYN-RECEIVED: the segment must acknowledge our SYN.
             if segment.ack != self.iss.plus(1) {
                 self.reset(segment);
                 return;
@@ -168,8 +168,8 @@ impl Connection {
             if self.receiver.is_finished() {
                 self.peer_finished(now);
             }
-        } else if carries && self.state == State::TimeWait {
-            // Eighth, TIME-WAIT: acknowledge the FIN again and wait anew.
+        } else if carries && self.state == TcpState::TimeWait {
+            // Eighth, TIME-WAIT: acknowledge the FIN again and restart the wait.
             self.receiver.owe();
             self.wait(now);
         }
@@ -184,7 +184,7 @@ impl Connection {
         };
         (segment.flags == Flags::ACK || segment.flags == Flags::ACK | Flags::PSH)
             && stamped
-            && self.state == State::Established
+            && self.state == TcpState::Established
             && !self.options.ecn
             && segment.sack.is_empty()
             && segment.seq == self.receiver.next_number()
@@ -236,11 +236,11 @@ impl Connection {
         }
     }
 
-    /// First to fourth: sequence number, RST, SYN. False if the segment is done with.
+    /// First to fourth: sequence number, RST, SYN. Returns false if the segment needs no further processing.
     fn passes_checks(&mut self, now: Instant, segment: &Segment, start: i64) -> bool {
         let flags = segment.flags;
         let special = flags.intersects(Flags::RST | Flags::SYN);
-        // RFC 7323 section 3.2: without the option that was agreed, a segment is dropped in silence.
+        // RFC 7323 section 3.2: a segment without the negotiated option is dropped silently.
         if self.options.timestamps && segment.timestamps.is_none() && !flags.contains(Flags::RST) {
             return false;
         }
@@ -248,9 +248,10 @@ impl Connection {
         let outdated =
             self.options.timestamps && segment.timestamps.is_some_and(|t| self.receiver.is_outdated(t.value));
         if (outdated && !special) || !self.receiver.is_acceptable(start, segment.sequence_len()) {
-            let repeated_syn = self.state == State::SynReceived && flags.contains(Flags::SYN) && start == 0;
+            let repeated_syn =
+                self.state == TcpState::SynReceived && flags.contains(Flags::SYN) && start == 0;
             if repeated_syn {
-                // Our SYN and ACK was lost, or the peer opened at the same time and has it by now.
+                // Our SYN-ACK was lost, or the peer opened at the same time and has received it.
                 if flags.contains(Flags::ACK) && segment.ack == self.iss.plus(1) {
                     self.complete(now, segment);
                     self.receiver.owe();
@@ -260,20 +261,21 @@ impl Connection {
             } else if !flags.contains(Flags::RST) {
                 self.count_unacceptable(segment);
                 self.receiver.owe_alone();
-                if self.state == State::TimeWait && flags.contains(Flags::FIN) {
+                if self.state == TcpState::TimeWait && flags.contains(Flags::FIN) {
                     self.wait(now);
                 }
             }
             return false;
         }
         if flags.contains(Flags::RST) {
-            // RFC 5961 section 3.2: exactly the next number resets, another in the window is challenged.
+            // RFC 5961 section 3.2: the exact next sequence number resets; another one in the window gets a challenge
+            // ACK.
             if start == self.receiver.next() as i64 {
                 match self.state {
-                    State::TimeWait => self.vanish(),
-                    // RFC 9293 section 3.10.7.4. Who was called goes back to LISTEN: the host forgets this connection, and its
-                    // listener goes on.
-                    State::SynReceived if self.opened_actively => self.end(CloseReason::Refused),
+                    TcpState::TimeWait => self.vanish(),
+                    // RFC 9293 section 3.10.7.4. The passive end returns to LISTEN: the host drops this connection, and
+                    // its listener remains.
+                    TcpState::SynReceived if self.opened_actively => self.end(CloseReason::Refused),
                     _ => self.end(CloseReason::Aborted),
                 }
             } else {
@@ -282,14 +284,14 @@ impl Connection {
             return false;
         }
         if flags.contains(Flags::SYN) {
-            // RFC 5961 section 4.2: challenged.
+            // RFC 5961 section 4.2: a challenge ACK.
             self.receiver.owe_alone();
             return false;
         }
         flags.contains(Flags::ACK)
     }
 
-    /// Data that lie wholly outside the window were sent in vain; they count all the same.
+    /// Counts a segment whose data lies wholly outside the window.
     fn count_unacceptable(&mut self, segment: &Segment) {
         let start = self.receiver.offset(segment.seq);
         let len = segment.data.size();
@@ -327,28 +329,28 @@ impl Connection {
         self.sender.on_acknowledgement(now, &ack, &mut self.telemetry);
         if self.sender.fin_acknowledged() {
             match self.state {
-                State::FinWait1 => self.state = State::FinWait2,
-                State::Closing => self.enter_time_wait(now),
-                State::LastAck => self.end(CloseReason::Finished),
+                TcpState::FinWait1 => self.state = TcpState::FinWait2,
+                TcpState::Closing => self.enter_time_wait(now),
+                TcpState::LastAck => self.end(CloseReason::Finished),
                 _ => {}
             }
         }
     }
 
-    /// Eighth: the peer's FIN and all before it arrived.
+    /// Eighth: the peer's FIN and all data before it arrived.
     fn peer_finished(&mut self, now: Instant) {
         self.peer_finished = true;
-        self.tell_end();
+        self.report_end();
         match self.state {
-            State::Established => self.state = State::CloseWait,
-            State::FinWait1 => self.state = State::Closing,
-            State::FinWait2 => self.enter_time_wait(now),
+            TcpState::Established => self.state = TcpState::CloseWait,
+            TcpState::FinWait1 => self.state = TcpState::Closing,
+            TcpState::FinWait2 => self.enter_time_wait(now),
             _ => {}
         }
     }
 
     fn enter_time_wait(&mut self, now: Instant) {
-        self.state = State::TimeWait;
+        self.state = TcpState::TimeWait;
         self.sender.stop();
         self.finish(CloseReason::Finished);
         self.wait(now);
@@ -358,7 +360,8 @@ impl Connection {
         self.time_wait_until = now + self.config.time_wait;
     }
 
-    /// Answers a segment that cannot belong to this connection (RFC 9293 section 3.5.2, groups 1 and 2).
+    /// Replies with a reset to a segment that cannot belong to this connection (RFC 9293 section 3.5.2, groups 1 and
+    /// 2).
     fn reset(&mut self, segment: &Segment) {
         let header = netrig_core::Header {
             flow: self.flow.reversed(),

@@ -1,4 +1,4 @@
-//! The time as a connection reckons with it.
+//! Time arithmetic of a connection.
 
 use netrig_core::{Duration, Instant};
 
@@ -7,7 +7,7 @@ pub(crate) fn timestamp(now: Instant) -> u32 {
     (now.as_nanos() / 1_000_000) as u32
 }
 
-/// The moment `span` before `now`; the start of the run if there is none.
+/// The time `span` before `now`, but not before the start of the run.
 pub(crate) fn ago(now: Instant, span: Duration) -> Instant {
     Instant::from_nanos(now.since(Instant::ZERO + span).as_nanos())
 }

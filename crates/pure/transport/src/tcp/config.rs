@@ -13,38 +13,38 @@ use super::congestion::Congestion;
 use crate::profile::constants;
 use crate::{RtoFloor, TimerWheel};
 
-/// 1 GiB less a little: the largest window that can be told (RFC 7323 section 2.2).
+/// The largest window that can be advertised, a little less than 1 GiB (RFC 7323 section 2.2).
 pub(super) const LARGEST_WINDOW: Size = Size::from_bytes(65_535 << 14);
 
 constants! {
     /// The constants of a TCP endpoint, resolved.
     pub struct Config, Settings {
-        /// How the congestion window grows and shrinks, by the name of the algorithm.
+        /// The congestion control algorithm.
         congestion: Congestion {
             rfc: Congestion::Reno, "RFC 5681 section 3";
             linux: Congestion::Cubic, "CONFIG_DEFAULT_CUBIC, net/ipv4/Kconfig; tcp_congestion_control in ip-sysctl";
             ns2: Congestion::Tahoe, "ns-2 class Agent/TCP is Tahoe, tcp.cc; Agent/TCP/Newreno is `reno` with `recovery = \"newreno\"`";
         }
-        /// How losses are found and repaired: `none`, `reno`, `newreno`, `sack` or `rack`.
+        /// How losses are detected and repaired: `none`, `reno`, `newreno`, `sack` or `rack`.
         recovery: Recovery {
             rfc: Recovery::Rack, "RFC 8985 (proposed standard); RFC 6675 is `sack`";
             linux: Recovery::Rack, "tcp_recovery = 1 in ip-sysctl";
             ns2: Recovery::Newreno, "ns-2 class Agent/TCP/Newreno, tcp-newreno.cc; unused by Tahoe, which only retransmits";
         }
         /// Proportional rate reduction: in SACK-based recovery, and after a congestion signal by ECN, the
-        /// window shrinks with what is delivered instead of at once.
+        /// window shrinks in proportion to the delivered data instead of at once.
         prr: bool {
             rfc: true, "RFC 9937 section 6";
             linux: true, "tcp_cwnd_reduction, net/ipv4/tcp_input.c";
             ns2: false, "absent from ns-2 2.35";
         }
-        /// Duplicate acknowledgements that tell of a loss.
+        /// Duplicate acknowledgements that indicate a loss.
         dup_ack_threshold: u32 {
             rfc: 3, "RFC 5681 section 3.2; DupThresh in RFC 6675 section 2 and RFC 8985 section 6.2";
             linux: 3, "tcp_reordering = 3 in ip-sysctl; not adapted to reordering here";
             ns2: 3, "Agent/TCP numdupacks_ 3, ns-default.tcl";
         }
-        /// What the first two duplicate acknowledgements let out: `off`, `new-data` or `any-data`.
+        /// What the first two duplicate acknowledgements allow to be sent: `off`, `new-data` or `any-data`.
         limited_transmit: LimitedTransmit {
             rfc: LimitedTransmit::NewData, "RFC 3042";
             linux: LimitedTransmit::NewData, "tcp_limited_transmit is part of the packet-conserving rule, net/ipv4/tcp_input.c";
@@ -56,14 +56,14 @@ constants! {
             linux: NewrenoTimer::SlowButSteady, "tcp_rearm_rto at every advance, net/ipv4/tcp_input.c";
             ns2: NewrenoTimer::Impatient, "Agent/TCP/Newreno as measured: the timer runs out one RTO after the first partial acknowledgement";
         }
-        /// Forward RTO-recovery: tells a spurious time-out from a loss, and undoes it.
+        /// Forward RTO-recovery: detects spurious time-outs and undoes their effect.
         frto: bool {
             rfc: true, "RFC 5682";
             linux: true, "tcp_frto = 2 in ip-sysctl";
             ns2: false, "Agent/TCP frto_ 0, ns-default.tcl";
         }
-        /// Whether a reduction of the window is undone when timestamps or reports of duplicates show that
-        /// every retransmission was needless.
+        /// Whether a reduction of the window is undone if timestamps or reports of duplicates show that
+        /// every retransmission was spurious.
         undo: bool {
             rfc: false, "RFC 3522 and RFC 3708 are experimental";
             linux: true, "tcp_may_undo, net/ipv4/tcp_input.c";
@@ -75,7 +75,8 @@ constants! {
             linux: true, "tcp_early_retrans = 3 in ip-sysctl";
             ns2: false, "absent from ns-2 2.35";
         }
-        /// Whether a tail loss probe goes only if a round trip was measured since the last one, or since the connection began.
+        /// Whether a tail loss probe needs a round-trip time measured since the last probe, or since the start of the
+        /// connection.
         probe_needs_sample: bool {
             rfc: true, "RFC 8985 section 7.3, the second condition";
             linux: false, "tcp_send_loss_probe asks for tlp_high_seq only, net/ipv4/tcp_output.c";
@@ -87,7 +88,7 @@ constants! {
             linux: EcnMode::Accept, "tcp_ecn = 2 in ip-sysctl";
             ns2: EcnMode::Off, "Agent/TCP ecn_ 0, ns-default.tcl";
         }
-        /// Selective acknowledgement, if the peer has it too.
+        /// Selective acknowledgement, if the peer supports it.
         sack: bool {
             rfc: true, "RFC 2018";
             linux: true, "tcp_sack = 1 in ip-sysctl";
@@ -99,19 +100,19 @@ constants! {
             linux: true, "tcp_dsack = 1 in ip-sysctl";
             ns2: false, "Agent/TCPSink generateDSacks_ false, ns-default.tcl";
         }
-        /// Timestamps option, if the peer has it too.
+        /// Timestamps option, if the peer supports it.
         timestamps: bool {
             rfc: true, "RFC 7323 section 3";
             linux: true, "tcp_timestamps = 1 in ip-sysctl";
             ns2: false, "Agent/TCP timestamps_ false, ns-default.tcl";
         }
-        /// Window scale option, if the peer has it too. The shift follows from the receive buffer.
+        /// Window scale option, if the peer supports it. The shift follows from the receive buffer.
         window_scaling: bool {
             rfc: true, "RFC 7323 section 2";
             linux: true, "tcp_window_scaling = 1 in ip-sysctl";
-            ns2: true, "ns-2's one-way TCP has no receive window: scaled so that none is felt";
+            ns2: true, "ns-2's one-way TCP has no receive window: scaled so that it never limits";
         }
-        /// Largest segment that this end takes, over IPv4, headers and options excluded; over IPv6 it is 20
+        /// Largest segment that this end accepts over IPv4, without headers and options. Over IPv6 it is 20
         /// bytes less.
         mss: Size {
             rfc: Size::from_bytes(1460), "RFC 9293 section 3.7.1 with an MTU of 1500 bytes";
@@ -130,15 +131,15 @@ constants! {
             linux: Limit::UNBOUNDED, "TCP_INFINITE_SSTHRESH, include/net/tcp.h";
             ns2: Limit::UNBOUNDED, "ssthresh_ = window_ in TcpAgent::reset, tcp.cc";
         }
-        /// At most so many segments are outstanding, whatever the windows say.
+        /// Most outstanding segments, independent of the windows.
         send_window: Limit {
             rfc: Limit::UNBOUNDED, "RFC 9293 knows only the peer's window and the congestion window";
             linux: Limit::UNBOUNDED, "the socket's send buffer is not modelled";
             ns2: Limit::Count(20), "Agent/TCP window_ 20, ns-default.tcl";
         }
-        /// Receive buffer: the largest window that this end offers, at most 65,535 B times 2^14.
+        /// Receive buffer: the largest window that this end advertises, at most 65,535 B times 2^14.
         receive_buffer: Size {
-            rfc: LARGEST_WINDOW, "RFC 7323 section 2.2: the largest that can be told, so that it limits nothing";
+            rfc: LARGEST_WINDOW, "RFC 7323 section 2.2: the largest that can be advertised, so that it never limits";
             linux: Size::from_bytes(3_145_728), "half of tcp_rmem[2] = 6291456 (tcp_adv_win_scale = 1): where automatic tuning ends";
             ns2: LARGEST_WINDOW, "ns-2's one-way TCP has no receive window";
         }
@@ -148,10 +149,10 @@ constants! {
             linux: WindowCounts::Packets, "snd_cwnd and tcp_packets_in_flight, include/net/tcp.h";
             ns2: WindowCounts::Packets, "cwnd_ in tcp.h counts packets";
         }
-        /// How many segments slow start may add for one acknowledgement: the L of RFC 3465.
+        /// Most segments that slow start adds for one acknowledgement: L of RFC 3465.
         slow_start_limit: Limit {
             rfc: Limit::Count(1), "RFC 5681 equation 2: min(N, SMSS)";
-            linux: Limit::UNBOUNDED, "tcp_slow_start adds what was acknowledged, net/ipv4/tcp_cong.c";
+            linux: Limit::UNBOUNDED, "tcp_slow_start adds all acknowledged segments, net/ipv4/tcp_cong.c";
             ns2: Limit::Count(1), "TcpAgent::opencwnd adds 1 for each acknowledgement, tcp.cc";
         }
         /// How congestion avoidance grows: `byte-counting` or `per-ack`.
@@ -160,7 +161,7 @@ constants! {
             linux: Avoidance::ByteCounting, "tcp_cong_avoid_ai counts acknowledged packets, net/ipv4/tcp_cong.c";
             ns2: Avoidance::PerAck, "TcpAgent::opencwnd with wnd_option_ 1 adds 1/cwnd_, tcp.cc";
         }
-        /// What a loss halves: `flight-size` or `cwnd`.
+        /// The quantity that a loss halves: `flight-size` or `cwnd`.
         ssthresh_from: SsthreshFrom {
             rfc: SsthreshFrom::FlightSize, "RFC 5681 equation 4; RFC 9438 section 4.6";
             linux: SsthreshFrom::Cwnd, "tcp_reno_ssthresh, cubictcp_recalc_ssthresh";
@@ -176,9 +177,9 @@ constants! {
         growth: Growth {
             rfc: Growth::WhenLimited, "RFC 9438 section 5.8; RFC 7661 section 4.4.1";
             linux: Growth::WhenLimited, "tcp_is_cwnd_limited, include/net/tcp.h";
-            ns2: Growth::Always, "TcpAgent::recv_newack_helper calls opencwnd unasked (control_increase_ 0), tcp.cc";
+            ns2: Growth::Always, "TcpAgent::recv_newack_helper always calls opencwnd (control_increase_ 0), tcp.cc";
         }
-        /// Window after idleness: `none`, `initial-window` or `decay`.
+        /// Window after an idle period: `none`, `initial-window` or `decay`.
         idle_restart: IdleRestart {
             rfc: IdleRestart::InitialWindow, "RFC 5681 section 4.1";
             linux: IdleRestart::Decay, "tcp_slow_start_after_idle = 1 in ip-sysctl; tcp_cwnd_restart";
@@ -196,13 +197,13 @@ constants! {
             linux: 0.4, "bic_scale = 41: 41 × 10/1024, net/ipv4/tcp_cubic.c";
             ns2: 0.4, "Agent/TCP/Linux is not modelled; as RFC 9438";
         }
-        /// What CUBIC leaves of the window at a loss.
+        /// Share of the window that CUBIC keeps after a loss.
         cubic_beta: Fraction {
             rfc: share(0.7), "RFC 9438 section 4.6";
             linux: share(0.7001953125), "beta = 717 of 1024, net/ipv4/tcp_cubic.c";
             ns2: share(0.7), "Agent/TCP/Linux is not modelled; as RFC 9438";
         }
-        /// CUBIC gives bandwidth free for new flows when its window shrinks twice in a row.
+        /// CUBIC releases bandwidth for new flows if its window shrinks twice in a row.
         cubic_fast_convergence: bool {
             rfc: true, "RFC 9438 section 4.7";
             linux: true, "fast_convergence = 1, net/ipv4/tcp_cubic.c";
@@ -214,7 +215,7 @@ constants! {
             linux: true, "tcp_friendliness = 1, net/ipv4/tcp_cubic.c";
             ns2: true, "Agent/TCP/Linux is not modelled; as RFC 9438";
         }
-        /// How CUBIC's function becomes growth: `continuous` or `counted`.
+        /// How CUBIC computes growth from its function: `continuous` or `counted`.
         cubic_growth: CubicGrowth {
             rfc: CubicGrowth::Continuous, "RFC 9438 sections 4.2 to 4.5 and 4.8";
             linux: CubicGrowth::Counted, "bictcp_update and cubictcp_state, net/ipv4/tcp_cubic.c; tcp_cong_avoid_ai, net/ipv4/tcp_cong.c";
@@ -226,19 +227,19 @@ constants! {
             linux: Nagle::Minshall, "tcp_minshall_check, net/ipv4/tcp_output.c";
             ns2: Nagle::Off, "absent from ns-2's one-way TCP";
         }
-        /// An acknowledgement for every so many full segments; 1 for no delay.
+        /// Full segments per acknowledgement; 1 for no delay.
         ack_every: u32 {
             rfc: 2, "RFC 9293 section 3.8.6.3 (SHLD-19), RFC 5681 section 4.2";
             linux: 2, "__tcp_ack_snd_check: more than one full segment, net/ipv4/tcp_input.c";
             ns2: 1, "Agent/TCPSink; Agent/TCPSink/DelAck is 2";
         }
-        /// How long an acknowledgement waits at most; less than 500 ms.
+        /// Longest delay of an acknowledgement; less than 500 ms.
         ack_delay: Duration {
             rfc: Duration::from_millis(200), "RFC 9293 section 3.8.6.3 asks for less than 500 ms; 200 ms is RFC 8985's WCDelAckT";
             linux: Duration::from_millis(40), "TCP_DELACK_MIN = HZ/25, include/net/tcp.h; not stretched here";
             ns2: Duration::from_millis(100), "Agent/TCPSink/DelAck interval_ 100ms, ns-default.tcl";
         }
-        /// So many acknowledgements at the start, and after idleness, are not delayed.
+        /// Acknowledgements at the start, and after an idle period, that are not delayed.
         quick_acks: u32 {
             rfc: 0, "not in the RFCs";
             linux: 16, "TCP_MAX_QUICKACKS, include/net/tcp.h";
@@ -262,19 +263,19 @@ constants! {
             linux: Framing::Stream, "RFC 9293 section 3.7";
             ns2: Framing::WholePackets, "TcpAgent::sendmsg rounds each message up to packets, TcpAgent::output sends size_ bytes, tcp.cc";
         }
-        /// Retransmission timer before the first measurement.
+        /// Retransmission time-out before the first measurement.
         rto_initial: Duration {
             rfc: Duration::from_secs(1), "RFC 6298 section 2.1";
             linux: Duration::from_secs(1), "TCP_TIMEOUT_INIT, include/net/tcp.h";
             ns2: Duration::from_secs(3), "Agent/TCP rtxcur_init_ 3.0, ns-default.tcl";
         }
-        /// Retransmission timer for data if a SYN had to be sent again and nothing was measured.
+        /// Retransmission time-out for data if a SYN was retransmitted and no round-trip time was measured.
         rto_after_syn_loss: Duration {
             rfc: Duration::from_secs(3), "RFC 6298 section 5.7";
             linux: Duration::from_secs(3), "TCP_TIMEOUT_FALLBACK, include/net/tcp.h";
             ns2: Duration::from_secs(3), "Agent/TCP rtxcur_init_ 3.0, ns-default.tcl";
         }
-        /// Smallest retransmission timer, or smallest variance term: see `rto_floor`.
+        /// Smallest retransmission time-out, or smallest variance term: see `rto_floor`.
         rto_min: Duration {
             rfc: Duration::from_secs(1), "RFC 6298 section 2.4";
             linux: Duration::from_millis(200), "TCP_RTO_MIN, include/net/tcp.h";
@@ -286,7 +287,7 @@ constants! {
             linux: RtoFloor::Variance, "tcp_rtt_estimator: mdev_max_us and rttvar_us start from tcp_rto_min_us, net/ipv4/tcp_input.c";
             ns2: RtoFloor::Whole, "TcpAgent::rtt_timeout, tcp.cc";
         }
-        /// Largest retransmission timer.
+        /// Largest retransmission time-out.
         rto_max: Duration {
             rfc: Duration::from_secs(60), "RFC 6298 section 2.5: at least 60 s";
             linux: Duration::from_secs(120), "TCP_RTO_MAX, include/net/tcp.h";
@@ -298,7 +299,7 @@ constants! {
             linux: Duration::from_millis(4), "a jiffy at 250 Hz";
             ns2: Duration::ZERO, "TcpAgent::rtt_update has no such term, tcp.cc";
         }
-        /// Round-trip times and the timer are whole numbers of this; `0 ns` for none.
+        /// Round-trip times and the time-out are rounded up to multiples of this; `0 ns` for no rounding.
         rto_tick: Duration {
             rfc: Duration::ZERO, "RFC 6298 asks for none";
             linux: Duration::ZERO, "srtt_us counts microseconds; see `timer_wheel`";
@@ -307,7 +308,7 @@ constants! {
         /// Arithmetic of the estimate: `real` or `fixed-point`.
         rto_arithmetic: RtoArithmetic {
             rfc: RtoArithmetic::Real, "RFC 6298 section 2";
-            linux: RtoArithmetic::Real, "tcp_rtt_estimator has microseconds: near enough to real numbers";
+            linux: RtoArithmetic::Real, "tcp_rtt_estimator counts microseconds: close to real numbers";
             ns2: RtoArithmetic::FixedPoint, "T_SRTT_BITS 3, T_RTTVAR_BITS 2, rttvar_exp_ 2 and TcpAgent::rtt_backoff, tcp.cc";
         }
         /// Which acknowledgements are measured: `per-ack` or `per-round`.
@@ -322,37 +323,37 @@ constants! {
             linux: TimerWheel::Linux250, "calc_wheel_index, kernel/time/timer.c with CONFIG_HZ_250";
             ns2: TimerWheel::Exact, "ns-2's timers are exact";
         }
-        /// How much later than they need to a tail loss probe goes and a gap is given up.
+        /// Extra delay before a tail loss probe is sent and before a gap counts as a loss.
         loss_timer_margin: Duration {
             rfc: Duration::ZERO, "RFC 8985 sections 6.2 and 7.2 have none";
             linux: Duration::from_millis(8), "TCP_TIMEOUT_MIN_US, two jiffies, include/net/tcp.h; tcp_rack_mark_lost, tcp_schedule_loss_probe";
             ns2: Duration::ZERO, "absent from ns-2 2.35";
         }
-        /// So many times a SYN is sent again before the opening fails.
+        /// Retransmissions of a SYN before the opening fails.
         syn_retries: Limit {
             rfc: Limit::Count(7), "RFC 9293 section 3.8.3 (MUST-23): R2 for a SYN is at least 3 minutes";
             linux: Limit::Count(6), "tcp_syn_retries = 6 in ip-sysctl";
             ns2: Limit::UNBOUNDED, "ns-2 never gives up";
         }
-        /// So many SYNs are sent again after the same time, before the timer backs off.
+        /// Retransmissions of a SYN with the same time-out, before the back-off starts.
         syn_linear_timeouts: u32 {
             rfc: 0, "RFC 6298 section 5.5";
             linux: 0, "kernels before 6.5; tcp_syn_linear_timeouts = 4 since";
             ns2: 0, "TcpAgent::timeout backs off each time, tcp.cc";
         }
-        /// So many times in a row data is sent again by the timer before the connection fails.
+        /// Consecutive retransmission time-outs of data before the connection fails.
         data_retries: Limit {
             rfc: Limit::Count(7), "RFC 9293 section 3.8.3 (SHLD-11): R2 is at least 100 s; 8 time-outs of 1 to 60 s are 183 s";
             linux: Limit::Count(15), "tcp_retries2 = 15 in ip-sysctl";
             ns2: Limit::UNBOUNDED, "ns-2 never gives up";
         }
-        /// Retransmission timer while this host's own interface is down, without back-off; `0 ns`: as ever.
+        /// Retransmission time-out, without back-off, while this host's interface is down; `0 ns`: as usual.
         local_drop_retry: Duration {
-            rfc: Duration::ZERO, "the RFCs do not tell a local drop from another";
+            rfc: Duration::ZERO, "the RFCs do not distinguish a local drop from another";
             linux: Duration::from_millis(500), "TCP_RESOURCE_PROBE_INTERVAL = HZ/2, include/net/tcp.h, unconditionally since 5.1";
-            ns2: Duration::ZERO, "ns-2's agents do not see drops";
+            ns2: Duration::ZERO, "ns-2's agents do not notice drops";
         }
-        /// How long TIME-WAIT lasts.
+        /// Duration of TIME-WAIT.
         time_wait: Duration {
             rfc: Duration::from_secs(240), "RFC 9293 section 3.4.2: 2 MSL with an MSL of 2 minutes";
             linux: Duration::from_secs(60), "TCP_TIMEWAIT_LEN, include/net/tcp.h";
@@ -361,7 +362,7 @@ constants! {
     }
 }
 
-/// A share that is known to lie between 0 and 1.
+/// A share; `value` must lie between 0 and 1.
 fn share(value: f64) -> Fraction {
     Fraction::new(value).unwrap_or_default()
 }

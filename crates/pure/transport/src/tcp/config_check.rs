@@ -1,4 +1,4 @@
-//! Which values the constants of a TCP endpoint cannot have.
+//! Valid values of a TCP endpoint's constants.
 
 use netrig_core::{Duration, Size};
 
@@ -6,18 +6,18 @@ use super::config::{Config, LARGEST_WINDOW, Limit, Settings};
 use crate::profile::{ensure_all, rto_order};
 use crate::{Profile, SettingsError};
 
-/// What an IP packet of 68 bytes, which every link carries (RFC 791 section 3.2), has for data.
+/// Room for data in an IP packet of 68 bytes, which every link carries (RFC 791 section 3.2).
 const SMALLEST_SEGMENT: Size = Size::from_bytes(28);
-/// What the longest IP packet, of 65,535 bytes, has for data.
+/// Room for data in the longest IP packet, of 65,535 bytes.
 const LARGEST_SEGMENT: Size = Size::from_bytes(65_495);
 /// RFC 9293 section 3.8.6.3 (MUST-40): an acknowledgement is delayed for less than this.
 const ACK_DELAY_BOUND: Duration = Duration::from_millis(500);
 
 impl Config {
-    /// The constants of `profile`, but for those that `settings` sets.
+    /// The constants of `profile`, with those in `settings` replaced.
     ///
     /// # Errors
-    /// The first constant with a value with which no TCP could work.
+    /// The first constant with a value that makes TCP impossible.
     pub fn checked(profile: Profile, settings: &Settings) -> Result<Self, SettingsError> {
         let config = Self::of(profile).with(settings);
         ensure_all(&config.windows())?;
@@ -36,11 +36,11 @@ impl Config {
             ),
             (self.initial_window > 0, "initial_window", ONE),
             (bounded(self.initial_ssthresh), "initial_ssthresh", ONE),
-            (bounded(self.send_window), "send_window", "must be at least 1: nothing could be sent"),
+            (bounded(self.send_window), "send_window", "must be at least 1, or nothing can be sent"),
             (
                 bounded(self.slow_start_limit),
                 "slow_start_limit",
-                "must be at least 1: slow start adds something",
+                "must be at least 1, or slow start adds nothing",
             ),
             (self.dup_ack_threshold > 0, "dup_ack_threshold", ONE),
             (self.ack_every > 0, "ack_every", "must be at least 1, which acknowledges every segment"),
@@ -48,19 +48,19 @@ impl Config {
             (
                 self.receive_buffer <= LARGEST_WINDOW,
                 "receive_buffer",
-                "must be at most 1073725440 B, the largest window that can be told (RFC 7323 section 2.2)",
+                "must be at most 1073725440 B, the largest window that can be advertised (RFC 7323 section 2.2)",
             ),
             (self.cubic_c.is_finite() && self.cubic_c > 0.0, "cubic_c", "must be above zero"),
             (
                 0.0 < self.cubic_beta.get() && self.cubic_beta.get() < 1.0,
                 "cubic_beta",
-                "must lie between 0 and 1, and be neither: a loss leaves a part of the window",
+                "must lie between 0 and 1, both excluded: a loss keeps a part of the window",
             ),
         ]
     }
 
     fn timers(&self, settings: &Settings) -> [(bool, &'static str, &'static str); 6] {
-        const ABOVE_ZERO: &str = "must be above zero: the timer would run out at once";
+        const ABOVE_ZERO: &str = "must be above zero, or the timer expires at once";
         [
             (!self.rto_initial.is_zero(), "rto_initial", ABOVE_ZERO),
             (!self.rto_after_syn_loss.is_zero(), "rto_after_syn_loss", ABOVE_ZERO),

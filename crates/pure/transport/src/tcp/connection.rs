@@ -1,4 +1,4 @@
-//! The connection: handshake, states and the making of segments.
+//! The connection: handshake, states and composition of segments.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -13,39 +13,39 @@ use super::config::{Config, EcnMode, Framing, Handshake, OptionBytes};
 use super::receiver::Receiver;
 use super::segment::{Flags, HEADER_LEN, SackBlocks, Segment, TIMESTAMPS_LEN, Timestamps};
 use super::sender::{PATH, Sender, Telemetry, Transmission};
-use super::state::State;
+use super::state::TcpState;
 use crate::connection::PLENTY;
 use crate::{Control, Counters, Incident, Packet, PathId, PathState, PathStatus, Payload, Serial};
 
-/// How little must be unsent for the user to be asked for more, unless the congestion window is larger.
+/// The user is asked for more data if at most this much is unsent, bytes, or a congestion window if that is larger.
 const LITTLE: u64 = 65_536;
 
 /// One TCP connection. See the [module](super) for what it does and how it is driven.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// This end is the source.
+    /// Five-tuple with this end as source.
     pub(super) flow: FiveTuple,
     /// DiffServ code point of all packets.
     pub(super) dscp: Dscp,
-    /// What its SYN says that it takes, if that is not what it sends itself.
+    /// MSS option of the SYN, if it differs from the MSS that this end sends.
     announced_mss: Option<u16>,
     pub(super) config: Arc<Config>,
-    pub(super) state: State,
+    pub(super) state: TcpState,
     /// ISS: this end's initial sequence number.
     pub(super) iss: Serial,
-    pub(super) opening: Opening,
-    pub(super) options: Options,
+    pub(super) opening: SynTransmission,
+    pub(super) options: AgreedOptions,
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
     pub(super) telemetry: Telemetry,
     pub(super) events: VecDeque<ConnectionEvent>,
-    /// Answers that stand outside the stream: resets.
+    /// Replies outside the stream: resets.
     pub(super) replies: VecDeque<Packet>,
-    /// The user gave data and has not been asked for more since.
+    /// The user has sent data and was not asked for more since.
     gave_data: bool,
-    /// The user is to be told that the peer finished, once all before it is read.
+    /// An event is pending that the peer has finished; it is raised once all data is read.
     pub(super) peer_finished: bool,
-    /// And then that the connection is over, all data of both ends having arrived.
+    /// After it an event is pending that the connection is closed and all data was delivered.
     finished: bool,
     pub(super) time_wait_until: Instant,
     pub(super) opened_actively: bool,
@@ -53,20 +53,20 @@ pub struct Connection {
 
 /// The handshake's own retransmission (RFC 6298 section 5.7).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Opening {
-    /// A SYN, or SYN and ACK, is to be sent.
+pub(super) struct SynTransmission {
+    /// A SYN or SYN-ACK is due.
     pub due: bool,
     pub sent: u32,
     pub sent_at: Instant,
     pub again_at: Instant,
 }
 
-/// What both ends agreed to.
+/// Negotiated options.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Options {
+pub(super) struct AgreedOptions {
     /// The peer's largest segment.
     pub peer_mss: Option<u16>,
-    /// The peer's window is shifted by this, and ours by the other.
+    /// Window scale of the peer and of this end.
     pub peer_shift: u8,
     pub shift: u8,
     pub scaling: bool,
@@ -76,28 +76,28 @@ pub(super) struct Options {
 }
 
 impl Connection {
-    /// The active end, which sends the SYN when it is opened. `flow` has this end as source; `iss` is its
-    /// initial sequence number (with `handshake = "none"` both ends count from zero instead).
+    /// The active end, which sends the SYN when it is opened. `flow` has this end as source. `iss` is its initial
+    /// sequence number; with `handshake = "none"` both ends start from zero instead.
     pub fn connect(config: impl Into<Arc<Config>>, flow: FiveTuple, iss: Serial) -> Self {
         Self::new(config.into(), flow, iss, true)
     }
 
-    /// The passive end for one peer: made when a SYN for a listener arrives, which it is then given like any
-    /// packet. `flow` has this end as source: the SYN's, reversed.
+    /// The passive end for one peer. The host creates it when a SYN for a listener arrives, and then passes the SYN to
+    /// it like any packet. `flow` has this end as source: the SYN's flow, reversed.
     pub fn accept(config: impl Into<Arc<Config>>, flow: FiveTuple, iss: Serial) -> Self {
         let mut connection = Self::new(config.into(), flow, iss, false);
-        connection.state = State::Listen;
+        connection.state = TcpState::Listen;
         connection
     }
 
-    /// The same connection, all of whose packets have this DiffServ code point; best effort if not told.
+    /// Sets the DiffServ code point of all packets. The default is best effort.
     #[must_use]
     pub fn with_dscp(self, dscp: Dscp) -> Self {
         Self { dscp, ..self }
     }
 
-    /// The same connection, which announces that it takes segments up to so many bytes whatever it sends itself; as long as
-    /// its own if not told.
+    /// Sets the MSS option of the SYN, bytes, independent of the segments that this end sends. The default is this
+    /// end's MSS.
     #[must_use]
     pub fn with_announced_mss(self, bytes: Option<u16>) -> Self {
         Self { announced_mss: bytes, ..self }
@@ -109,10 +109,15 @@ impl Connection {
             flow,
             dscp: Dscp::BE,
             announced_mss: None,
-            state: State::Closed,
+            state: TcpState::Closed,
             iss,
-            opening: Opening { due: false, sent: 0, sent_at: Instant::ZERO, again_at: Instant::NEVER },
-            options: Options::default(),
+            opening: SynTransmission {
+                due: false,
+                sent: 0,
+                sent_at: Instant::ZERO,
+                again_at: Instant::NEVER,
+            },
+            options: AgreedOptions::default(),
             sender: Sender::new(config.clone()),
             receiver: Receiver::new(&config),
             telemetry: Telemetry::default(),
@@ -127,22 +132,21 @@ impl Connection {
         }
     }
 
-    /// Where the connection stands.
-    pub fn state(&self) -> State {
+    /// State of the connection.
+    pub fn state(&self) -> TcpState {
         self.state
     }
 
-    /// Whether nothing will be sent any more and no packet is awaited, so that the host may forget the
-    /// connection. After [`ConnectionEvent::Closed`] it may have to live on for a while, to acknowledge the
-    /// peer's FIN again.
+    /// Whether nothing more will be sent and no packet is expected, so that the host may drop the connection. After
+    /// [`ConnectionEvent::Closed`] it may still be needed for a while, to acknowledge a retransmitted FIN.
     pub fn is_over(&self) -> bool {
-        self.state == State::Closed
+        self.state == TcpState::Closed
             && self.replies.is_empty()
             && (!self.opened_actively || self.opening.sent > 0)
     }
 
-    /// Tells the user that the peer has finished, and that the connection has, after all that the peer sent.
-    pub(super) fn tell_end(&mut self) {
+    /// Raises the pending events about the end of the peer's data and of the connection, once all data is read.
+    pub(super) fn report_end(&mut self) {
         if !self.receiver.is_read() {
             return;
         }
@@ -154,7 +158,7 @@ impl Connection {
         }
     }
 
-    /// The shift that the receive buffer asks for (RFC 7323 section 2.2: at most 14).
+    /// The window scale that the receive buffer needs (RFC 7323 section 2.2: at most 14).
     pub(super) fn wanted_shift(&self) -> u8 {
         let mut shift = 0;
         while shift < 14 && self.config.receive_buffer.bytes() > 0xffff << shift {
@@ -163,15 +167,15 @@ impl Connection {
         shift
     }
 
-    /// The largest segment that this end takes: 20 bytes less over IPv6 (RFC 9293 section 3.7.1).
+    /// The largest segment that this end accepts: 20 bytes less over IPv6 (RFC 9293 section 3.7.1).
     pub(super) fn own_mss(&self) -> u64 {
         let extra = u64::from(self.flow.ip_header_len() - 20);
         self.config.mss.bytes().saturating_sub(extra).max(1)
     }
 
-    /// Eff.snd.MSS (RFC 9293 section 3.7.1): what both ends take, less the options of every segment.
+    /// Eff.snd.MSS (RFC 9293 section 3.7.1): the smaller MSS of both ends, less the options of every segment.
     pub(super) fn effective_mss(&self) -> u64 {
-        // RFC 9293 section 3.7.1: 536 and 1220 if the peer does not say.
+        // RFC 9293 section 3.7.1: 536 and 1220 if the peer does not announce its MSS.
         let assumed = if matches!(self.flow.dst, IpAddr::V4(_)) { 536 } else { 1220 };
         let peer = self.options.peer_mss.map_or(assumed, u64::from);
         peer.min(self.own_mss()).saturating_sub(self.options_in_every_segment()).max(1)
@@ -182,39 +186,39 @@ impl Connection {
         if counted { u64::from(TIMESTAMPS_LEN) } else { 0 }
     }
 
-    /// The connection is over for the user.
+    /// Reports the end of the connection to the user.
     pub(super) fn finish(&mut self, reason: CloseReason) {
         if reason == CloseReason::Finished {
             self.finished = true;
-            self.tell_end();
+            self.report_end();
         } else {
             self.receiver.discard_unread();
             self.events.push_back(ConnectionEvent::Closed(reason));
         }
-        self.telemetry.tell(Incident::Closed(reason));
+        self.telemetry.report(Incident::Closed(reason));
         self.gave_data = false;
     }
 
-    /// The connection is over at once.
+    /// Ends the connection at once.
     pub(super) fn end(&mut self, reason: CloseReason) {
         self.vanish();
         self.finish(reason);
     }
 
     pub(super) fn vanish(&mut self) {
-        self.state = State::Closed;
+        self.state = TcpState::Closed;
         self.sender.stop();
         self.opening.due = false;
         self.opening.again_at = Instant::NEVER;
         self.time_wait_until = Instant::NEVER;
     }
 
-    /// Both ends are synchronised and options agreed.
+    /// Both ends are synchronised and the options negotiated.
     pub(super) fn establish(&mut self) {
-        self.state = State::Established;
+        self.state = TcpState::Established;
         self.opening.again_at = Instant::NEVER;
         self.opening.due = false;
-        self.telemetry.tell(Incident::Established);
+        self.telemetry.report(Incident::Established);
         let peer = SocketAddr::new(self.flow.dst, self.flow.dst_port);
         self.events.push_back(ConnectionEvent::Connected { peer });
     }
@@ -235,19 +239,19 @@ impl Connection {
         packet
     }
 
-    /// Writes a packet with this segment.
+    /// Writes a packet with `segment`.
     #[inline(always)]
     fn write(&mut self, segment: Segment, ecn: Ecn, place: &mut Packet) {
         self.telemetry.counters.packets_sent += 1;
         place.header = self.header(&segment, ecn);
         match &mut place.payload {
-            // Most places held a segment before: what it had is dropped here, without a look at what else it could have been.
+            // Most places held a segment before: dropping it here avoids a match on the other kinds.
             Payload::Tcp(before) => *before = segment,
             other => *other = Payload::Tcp(segment),
         }
     }
 
-    /// A segment from `offset` of this end's stream that acknowledges what arrived.
+    /// A segment from `offset` of this end's stream, with the current acknowledgement.
     #[inline(always)]
     fn segment(
         &mut self,
@@ -277,9 +281,9 @@ impl Connection {
         }
     }
 
-    /// SYN, or SYN and ACK, with the options that this end offers or accepts.
+    /// SYN or SYN-ACK, with the options that this end offers or accepts.
     fn syn(&mut self, now: Instant) -> Packet {
-        let answering = self.state == State::SynReceived;
+        let answering = self.state == TcpState::SynReceived;
         self.opening.due = false;
         self.opening.sent += 1;
         self.opening.sent_at = now;
@@ -314,7 +318,7 @@ impl Connection {
         self.packet(segment, Ecn::NotEct)
     }
 
-    /// A segment without data that tells what arrived.
+    /// Writes a segment without data that acknowledges.
     fn write_acknowledgement(&mut self, now: Instant, place: &mut Packet) {
         let most = if self.options.timestamps { SackBlocks::MAX - 1 } else { SackBlocks::MAX };
         let segment = self.segment(now, self.sender.nxt(), Flags::NONE, Data::Fill(0), most);
@@ -331,14 +335,14 @@ impl Connection {
             flags |= Flags::FIN;
             self.after_fin();
         }
-        // RFC 3168 sections 6.1.2 and 6.1.5: neither probes nor what is sent again is ECN-capable.
+        // RFC 3168 sections 6.1.2 and 6.1.5: neither probes nor retransmissions are ECN-capable.
         if self.options.ecn && new && end > start {
             ecn = Ecn::Ect0;
-            if std::mem::take(&mut self.sender.tell_reduced) {
+            if std::mem::take(&mut self.sender.cwr_pending) {
                 flags |= Flags::CWR;
             }
         }
-        // SACK blocks go along where a segment that is not full leaves room for them.
+        // SACK blocks are added if a partial segment leaves room for them.
         let spare = self.sender.smss().saturating_sub(end - start);
         let room = (spare.saturating_sub(4) / 8).min(3) as usize;
         let segment = self.segment(now, start, flags, data, room);
@@ -348,17 +352,17 @@ impl Connection {
         }
     }
 
-    /// FIN goes out for the first time, or again.
+    /// FIN is sent or retransmitted.
     fn after_fin(&mut self) {
         self.state = match self.state {
-            State::Established => State::FinWait1,
-            State::CloseWait => State::LastAck,
+            TcpState::Established => TcpState::FinWait1,
+            TcpState::CloseWait => TcpState::LastAck,
             state => state,
         };
     }
 
     fn open_without_handshake(&mut self) {
-        self.options = Options {
+        self.options = AgreedOptions {
             peer_mss: Some(self.own_mss().min(0xffff) as u16),
             peer_shift: self.wanted_shift(),
             shift: self.wanted_shift(),
@@ -394,7 +398,7 @@ impl Endpoint for Connection {
             self.opening.due = true;
             self.telemetry.counters.timeouts += 1;
             let (rto, errors) = (now.since(self.opening.sent_at), self.opening.sent);
-            self.telemetry.tell(Incident::ControlTimeout { timer: "SYN", rto, errors, limit });
+            self.telemetry.report(Incident::ControlTimeout { timer: "SYN", rto, errors, limit });
         }
         if self.time_wait_until <= now {
             self.vanish();
@@ -420,7 +424,7 @@ impl Endpoint for Connection {
             return Some(event);
         }
         let open =
-            || matches!(self.state, State::Established | State::CloseWait) && !self.sender.is_closing();
+            || matches!(self.state, TcpState::Established | TcpState::CloseWait) && !self.sender.is_closing();
         if self.gave_data && open() && self.sender.unsent() <= LITTLE.max(self.sender.cwnd()) {
             self.gave_data = false;
             return Some(ConnectionEvent::Writable);
@@ -430,13 +434,13 @@ impl Endpoint for Connection {
 }
 
 impl crate::Connection for Connection {
-    // By reference: a move of the segment would cost as much as the rest of the checks.
+    // By reference: moving the segment would cost as much as the other checks.
     #[inline]
     fn take_packet(&mut self, now: Instant, packet: &mut Packet) {
         let Payload::Tcp(segment) = &mut packet.payload else { return };
         self.telemetry.counters.packets_received += 1;
         self.sender.reconsider_window();
-        if self.state == State::Listen && self.config.handshake == Handshake::None {
+        if self.state == TcpState::Listen && self.config.handshake == Handshake::None {
             self.open_without_handshake();
         }
         self.arrives(now, segment, packet.header.ecn);
@@ -489,12 +493,12 @@ impl crate::Connection for Connection {
 
     fn set_reading(&mut self, reading: bool) {
         self.receiver.set_reading(reading, &mut self.events, &mut self.telemetry.counters);
-        self.tell_end();
+        self.report_end();
     }
 
     fn read(&mut self, bytes: u64) -> u64 {
         let taken = self.receiver.read(bytes, &mut self.events, &mut self.telemetry.counters);
-        self.tell_end();
+        self.report_end();
         taken
     }
 
@@ -503,12 +507,12 @@ impl crate::Connection for Connection {
     }
 
     fn open(&mut self, _now: Instant) {
-        if !self.opened_actively || self.opening.sent > 0 || self.state != State::Closed {
+        if !self.opened_actively || self.opening.sent > 0 || self.state != TcpState::Closed {
             return;
         }
         match self.config.handshake {
             Handshake::Full => {
-                self.state = State::SynSent;
+                self.state = TcpState::SynSent;
                 self.opening.due = true;
             }
             Handshake::None => self.open_without_handshake(),
@@ -528,16 +532,16 @@ impl crate::Connection for Connection {
 
     fn abort(&mut self, now: Instant) {
         // RFC 9293 section 3.10.5.
-        let tells =
-            self.state.is_synchronised() && self.state != State::TimeWait || self.state == State::SynReceived;
-        if tells {
+        let sends_reset = self.state.is_synchronised() && self.state != TcpState::TimeWait
+            || self.state == TcpState::SynReceived;
+        if sends_reset {
             let segment = self.segment(now, self.sender.nxt(), Flags::RST, Data::Fill(0), 0);
             let reset = self.packet(segment, Ecn::NotEct);
             self.replies.push_back(reset);
         }
         match self.state {
-            State::Closed if self.opening.sent > 0 => {}
-            State::TimeWait => self.vanish(),
+            TcpState::Closed if self.opening.sent > 0 => {}
+            TcpState::TimeWait => self.vanish(),
             _ => self.end(CloseReason::Aborted),
         }
     }
@@ -581,8 +585,8 @@ impl crate::Connection for Connection {
     }
 }
 
-/// The answer to a packet that belongs to no connection (RFC 9293 section 3.10.7.1): a reset, unless it is
-/// one.
+/// The reply to a packet that belongs to no connection (RFC 9293 section 3.10.7.1): a reset. `None` if the packet is
+/// itself a reset.
 pub fn refuse(packet: &Packet) -> Option<Packet> {
     let Payload::Tcp(segment) = &packet.payload else { return None };
     if segment.flags.contains(Flags::RST) {
@@ -594,8 +598,8 @@ pub fn refuse(packet: &Packet) -> Option<Packet> {
         (Serial(0), segment.seq.plus(segment.sequence_len() as u32), Flags::RST | Flags::ACK)
     };
     let flow = packet.header.flow.reversed();
-    // RFC 7323 section 5.2: a reset that answers a segment with timestamps has them too, its own value zero.
-    let timestamps = segment.timestamps.map(|told| Timestamps { value: 0, echo: told.value });
+    // RFC 7323 section 5.2: a reset in reply to a segment with timestamps has them too, with TSval zero.
+    let timestamps = segment.timestamps.map(|received| Timestamps { value: 0, echo: received.value });
     let reset = Segment {
         seq,
         ack,
@@ -613,7 +617,7 @@ pub fn refuse(packet: &Packet) -> Option<Packet> {
     Some(Packet { header, payload: Payload::Tcp(reset) })
 }
 
-/// How long ago a timestamp of this end was sent, if `echo` is one: milliseconds.
+/// Age of an echoed timestamp, milliseconds; `None` if it lies in the future.
 pub(super) fn echoed(now: Instant, echo: u32) -> Option<u32> {
     u32::try_from(Serial(timestamp(now)).offset_from(Serial(echo))).ok()
 }

@@ -1,17 +1,15 @@
-//! TCP (RFC 9293) with the congestion controls and loss recoveries of forty years.
+//! TCP (RFC 9293) with several congestion controls and loss recoveries.
 //!
 //! Start from [`Connection`]: one end of one connection, without I/O. [`Config`] holds its constants and
-//! named behaviours, [`Segment`] is what it sends. It opens no socket, asks no clock and draws no random
-//! number.
+//! named behaviours; it sends [`Segment`]s. It opens no socket, reads no clock and draws no random number.
 //!
-//! A host makes one [`Connection`] by [`Connection::connect`] for each opening and by [`Connection::accept`]
-//! for each SYN that reaches a listener, answers packets that belong to none with [`refuse`], and forgets a
-//! connection when [`Connection::is_over`].
+//! A host creates a [`Connection`] by [`Connection::connect`] for an active open, and by [`Connection::accept`] for
+//! each SYN to a listener. It answers packets of no connection with [`refuse`], and drops a connection when
+//! [`Connection::is_over`].
 //!
-//! The stream is counted in 64-bit offsets inside (0 is the SYN, data begin at 1); 32-bit sequence numbers
-//! appear only on segments. Sending half and receiving half are apart: `sender` with `congestion` (how
-//! much may be sent) and `recovery` (what was lost), `receiver` with reassembly and acknowledging.
-//! `connection` and `arrival` hold the states between them.
+//! Inside, the stream is counted in 64-bit offsets (0 is the SYN, data begins at 1); only segments have 32-bit sequence
+//! numbers. `sender` is the sending half, with `congestion` (how much may be sent) and `recovery` (what was lost).
+//! `receiver` is the receiving half: reassembly and acknowledgements. `connection` and `arrival` join the halves.
 
 mod arrival;
 mod clock;
@@ -37,4 +35,4 @@ pub use config::{
 pub use congestion::Congestion;
 pub use connection::{Connection, refuse};
 pub use segment::{Flags, SackBlocks, Segment, Timestamps};
-pub use state::State;
+pub use state::TcpState;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Disjoint ranges in ascending order; ranges that touch are one.
+/// Disjoint ranges in ascending order. Adjacent ranges are merged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges(VecDeque<(u64, u64)>);
 
@@ -20,14 +20,14 @@ impl Ranges {
         self.0.front().copied()
     }
 
-    /// The range that `offset` lies in.
+    /// The range that contains `offset`.
     pub fn containing(&self, offset: u64) -> Option<(u64, u64)> {
         let i = self.0.partition_point(|range| range.1 <= offset);
         self.0.get(i).copied().filter(|range| range.0 <= offset)
     }
 
-    /// Adds a range and calls `fresh` for each part of it that was not yet in the set. Returns the range that
-    /// it is now part of. A new last range, or more of the last one, costs no search through the others.
+    /// Adds a range and calls `fresh` for each part that was not yet in the set. Returns the merged range. A new last
+    /// range, or an extension of the last one, costs no search.
     pub fn insert(&mut self, start: u64, end: u64, mut fresh: impl FnMut(u64, u64)) -> (u64, u64) {
         let mut merged = (start, end);
         let from = match self.0.back() {
@@ -58,7 +58,7 @@ impl Ranges {
         merged
     }
 
-    /// Takes out everything before `offset`.
+    /// Removes everything before `offset`.
     pub fn remove_before(&mut self, offset: u64) {
         while let Some(first) = self.0.front_mut() {
             if first.1 <= offset {

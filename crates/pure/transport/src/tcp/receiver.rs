@@ -1,4 +1,4 @@
-//! The receiving half: reassembly, the window, and when and what to acknowledge.
+//! The receiving half: reassembly, the window, and acknowledgements.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,50 +10,50 @@ use super::ranges::Ranges;
 use super::segment::SackBlocks;
 use crate::{Counters, Serial, TimerWheel};
 
-/// The segment size that a peer is believed to use before anything came (RFC 9293 section 3.7.1).
+/// Assumed segment size of the peer before the first segment, bytes (RFC 9293 section 3.7.1).
 const DEFAULT_SEGMENT: u64 = 536;
-/// After so long without data the first acknowledgements are quick again (Linux: after a retransmission
-/// time-out, which the receiving half does not know).
+/// After this time without data the first acknowledgements are quick again. Linux uses a retransmission time-out, which
+/// the receiving half does not know.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Whether an acknowledgement is owed.
+/// Whether an acknowledgement is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owed {
+enum PendingAck {
     No,
-    /// With the next data segment, or alone at this moment.
+    /// With the next data segment, or alone at this time.
     By(Instant),
-    /// At once; with data if there is some.
+    /// At once, with data if there is any.
     Now,
-    /// At once and without data, for the peer counts duplicates (RFC 5681 section 2).
+    /// At once and without data, because the peer counts duplicates (RFC 5681 section 2).
     Alone,
 }
 
-/// What arrived, by stream offset: 0 is the peer's SYN, its data begin at 1.
+/// The received stream, by offset: 0 is the peer's SYN, its data begins at 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     /// The peer's initial sequence number.
     irs: Serial,
     /// RCV.NXT.
     next: u64,
-    /// What lies beyond RCV.NXT, a FIN included, and those of its bytes that have content, by their offset.
+    /// Received ranges beyond RCV.NXT, FIN included; and the bytes in them that have content, by offset.
     beyond: Ranges,
     content: BTreeMap<u64, Arc<[u8]>>,
-    /// Where the peer's FIN stands, once it arrived.
+    /// Offset of the peer's FIN, once received.
     fin_at: Option<u64>,
 
     buffer: u64,
     shift: u8,
-    /// RCV.NXT + RCV.WND: the right edge of the window that was told.
+    /// RCV.NXT + RCV.WND: the right edge of the advertised window.
     edge: u64,
-    /// Delivered in order while the user does not read.
+    /// In-order data that the user has not read.
     unread: VecDeque<Data>,
     unread_len: u64,
     reading: bool,
 
-    owed: Owed,
+    owed: PendingAck,
     unacknowledged: u64,
     largest_segment: u64,
-    /// Bytes of data that arrived, each once.
+    /// Bytes of data received, each counted once.
     arrived: u64,
     ack_every: u64,
     ack_delay: Duration,
@@ -66,16 +66,16 @@ pub(crate) struct Receiver {
     dsack: bool,
     /// Offsets within the ranges that changed last, the latest first (RFC 2018 section 4).
     recent: [u64; SackBlocks::MAX],
-    /// What arrived twice, to be told once (RFC 2883 section 4).
+    /// A range received twice, to be reported once (RFC 2883 section 4).
     duplicate: Option<(u64, u64)>,
 
-    /// Congestion was experienced and the peer has not said that it reduced (RFC 3168 section 6.1.3).
+    /// Congestion was experienced and the peer has not confirmed a reduction (RFC 3168 section 6.1.3).
     pub echo_congestion: bool,
     /// TS.Recent and Last.ACK.sent (RFC 7323 section 4.3).
     recent_timestamp: u32,
     last_ack_sent: u64,
 
-    /// Bytes without content that arrived since the last `take_ignored`. None if such data raise events.
+    /// Bytes without content received since the last `take_ignored`. `None` if such data raises events.
     pub ignored: Option<u64>,
 }
 
@@ -93,7 +93,7 @@ impl Receiver {
             unread: VecDeque::new(),
             unread_len: 0,
             reading: true,
-            owed: Owed::No,
+            owed: PendingAck::No,
             unacknowledged: 0,
             largest_segment: DEFAULT_SEGMENT.min(config.mss.bytes()),
             arrived: 0,
@@ -114,14 +114,14 @@ impl Receiver {
         }
     }
 
-    /// The peer's SYN came, with this initial sequence number.
+    /// Takes the initial sequence number and timestamp of the peer's SYN.
     pub fn synchronise(&mut self, irs: Serial, timestamp: u32) {
         (self.irs, self.next, self.edge) = (irs, 1, 1 + self.window());
-        // The SYN is acknowledged before anything else, by SYN and ACK or by the ACK that answers those.
+        // The SYN is acknowledged before anything else, by SYN-ACK or by the ACK of a SYN-ACK.
         (self.recent_timestamp, self.last_ack_sent) = (timestamp, self.next);
     }
 
-    /// What was agreed in the handshake: the shift of this end's window, and selective acknowledgement.
+    /// Takes the negotiated options: this end's window scale and selective acknowledgement.
     pub fn agree(&mut self, shift: u8, sack: bool) {
         self.shift = shift;
         self.sack = sack;
@@ -129,7 +129,7 @@ impl Receiver {
         self.edge = self.next + self.window();
     }
 
-    /// Bytes of data that arrived, each once, in order or not.
+    /// Bytes of data received, each counted once, in order or not.
     #[inline]
     pub fn arrived(&self) -> u64 {
         self.arrived
@@ -149,27 +149,27 @@ impl Receiver {
         self.irs.plus(offset as u32)
     }
 
-    /// The offset of a sequence number, the one that is nearest to RCV.NXT; negative before the SYN.
+    /// The offset of a sequence number that is nearest to RCV.NXT; negative before the SYN.
     pub fn offset(&self, number: Serial) -> i64 {
         self.next as i64 + i64::from(number.offset_from(self.next_number()))
     }
 
-    /// Whether the peer's FIN and all before it arrived.
+    /// Whether the peer's FIN and all data before it arrived.
     pub fn is_finished(&self) -> bool {
         self.fin_at.is_some_and(|fin| self.next > fin)
     }
 
-    /// Whether the user has all that arrived in order.
+    /// Whether the user has read all in-order data.
     pub fn is_read(&self) -> bool {
         self.unread.is_empty()
     }
 
-    /// RFC 9293 section 3.10.7.4, first: whether a segment of so many sequence numbers lies in the window.
+    /// RFC 9293 section 3.10.7.4, first: whether a segment of `len` sequence numbers lies in the window.
     pub fn is_acceptable(&self, start: i64, len: u64) -> bool {
         let (next, edge) = (self.next as i64, self.edge as i64);
         let end = start + len as i64;
         match len {
-            // A segment without data may stand at the very edge: the peer has used all of the window.
+            // A segment without data may lie at the right edge: the peer has used the whole window.
             0 => next <= start && start <= edge,
             // A lone FIN needs no room.
             1 if start == next => true,
@@ -177,27 +177,27 @@ impl Receiver {
         }
     }
 
-    /// Owes an acknowledgement at once.
+    /// Schedules an acknowledgement at once.
     pub fn owe(&mut self) {
         self.owed = match self.owed {
-            Owed::Alone => Owed::Alone,
-            _ => Owed::Now,
+            PendingAck::Alone => PendingAck::Alone,
+            _ => PendingAck::Now,
         };
     }
 
-    /// Owes an acknowledgement at once that carries no data.
+    /// Schedules an acknowledgement at once, without data.
     pub fn owe_alone(&mut self) {
-        self.owed = Owed::Alone;
+        self.owed = PendingAck::Alone;
     }
 
-    /// Whether the next data may be these: without content, with room for them and nothing beyond.
+    /// Whether `data` can be accepted in order: it has no content and fits, and nothing beyond it has arrived.
     #[inline]
     pub fn is_next_in_order(&self, data: &Data) -> bool {
         let Data::Fill(len) = *data else { return false };
         len > 0 && self.fin_at.is_none() && self.beyond.is_empty() && self.next + len <= self.edge
     }
 
-    /// What [`Receiver::accept`] does to data that are expected.
+    /// Does what [`Receiver::accept`] does for such data.
     #[inline]
     pub fn accept_in_order(
         &mut self,
@@ -214,7 +214,7 @@ impl Receiver {
         self.owe_for(now, len);
     }
 
-    /// Data, perhaps with FIN, that passed [`Receiver::is_acceptable`].
+    /// Accepts data, perhaps with FIN, of a segment that passed [`Receiver::is_acceptable`].
     pub fn accept(
         &mut self,
         now: Instant,
@@ -267,7 +267,7 @@ impl Receiver {
         }
     }
 
-    /// Takes data that are not simply the next ones.
+    /// Accepts data out of order, or next to data received out of order.
     fn fill(
         &mut self,
         from: u64,
@@ -277,7 +277,7 @@ impl Receiver {
     ) {
         let end = from + data.size();
         if from == end {
-            // Nothing new: RFC 9293 section 3.10.7.4 asks for an acknowledgement.
+            // Nothing new: RFC 9293 section 3.10.7.4 requires an acknowledgement.
             self.owe_alone();
             return;
         }
@@ -301,15 +301,15 @@ impl Receiver {
         match self.beyond.first() {
             Some((start, end)) if start <= self.next => {
                 self.release(end, events, counters);
-                // RFC 5681 section 4.2: at once when a gap is filled, in all or in part.
+                // RFC 5681 section 4.2: at once if a gap is filled, completely or in part.
                 self.owe();
             }
-            // And at once when data is out of order.
+            // And at once if data is out of order.
             _ => self.owe_alone(),
         }
     }
 
-    /// Hands over all data up to `end`, which are now in order.
+    /// Delivers all data up to `end`, which is now in order.
     fn release(&mut self, end: u64, events: &mut VecDeque<ConnectionEvent>, counters: &mut Counters) {
         let end = self.fin_at.map_or(end, |fin| end.min(fin));
         while self.next < end {
@@ -343,7 +343,7 @@ impl Receiver {
         }
     }
 
-    /// The user takes data that are not empty.
+    /// Delivers data to the user. The data must not be empty.
     #[inline]
     fn give(&mut self, data: Data, events: &mut VecDeque<ConnectionEvent>, counters: &mut Counters) {
         let len = data.size();
@@ -361,7 +361,7 @@ impl Receiver {
         events.push_back(ConnectionEvent::Received { stream: StreamId(0), data });
     }
 
-    /// The user stops taking data as they come, or goes on; then it takes all that waits.
+    /// Stops or resumes the delivery of data as events. On resumption all unread data is delivered.
     pub fn set_reading(
         &mut self,
         reading: bool,
@@ -374,8 +374,8 @@ impl Receiver {
         }
     }
 
-    /// The user takes up to so many bytes of what waits; returns how many it took. The peer is told at once if its window opens by
-    /// as much as makes no silly one.
+    /// Delivers up to `bytes` of unread data; returns the bytes delivered. Schedules an acknowledgement if the window
+    /// opens by enough to avoid the silly window syndrome.
     pub fn read(
         &mut self,
         bytes: u64,
@@ -395,7 +395,7 @@ impl Receiver {
             self.give(data, events, counters);
         }
         self.unread_len -= taken;
-        // Who has sent FIN needs no window.
+        // A peer that has sent FIN needs no window.
         let opens = self.next + self.window() >= self.edge + self.least_opening();
         if taken > 0 && opens && self.fin_at.is_none() {
             self.owe();
@@ -403,18 +403,18 @@ impl Receiver {
         taken
     }
 
-    /// Bytes that wait until the user takes them.
+    /// Bytes that the user has not read.
     pub fn unread(&self) -> u64 {
         self.unread_len
     }
 
-    /// The user will never take what waits.
+    /// Drops unread data.
     pub fn discard_unread(&mut self) {
         self.unread.clear();
         self.unread_len = 0;
     }
 
-    /// Decides about the acknowledgement of in-order data (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
+    /// Schedules the acknowledgement of in-order data (RFC 9293 section 3.8.6.3, RFC 5681 section 4.2).
     fn owe_for(&mut self, now: Instant, len: u64) {
         if len == 0 {
             return;
@@ -429,12 +429,12 @@ impl Receiver {
             self.owe();
         } else if self.unacknowledged > (self.ack_every - 1) * self.largest_segment {
             self.owe();
-        } else if self.owed == Owed::No {
-            self.owed = Owed::By(self.wheel.fires(now, self.ack_delay));
+        } else if self.owed == PendingAck::No {
+            self.owed = PendingAck::By(self.wheel.fires(now, self.ack_delay));
         }
     }
 
-    /// All of a segment of `len` at `start` had arrived before.
+    /// All data of a segment of `len` bytes at `start` had arrived before.
     pub fn report_duplicate(&mut self, start: i64, len: u64) {
         if let Ok(start) = u64::try_from(start) {
             self.note_duplicate(start, start + len);
@@ -448,7 +448,7 @@ impl Receiver {
         }
     }
 
-    /// Puts the range around `offset` first, and leaves out what has become the same range.
+    /// Moves the range that contains `offset` to the front, and removes offsets that now lie in the same range.
     fn note_recent(&mut self, offset: u64) {
         let range = self.beyond.containing(offset);
         let mut recent = [0; SackBlocks::MAX];
@@ -460,35 +460,35 @@ impl Receiver {
         self.recent = recent;
     }
 
-    /// When an acknowledgement must go alone, if one is owed for later.
+    /// The time at which a delayed acknowledgement is sent alone.
     pub fn deadline(&self) -> Instant {
         match self.owed {
-            Owed::By(at) => at,
+            PendingAck::By(at) => at,
             _ => Instant::NEVER,
         }
     }
 
-    /// Whether an acknowledgement must go at `now`, with data if there is some.
+    /// Whether an acknowledgement must be sent at `now`, with data if there is any.
     pub fn is_due(&self, now: Instant) -> bool {
         match self.owed {
-            Owed::No => false,
-            Owed::By(at) => at <= now,
-            Owed::Now | Owed::Alone => true,
+            PendingAck::No => false,
+            PendingAck::By(at) => at <= now,
+            PendingAck::Now | PendingAck::Alone => true,
         }
     }
 
-    /// Whether it must go at once and without data.
+    /// Whether an acknowledgement must be sent at once and without data.
     pub fn is_due_alone(&self) -> bool {
-        self.owed == Owed::Alone
+        self.owed == PendingAck::Alone
     }
 
-    /// A segment with the acknowledgement number RCV.NXT goes out; returns its window field.
+    /// A segment with the acknowledgement number RCV.NXT is sent. Returns its window field.
     pub fn acknowledge(&mut self) -> u16 {
-        self.owed = Owed::No;
+        self.owed = PendingAck::No;
         self.unacknowledged = 0;
         self.last_ack_sent = self.next;
         let open = self.next + self.window();
-        // RFC 9293 section 3.8.6.2.2: the edge moves by a segment or half the buffer, or not at all.
+        // RFC 9293 section 3.8.6.2.2: the edge moves by at least a segment or half of the buffer, or not at all.
         if open >= self.edge + self.least_opening() {
             self.edge = open;
         }
@@ -506,7 +506,7 @@ impl Receiver {
     }
 
     fn least_opening(&self) -> u64 {
-        // Without unread data the window is as large as ever, and its edge follows what was received.
+        // Without unread data the window has its full size, and its edge follows RCV.NXT.
         if self.unread_len == 0 && self.reading { 0 } else { self.largest_segment.min(self.buffer / 2) }
     }
 
@@ -515,10 +515,10 @@ impl Receiver {
     #[inline]
     pub fn sack_blocks(&mut self, most: usize) -> SackBlocks {
         let nothing = self.beyond.is_empty() && self.duplicate.is_none();
-        if nothing || !self.sack || most == 0 { SackBlocks::none() } else { self.blocks_to_tell(most) }
+        if nothing || !self.sack || most == 0 { SackBlocks::none() } else { self.take_sack_blocks(most) }
     }
 
-    fn blocks_to_tell(&mut self, most: usize) -> SackBlocks {
+    fn take_sack_blocks(&mut self, most: usize) -> SackBlocks {
         let mut blocks = SackBlocks::none();
         if let Some((start, end)) = self.duplicate.take() {
             blocks.push(self.number(start), self.number(end));
@@ -534,7 +534,7 @@ impl Receiver {
         blocks
     }
 
-    /// Takes the peer's timestamp over if the segment is in order (RFC 7323 section 4.3, rule 2).
+    /// Stores the peer's timestamp if the segment is in order (RFC 7323 section 4.3, rule 2).
     pub fn note_timestamp(&mut self, start: i64, value: u32) {
         let newer = Serial(self.recent_timestamp).at_or_before(Serial(value));
         if newer && start <= self.last_ack_sent as i64 {
@@ -542,7 +542,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the timestamp is from before one already seen (PAWS, RFC 7323 section 5.2).
+    /// Whether the timestamp is older than the stored one (PAWS, RFC 7323 section 5.2).
     pub fn is_outdated(&self, value: u32) -> bool {
         Serial(value).before(Serial(self.recent_timestamp))
     }
@@ -602,7 +602,7 @@ mod tests {
         assert!(peer.receiver.is_finished() && peer.blocks().is_empty());
         assert_eq!((peer.receiver.next(), peer.receiver.arrived()), (11, 9));
         assert_eq!((peer.counters.bytes_delivered, peer.counters.bytes_duplicated), (9, 0));
-        // A FIN without data, which comes before all of them.
+        // A FIN without data that arrives before all data.
         let mut peer = Peer::new(&rfc());
         peer.receiver.accept(Instant::ZERO, 4, Data::Fill(0), true, &mut peer.events, &mut peer.counters);
         assert_eq!(peer.blocks(), [(3, 4)]);
@@ -630,7 +630,7 @@ mod tests {
         assert_eq!((peer.counters.bytes_delivered, peer.counters.bytes_duplicated), (10, 5));
     }
 
-    /// RFC 2018 section 4: the latest first. Initial sequence number 2³² − 1, so offset n is number n − 1.
+    /// RFC 2018 section 4: the latest first. The initial sequence number is 2³² − 1, so offset n is number n − 1.
     #[test]
     fn blocks_tell_the_latest_first() {
         let mut peer = Peer::new(&rfc());
@@ -680,7 +680,7 @@ mod tests {
         assert!(!peer.receiver.is_due(Instant::ZERO));
     }
 
-    /// RFC 7323 section 4.3: (A) delayed acknowledgements, (B) a gap, (C) what fills it.
+    /// RFC 7323 section 4.3: (A) delayed acknowledgements, (B) a gap, (C) the segment that fills it.
     #[test]
     fn the_earliest_unacknowledged_timestamp_is_echoed() {
         let mut peer = Peer::new(&rfc());

@@ -1,4 +1,4 @@
-//! The retransmission timer's value, in the arithmetic that the profile asks for.
+//! The retransmission time-out, in the arithmetic that the configuration selects.
 
 use netrig_core::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use crate::{RtoEstimator, RtoRules};
 /// Bits of fraction of the mean and of the deviation (Jacobson 1988, appendix A).
 const SRTT_BITS: u32 = 3;
 const RTTVAR_BITS: u32 = 2;
-/// More doublings make no difference to any maximum.
+/// More doublings have no effect: every maximum is reached.
 const MOST_BACKOFFS: u32 = 32;
-/// Doubled more often than this, the timer does not trust the mean any more.
+/// After more doublings than this the mean is forgotten, as 4.3BSD does.
 const TRUSTED_BACKOFFS: u32 = 3;
 
-/// Smoothed round-trip time and timer.
+/// Smoothed round-trip time and retransmission time-out.
 #[derive(Clone, Debug)]
 pub(crate) enum RttEstimator {
     Real(RtoEstimator),
@@ -25,7 +25,7 @@ impl RttEstimator {
         Self::starting_at(config, config.rto_initial)
     }
 
-    /// An estimator whose timer is `initial` until something is measured.
+    /// An estimator whose time-out is `initial` until the first measurement.
     pub fn starting_at(config: &Config, initial: Duration) -> Self {
         match config.rto_arithmetic {
             RtoArithmetic::Real => Self::Real(RtoEstimator::new(RtoRules {
@@ -43,7 +43,7 @@ impl RttEstimator {
         }
     }
 
-    /// What was sent once at `sent` was acknowledged at `now`.
+    /// A segment that was sent once, at `sent`, is acknowledged at `now`.
     pub fn measured(&mut self, sent: Instant, now: Instant) {
         match self {
             Self::Real(estimator) => estimator.measured(now.since(sent)),
@@ -51,7 +51,7 @@ impl RttEstimator {
         }
     }
 
-    /// The timer ran out.
+    /// The retransmission timer expired.
     pub fn back_off(&mut self) {
         match self {
             Self::Real(estimator) => estimator.back_off(),
@@ -59,7 +59,7 @@ impl RttEstimator {
         }
     }
 
-    /// The timer was wrong: without back-off again.
+    /// The time-out was spurious: ends the back-off.
     pub fn reset_backoff(&mut self) {
         match self {
             Self::Real(estimator) => estimator.reset_backoff(),
@@ -67,7 +67,7 @@ impl RttEstimator {
         }
     }
 
-    /// The timer, back-off included.
+    /// Retransmission time-out, back-off included.
     pub fn rto(&self) -> Duration {
         match self {
             Self::Real(estimator) => estimator.rto(),
@@ -90,11 +90,11 @@ pub(crate) struct TickEstimator {
     tick: Duration,
     min: Duration,
     max: Duration,
-    /// In eighths of a tick; zero: to be set by the next measurement.
+    /// In eighths of a tick; zero if the next measurement sets it.
     srtt: i64,
     /// In quarters of a tick.
     rttvar: i64,
-    /// The timer without back-off.
+    /// Time-out without back-off.
     base: Duration,
     backoffs: u32,
 }
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(series, [300, 600, 1200, 2400, 4800, 9600, 19_200, 38_400, 60_000]);
     }
 
-    /// Ticks are counted by the clock on the wall: 9 ms may be no tick or one.
+    /// Ticks are counted on an absolute clock: 9 ms span no tick or one.
     #[test]
     fn a_round_trip_is_the_ticks_that_passed() {
         for (sent, base) in [(0, 30), (5, 30), (15, 30)] {

@@ -17,15 +17,15 @@ pub struct Flags(u8);
 impl Flags {
     /// No bit set.
     pub const NONE: Self = Self(0);
-    /// No more data from the sender.
+    /// The sender has no more data.
     pub const FIN: Self = Self(0x01);
     /// Synchronise sequence numbers.
     pub const SYN: Self = Self(0x02);
     /// Reset the connection.
     pub const RST: Self = Self(0x04);
-    /// Hand the data to the user.
+    /// Deliver the data to the user.
     pub const PSH: Self = Self(0x08);
-    /// The acknowledgement number counts.
+    /// The acknowledgement number is valid.
     pub const ACK: Self = Self(0x10);
     /// ECN echo (RFC 3168 section 6.1).
     pub const ECE: Self = Self(0x40);
@@ -47,7 +47,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// The bits as they stand in the header's fourteenth byte.
+    /// The header's fourteenth byte.
     pub(crate) const fn bits(self) -> u8 {
         self.0
     }
@@ -83,12 +83,12 @@ impl fmt::Debug for Flags {
 pub struct Timestamps {
     /// TSval: the sender's clock, milliseconds.
     pub value: u32,
-    /// TSecr: the peer's TSval that is echoed.
+    /// TSecr: the peer's TSval, echoed.
     pub echo: u32,
 }
 
-/// The blocks of a SACK option (RFC 2018 section 3), at most four. Few segments have any, so they are kept apart:
-/// a segment without is smaller by half.
+/// The blocks of a SACK option (RFC 2018 section 3), at most four. Few segments have any, so they are boxed: a segment
+/// without blocks is half as large.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SackBlocks(Option<Box<Blocks>>);
 
@@ -99,7 +99,7 @@ struct Blocks {
 }
 
 impl SackBlocks {
-    /// As many as 40 bytes of options hold.
+    /// The most blocks that 40 bytes of options hold.
     pub const MAX: usize = 4;
 
     /// No blocks: no option.
@@ -107,7 +107,7 @@ impl SackBlocks {
         Self(None)
     }
 
-    /// Adds the block from `left` up to, not including, `right`. Beyond four it is left out.
+    /// Adds the block from `left` up to, not including, `right`. A fifth block is dropped.
     pub fn push(&mut self, left: Serial, right: Serial) {
         let Blocks { blocks, len } = &mut **self.0.get_or_insert_default();
         if let Some(block) = blocks.get_mut(usize::from(*len)) {
@@ -128,7 +128,7 @@ impl SackBlocks {
         self.0.is_none()
     }
 
-    /// Length of an option with `blocks` blocks, with the two no-operations before it that align it.
+    /// Length of an option with `blocks` blocks and the two no-operations that align it, bytes.
     pub(crate) const fn option_len(blocks: usize) -> u32 {
         if blocks == 0 { 0 } else { 4 + 8 * blocks as u32 }
     }
@@ -143,16 +143,16 @@ impl fmt::Debug for SackBlocks {
 /// Length of the timestamps option with its two no-operations (RFC 7323 appendix A), bytes.
 pub(crate) const TIMESTAMPS_LEN: u32 = 12;
 
-/// A TCP segment. Everything is in its wire format's units; [`Packet::encode`](crate::Packet::encode) writes it.
+/// A TCP segment in the units of the wire format. [`Packet::encode`](crate::Packet::encode) writes it.
 #[derive(Clone, Debug)]
 pub struct Segment {
     /// Sequence number of the first byte, or of SYN.
     pub seq: Serial,
-    /// Next sequence number that is expected; counts if [`Flags::ACK`] is set.
+    /// Next expected sequence number; valid if [`Flags::ACK`] is set.
     pub ack: Serial,
     /// Control bits.
     pub flags: Flags,
-    /// Window as in the header: to be shifted left by the negotiated scale, but not on a SYN.
+    /// Window field: shifted left by the negotiated scale, except on a SYN.
     pub window: u16,
     /// Maximum segment size option (RFC 9293 section 3.7.1), bytes.
     pub mss: Option<u16>,
@@ -169,13 +169,13 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Whether user data is in it.
+    /// Whether it contains user data.
     pub fn carries_data(&self) -> bool {
         self.data.size() > 0
     }
 
-    /// Length of the options with their padding, bytes: laid out as the stacks do, each aligned to four
-    /// bytes (RFC 7323 appendix A), SACK-permitted in place of the timestamps' padding where both stand.
+    /// Length of the options with their padding, bytes. As in common stacks, each option is aligned to four bytes (RFC
+    /// 7323 appendix A), and SACK-permitted takes the place of the timestamps' padding if both are present.
     #[inline]
     pub fn options_len(&self) -> u32 {
         let mss = if self.mss.is_some() { 4 } else { 0 };
@@ -185,7 +185,7 @@ impl Segment {
         mss + scale + timestamps + permitted + SackBlocks::option_len(self.sack.as_slice().len())
     }
 
-    /// Sequence numbers that the segment takes: its data, and one each for SYN and FIN.
+    /// Sequence numbers that the segment occupies: its data, and one each for SYN and FIN.
     #[inline]
     pub fn sequence_len(&self) -> u64 {
         let controls =

@@ -1,31 +1,30 @@
-//! What the user gave to be sent and the peer has not acknowledged.
+//! Data that the user has sent and the peer has not acknowledged.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use netrig_core::Data;
 
-/// One piece of the stream: everything up to `end` that is not in the piece before.
+/// One piece of the stream: from the end of the piece before up to `end`.
 #[derive(Clone, Debug)]
-struct Piece {
+struct StreamPiece {
     end: u64,
-    /// `None`: so many bytes of no interest.
+    /// `None` for data without content.
     bytes: Option<Arc<[u8]>>,
 }
 
 /// The unacknowledged part of the stream, by offset. Bulk data of any length is one piece.
 #[derive(Clone, Debug)]
 pub(crate) struct SendBuffer {
-    pieces: VecDeque<Piece>,
-    /// Where messages end, if they are told apart.
+    pieces: VecDeque<StreamPiece>,
+    /// Ends of messages, if messages are kept apart.
     borders: Option<VecDeque<u64>>,
     start: u64,
     end: u64,
 }
 
 impl SendBuffer {
-    /// An empty stream whose first byte has the offset `start`. With `borders` it remembers where messages
-    /// end.
+    /// An empty stream whose first byte has the offset `start`. With `borders` it records the ends of messages.
     pub fn new(start: u64, borders: bool) -> Self {
         Self { pieces: VecDeque::new(), borders: borders.then(VecDeque::new), start, end: start }
     }
@@ -35,7 +34,7 @@ impl SendBuffer {
         self.end
     }
 
-    /// Bytes that are held.
+    /// Bytes held.
     pub fn held(&self) -> u64 {
         self.end - self.start
     }
@@ -49,22 +48,21 @@ impl SendBuffer {
         let end = self.end;
         match (data, self.pieces.back_mut()) {
             (Data::Fill(_), Some(last)) if last.bytes.is_none() => last.end = end,
-            (Data::Fill(_), _) => self.pieces.push_back(Piece { end, bytes: None }),
-            (Data::Bytes(bytes), _) => self.pieces.push_back(Piece { end, bytes: Some(bytes) }),
+            (Data::Fill(_), _) => self.pieces.push_back(StreamPiece { end, bytes: None }),
+            (Data::Bytes(bytes), _) => self.pieces.push_back(StreamPiece { end, bytes: Some(bytes) }),
         }
         if let Some(borders) = &mut self.borders {
             borders.push_back(end);
         }
     }
 
-    /// The end of the message that the byte at `offset` is part of; the end of the stream if messages are not
-    /// told apart.
+    /// End of the message that contains the byte at `offset`; the end of the stream if messages are not kept apart.
     pub fn message_end(&self, offset: u64) -> u64 {
         let Some(borders) = &self.borders else { return self.end };
         borders.get(borders.partition_point(|border| *border <= offset)).copied().unwrap_or(self.end)
     }
 
-    /// Forgets everything before `offset`.
+    /// Drops everything before `offset`.
     pub fn release(&mut self, offset: u64) {
         self.start = offset.clamp(self.start, self.end);
         while self.pieces.front().is_some_and(|piece| piece.end <= offset) {
@@ -77,18 +75,17 @@ impl SendBuffer {
         }
     }
 
-    /// The data from `start` to `end`, both within what is held. Bytes of no interest next to others become
-    /// zeros.
+    /// The data from `start` to `end`, both within the held data. Data without content next to bytes becomes zeros.
     pub fn read(&self, start: u64, end: u64) -> Data {
-        if let Some(Piece { end: piece_end, bytes: None }) = self.pieces.front()
+        if let Some(StreamPiece { end: piece_end, bytes: None }) = self.pieces.front()
             && end <= *piece_end
         {
             return Data::Fill(end - start);
         }
         let first = self.pieces.partition_point(|piece| piece.end <= start);
         match self.pieces.get(first) {
-            Some(Piece { end: piece_end, bytes: None }) if end <= *piece_end => Data::Fill(end - start),
-            Some(Piece { end: piece_end, bytes: Some(bytes) })
+            Some(StreamPiece { end: piece_end, bytes: None }) if end <= *piece_end => Data::Fill(end - start),
+            Some(StreamPiece { end: piece_end, bytes: Some(bytes) })
                 if end == *piece_end && end - start == bytes.len() as u64 =>
             {
                 Data::Bytes(bytes.clone())
@@ -97,7 +94,7 @@ impl SendBuffer {
         }
     }
 
-    /// Copies `start..end` out of the pieces from number `first` on.
+    /// Copies `start..end` from the pieces from index `first` on.
     fn copy(&self, first: usize, start: u64, end: u64) -> Arc<[u8]> {
         let mut copy = Vec::with_capacity((end - start) as usize);
         let mut at = start;

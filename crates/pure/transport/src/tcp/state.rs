@@ -1,39 +1,39 @@
-//! The states of a connection (RFC 9293 section 3.3.2).
+//! The states of a connection.
 
-/// Where a connection stands between opening and end.
+/// State of a connection (RFC 9293 section 3.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// There is no connection: not yet, or not any more.
+pub enum TcpState {
+    /// No connection: not yet opened, or over.
     Closed,
     /// Waits for a peer's SYN.
     Listen,
     /// Has sent its SYN.
     SynSent,
-    /// Has sent and received SYN, and waits for its own to be acknowledged.
+    /// Has sent and received a SYN; its own is not yet acknowledged.
     SynReceived,
-    /// Open both ways.
+    /// Open in both directions.
     Established,
     /// Has sent FIN, which is not yet acknowledged.
     FinWait1,
-    /// Its FIN is acknowledged; the peer's has not come.
+    /// Its FIN is acknowledged; the peer's is not yet received.
     FinWait2,
-    /// The peer's FIN came; its own is not yet sent.
+    /// Has received the peer's FIN; its own is not yet sent.
     CloseWait,
     /// Both sent FIN at once; its own is not yet acknowledged.
     Closing,
-    /// The peer's FIN came first; its own is sent and not yet acknowledged.
+    /// Has received the peer's FIN first; its own is sent and not yet acknowledged.
     LastAck,
-    /// Waits so that the last acknowledgement reaches the peer.
+    /// Waits, to acknowledge a retransmitted FIN.
     TimeWait,
 }
 
-impl State {
-    /// Whether both SYNs were exchanged and the connection still lives.
+impl TcpState {
+    /// Whether both SYNs were exchanged and the connection is not over.
     pub const fn is_synchronised(self) -> bool {
         !matches!(self, Self::Closed | Self::Listen | Self::SynSent | Self::SynReceived)
     }
 
-    /// Whether data and FIN may be sent, or sent again.
+    /// Whether data and FIN may be sent or retransmitted.
     pub(crate) const fn may_transmit(self) -> bool {
         matches!(self, Self::Established | Self::CloseWait | Self::FinWait1 | Self::Closing | Self::LastAck)
     }

@@ -14,14 +14,14 @@ const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 
 impl Segment {
-    /// Header, options and user data, with the checksum that the addresses of `flow` give it.
+    /// Header, options and user data, with the checksum for the addresses of `flow`.
     pub(crate) fn encode(&self, flow: &FiveTuple, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&flow.src_port.to_be_bytes());
         out.extend_from_slice(&flow.dst_port.to_be_bytes());
         out.extend_from_slice(&self.seq.0.to_be_bytes());
         out.extend_from_slice(&self.ack.0.to_be_bytes());
-        // The header's length in words of four bytes: with all options together at most 15.
+        // The header's length in words of four bytes: at most 15 with all options.
         let words = (HEADER_LEN + self.options_len()) / 4;
         out.extend_from_slice(&[(words as u8) << 4, self.flags.bits()]);
         out.extend_from_slice(&self.window.to_be_bytes());
@@ -33,7 +33,7 @@ impl Segment {
         out[start + 16..start + 18].copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// In the order and with the padding that [`Segment::options_len`] counts.
+    /// Writes the options in the order and with the padding that [`Segment::options_len`] counts.
     fn write_options(&self, out: &mut Vec<u8>) {
         const PADDING: [u8; 2] = [NO_OPERATION; 2];
         if let Some(mss) = self.mss {

@@ -1,4 +1,4 @@
-//! Packets as bytes, held to a reader that knows the headers from their RFCs and nothing of ours.
+//! Packets as bytes, checked by an independent reader that implements the headers of the RFCs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ fn be32(bytes: &[u8]) -> u32 {
     u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// RFC 1071 section 1: with a right checksum in it, the sum of all words is 0xFFFF.
+/// RFC 1071 section 1: with a correct checksum the sum of all words is 0xFFFF.
 fn adds_up(parts: &[&[u8]]) -> bool {
     let mut sum = 0_u32;
     for word in parts.concat().chunks(2) {
@@ -25,7 +25,7 @@ fn adds_up(parts: &[&[u8]]) -> bool {
     sum == 0xFFFF
 }
 
-/// What stands in an IP header, and what follows it.
+/// The fields of an IP header, and the rest of the packet.
 struct Ip<'a> {
     traffic_class: u8,
     protocol: u8,
@@ -50,7 +50,7 @@ fn ip(bytes: &[u8]) -> Ip<'_> {
     assert_eq!(len, bytes.len(), "length");
     let body = &bytes[header..];
     let len = (body.len() as u32).to_be_bytes();
-    // The order of what is added up does not matter, so one pseudo-header does for both versions.
+    // The order of the sum does not matter, so one pseudo-header serves both versions.
     let pseudo_header = [addresses, &len, &[0, 0, 0, protocol]].concat();
     Ip { traffic_class, protocol, pseudo_header, body }
 }
@@ -64,7 +64,7 @@ struct Options {
     sack: Vec<(u32, u32)>,
 }
 
-/// RFC 9293 section 3.1: kind alone (0 ends, 1 is nothing), or kind, length and value.
+/// RFC 9293 section 3.1: kind alone (0 ends, 1 is a no-operation), or kind, length and value.
 fn options(mut bytes: &[u8]) -> Options {
     let mut found = Options::default();
     while let Some(kind) = bytes.first() {
@@ -116,7 +116,7 @@ fn header(protocol: u8) -> impl Strategy<Value = Header> {
 }
 
 prop_compose! {
-    /// SYNs with what they offer, and all others with blocks of SACK as far as 40 bytes of options go.
+    /// SYNs with their options, and other segments with SACK blocks up to 40 bytes of options.
     fn segment()(
         [seq, ack] in any::<[u32; 2]>(),
         syn in any::<bool>(),
@@ -199,7 +199,7 @@ proptest! {
     }
 }
 
-/// RFC 791 section 3.1: 65,535 bytes are what a total length can say.
+/// RFC 791 section 3.1: the largest total length is 65,535 bytes.
 #[test]
 fn a_datagram_that_no_packet_can_hold_is_cut() {
     let flow = FiveTuple {
@@ -226,7 +226,9 @@ fn a_datagram_that_no_packet_can_hold_is_cut() {
 #[test]
 fn sctp_in_udp_is_a_datagram_that_fits_the_mtu() {
     use netrig_core::{Endpoint as _, Seeds, StreamId};
-    use netrig_transport::sctp::{self, Association, Config, Encapsulation, Endpoints, Listener, Response};
+    use netrig_transport::sctp::{
+        self, Association, Config, Encapsulation, Endpoints, Listener, ListenerResponse,
+    };
     use netrig_transport::{Connection as _, Profile};
     for (local, remote) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
         let [local, remote] = [local, remote].map(|address| address.parse::<IpAddr>().unwrap());
@@ -259,17 +261,17 @@ fn sctp_in_udp_is_a_datagram_that_fits_the_mtu() {
             assert_eq!(sctp::wire::decode(&ip.body[8..]).unwrap().chunks.len(), body.chunks.len());
             longest = longest.max(len);
         };
-        // Nothing is lost, so it takes a few round trips of no time at all.
+        // Without losses it takes a few round trips of zero time.
         for _ in 0..100 {
             while let Some(packet) = client.poll_transmit(Instant::ZERO) {
                 see(&packet);
                 let Some(server) = &mut server else {
                     match listener.handle_packet(Instant::ZERO, packet).unwrap() {
-                        Response::Reply(reply) => {
+                        ListenerResponse::Reply(reply) => {
                             see(&reply);
                             client.handle_packet(Instant::ZERO, reply);
                         }
-                        Response::Accepted(accepted) => server = Some(accepted),
+                        ListenerResponse::Accepted(accepted) => server = Some(accepted),
                     }
                     continue;
                 };

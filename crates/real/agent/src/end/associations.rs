@@ -1,7 +1,7 @@
 //! What an end with associations of SCTP does beside the others: their packets and timers are its own work.
 
 use netrig_core::{Instant, Note, Sample, Subject};
-use netrig_transport::{Counters, Incident, PathId, Whose};
+use netrig_transport::{Counters, Incident, PathId, ReportingEnds};
 
 use super::{FlowEnd, Sockets, Surroundings};
 use crate::AgentError;
@@ -62,7 +62,7 @@ impl FlowEnd {
         let (flow, sends) = (self.order.flow, self.order.sends_data());
         for (quantity, whose, of) in &Counters::REPORTED {
             let value = of(&now) - of(&before);
-            if value > 0 && (sends || *whose == Whose::Both) {
+            if value > 0 && (sends || *whose == ReportingEnds::Both) {
                 self.meter.mark(at, quantity, value as f64, out);
             }
         }

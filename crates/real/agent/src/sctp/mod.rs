@@ -16,7 +16,7 @@ use netrig_core::{
 };
 use netrig_traffic::{ConnId, ReadSchedule, Reads};
 use netrig_transport::sctp::{
-    Association, Config, Endpoints, Listener, PathAddresses, Response, out_of_the_blue,
+    Association, Config, Endpoints, Listener, ListenerResponse, PathAddresses, out_of_the_blue,
 };
 use netrig_transport::{Connection, Counters, Incident, Packet, PathId, PathStatus, Payload};
 
@@ -275,14 +275,14 @@ impl SctpEnd {
         }
         let response = match &mut self.listener {
             Some(listener) => listener.handle_packet(now, packet),
-            None => out_of_the_blue(&packet.header, body).map(Response::Reply),
+            None => out_of_the_blue(&packet.header, body).map(ListenerResponse::Reply),
         };
         match response {
-            Some(Response::Reply(reply)) => {
+            Some(ListenerResponse::Reply(reply)) => {
                 self.send(&reply)?;
                 Ok(None)
             }
-            Some(Response::Accepted(association)) => {
+            Some(ListenerResponse::Accepted(association)) => {
                 let is_new = association.arrived() > 0;
                 // Those that this end has opened or accepted are numbered apart; a server only accepts.
                 let place =

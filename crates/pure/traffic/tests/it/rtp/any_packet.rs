@@ -1,9 +1,9 @@
-//! What is done with any bytes from a network: to be survived. The fuzz target runs this file too.
+//! Any bytes from a network must not cause a panic. The fuzz target runs this file too.
 
 use netrig_traffic::Clip;
 use netrig_traffic::rtp::{Assembler, LARGEST_UNIT, Packet, SequenceExtender, access_units};
 
-/// Takes bytes as RTP packets, each behind its length in two bytes, and puts together what is in them.
+/// Parses bytes as RTP packets, each behind its length in two bytes, and reassembles their content.
 pub fn check(mut bytes: &[u8]) {
     let clip = Clip::moving();
     let mut extender = SequenceExtender::default();

@@ -1,4 +1,4 @@
-//! RTP from a hostile network, and what fuzzing found worth keeping.
+//! RTP from a hostile network, and the fuzz corpus.
 
 mod any_packet;
 

@@ -1,4 +1,4 @@
-//! What SACKs do at the sender (RFC 9260 sections 6.2.1, 6.3.2 and 7.2).
+//! Handling of SACKs at the sender (RFC 9260 sections 6.2.1, 6.3.2 and 7.2).
 
 use netrig_core::{CloseReason, Instant};
 
@@ -8,14 +8,14 @@ use super::Association;
 use super::path::SackEffect;
 use crate::sctp::packet::Cause;
 use crate::sctp::packet::chunk::{GapBlock, Sack};
-use crate::sctp::tx::{LossSign, Sent, SentState};
+use crate::sctp::tx::{LossSign, SentChunk, SentState};
 use crate::{Incident, PathId, PathState, Serial};
 
-/// Runs of outstanding chunks that a SACK reports missing: place of the first, and one past the last.
-type Holes = SmallVec<[(usize, usize); 4]>;
+/// Runs of outstanding chunks that a SACK reports missing: index of the first, and one past the last.
+type MissingRuns = SmallVec<[(usize, usize); 4]>;
 
 impl Association {
-    /// A SACK arrived.
+    /// Handles a SACK.
     pub(super) fn handle_sack(&mut self, now: Instant, sack: &Sack) {
         // RFC 9260 section 6.2.1 D i): an old one is dropped.
         if sack.cumulative_tsn.before(self.outstanding.cumulative()) {
@@ -23,7 +23,7 @@ impl Association {
         }
         if self.acknowledged(now, sack.cumulative_tsn, Some(&sack.gaps)) {
             self.peer_rwnd = u64::from(sack.a_rwnd);
-            // If that is none, time runs anew until it is probed.
+            // If the window is zero, the time until the next probe starts again.
             self.probe_due = false;
             if self.window_closed {
                 self.judge_probe();
@@ -32,8 +32,8 @@ impl Association {
         }
     }
 
-    /// The window was closed when the chunk that is outstanding left as a probe. If the peer has not taken it, but has room for it
-    /// now, it goes again at once: T3-rtx has backed off and would wait longer and longer.
+    /// Handles a SACK after a probe of a closed window. If the peer has not accepted the probe but now has room, the
+    /// probe is retransmitted at once; T3-rtx has backed off and would delay it.
     fn judge_probe(&mut self) {
         let Some(probe) = self.outstanding.get(0) else {
             self.window_closed = false;
@@ -55,23 +55,23 @@ impl Association {
         self.retransmission_due = Some(self.data_path);
     }
 
-    /// The Cumulative TSN Ack that a SHUTDOWN carries. That it has no gap blocks takes none back (RFC 9260 section 3.3.8).
+    /// Handles the Cumulative TSN Ack of a SHUTDOWN. It has no gap blocks, which revokes none (RFC 9260 section 3.3.8).
     pub(super) fn acknowledge_cumulative(&mut self, now: Instant, cumulative: Serial) {
         if !cumulative.before(self.outstanding.cumulative()) {
             self.acknowledged(now, cumulative, None);
         }
     }
 
-    /// Takes in what was acknowledged; without `gaps` nothing is said of what lies beyond. False if that ended the
-    /// association.
+    /// Handles an acknowledgement. Without `gaps` the chunks beyond the cumulative TSN keep their state. Returns false
+    /// if the association ended.
     fn acknowledged(&mut self, now: Instant, cumulative: Serial, gaps: Option<&[GapBlock]>) -> bool {
         if !cumulative.before(self.outstanding.next_tsn()) {
-            // It acknowledges what was never sent.
+            // It acknowledges data that was never sent.
             let cause = Cause::ProtocolViolation(b"cumulative TSN ack beyond what was sent".to_vec());
             self.abort_with(cause, CloseReason::Aborted);
             return false;
         }
-        self.heard = true;
+        self.sack_since_timeout = true;
         for path in &mut self.paths {
             let outstanding_before = path.outstanding(&self.config);
             path.sack = SackEffect { outstanding_before, ..SackEffect::default() };
@@ -82,7 +82,7 @@ impl Association {
             let (paths, counters, config) = (&mut self.paths, &mut self.counters, &self.config);
             self.outstanding.acknowledge_up_to(cumulative, |sent, newly| {
                 let path = &mut paths[usize::from(sent.path.0)];
-                // RFC 9260 section 6.3.2 R3: the earliest outstanding of its path, for all before it are done.
+                // RFC 9260 section 6.3.2 R3: it is the earliest outstanding chunk of its path.
                 path.sack.earliest = true;
                 if newly {
                     path.newly_acknowledged(now, sent, config);
@@ -91,12 +91,12 @@ impl Association {
                 }
             });
         }
-        let mut holes = Holes::new();
+        let mut holes = MissingRuns::new();
         if let Some(gaps) = gaps.filter(|gaps| !gaps.is_empty() || self.outstanding.has_gap_acked()) {
             holes = self.acknowledge_gaps(now, gaps, &mut highest_newly);
         }
         if advanced || highest_newly.is_some() {
-            // RFC 9260 section 8.1: the peer is alive; section 6.3.3: the other losses may follow.
+            // RFC 9260 section 8.1: the peer is reachable; section 6.3.3: the other losses may be retransmitted.
             self.errors = 0;
             self.retransmissions_held = false;
         }
@@ -106,14 +106,14 @@ impl Association {
         true
     }
 
-    /// Gap blocks: new acknowledgements and reneging. Returns what they report missing, and in `highest_newly` the
+    /// Handles gap blocks: new acknowledgements and reneging. Returns the missing chunks, and in `highest_newly` the
     /// highest TSN that the SACK newly acknowledges.
     fn acknowledge_gaps(
         &mut self,
         now: Instant,
         gaps: &[GapBlock],
         highest_newly: &mut Option<Serial>,
-    ) -> Holes {
+    ) -> MissingRuns {
         let (paths, counters, config) = (&mut self.paths, &mut self.counters, &self.config);
         let mut reneged: SmallVec<[(PathId, u32, u64); 4]> = SmallVec::new();
         let holes = self.outstanding.acknowledge_gaps(
@@ -133,8 +133,8 @@ impl Association {
         holes
     }
 
-    /// Lets windows grow by what was acknowledged. RFC 9260 section 7.2.4: this "MUST be applied first", before
-    /// what the same SACK shows to be lost makes them shrink.
+    /// Lets windows grow by the newly acknowledged bytes. RFC 9260 section 7.2.4: this "MUST be applied first", before
+    /// losses in the same SACK reduce them.
     fn grow_windows(&mut self, cumulative: Serial, advanced: bool) {
         let in_recovery = self.fast_recovery.is_some_and(|exit| !exit.at_or_before(cumulative));
         for path in &mut self.paths {
@@ -145,10 +145,10 @@ impl Association {
         }
     }
 
-    /// Miss indications for what a SACK reports missing.
-    fn count_misses(&mut self, holes: &Holes, advanced: bool, highest_newly: Option<Serial>) {
+    /// Counts miss indications for the chunks that a SACK reports missing.
+    fn count_misses(&mut self, holes: &MissingRuns, advanced: bool, highest_newly: Option<Serial>) {
         // RFC 9260 section 7.2.4: up to the highest TSN newly acknowledged; in fast recovery, if the
-        // cumulative TSN advanced, all that are missing.
+        // cumulative TSN advanced, for all missing chunks.
         let all = self.fast_recovery.is_some() && advanced;
         let limit = match (all, highest_newly) {
             (true, _) => usize::MAX,
@@ -172,7 +172,7 @@ impl Association {
         }
     }
 
-    /// Chunks were found lost by miss indications (RFC 9260 section 7.2.4).
+    /// Miss indications detected lost chunks (RFC 9260 section 7.2.4).
     fn fast_retransmit(&mut self) {
         // (2), (6): one reduction per recovery, for all paths.
         if self.fast_recovery.is_some() {
@@ -185,14 +185,14 @@ impl Association {
             let cwnd = path.congestion.cwnd();
             self.incidents.push_back(Incident::FastRetransmit { path: PathId(i as u8), cwnd });
         }
-        // (3): one packet of the earliest, whatever the window says.
+        // (3): one packet of the earliest chunks, regardless of the window.
         let first = self.outstanding.first_lost().and_then(|place| self.outstanding.get(place));
-        if let Some(Sent { path, state: SentState::Lost(sign @ LossSign::Missing), .. }) = first {
+        if let Some(SentChunk { path, state: SentState::Lost(sign @ LossSign::Missing), .. }) = first {
             self.retransmission_due = Some(self.retransmission_path(usize::from(path.0), *sign));
         }
     }
 
-    /// Recovery, timers and reachability after a SACK.
+    /// Updates recovery, timers and reachability after a SACK.
     fn after_sack(&mut self, now: Instant, cumulative: Serial) {
         if self.fast_recovery.is_some_and(|exit| exit.at_or_before(cumulative)) {
             self.fast_recovery = None;
@@ -215,7 +215,7 @@ impl Association {
             }
             if effect.works {
                 path.one_packet = false;
-                // RFC 9260 section 8.2: the error counter of the path that it was last sent over.
+                // RFC 9260 section 8.2: resets the error counter of the path that the chunk was last sent over.
                 if path.errors > 0 || !path.is(PathState::Active) {
                     self.path_works(now, i);
                 }

@@ -1,8 +1,8 @@
-//! Which paths work, and which of them data takes (RFC 9260 sections 6.4 and 8.2, RFC 7829).
+//! Reachability of paths and choice of the path for data (RFC 9260 sections 6.4 and 8.2, RFC 7829).
 
 use netrig_core::{CloseReason, Instant};
 
-use super::{Association, State};
+use super::{Association, AssociationState};
 use crate::sctp::config::{HeartbeatLoss, LocalDrop, RetransmitTo};
 use crate::sctp::tx::LossSign;
 use crate::{Incident, PathId, PathState};
@@ -15,7 +15,7 @@ impl Association {
         one.timed = None;
         if one.outstanding(&self.config) == 0 {
             if self.outstanding.is_empty() {
-                // The peer's window has been closed for so long.
+                // The peer's window was closed until the timer expired.
                 self.probe_due = true;
                 one.rto.back_off();
             }
@@ -30,9 +30,9 @@ impl Association {
             one.congestion.timed_out();
             one.rto.back_off();
         }
-        // RFC 9260 section 6.1 A: probes of a closed window are no sign of failure while SACKs come.
-        let heard = std::mem::take(&mut self.heard);
-        let counts = !(local || self.window_closed && heard);
+        // RFC 9260 section 6.1 A: time-outs of window probes are no sign of failure while SACKs arrive.
+        let sack_since_timeout = std::mem::take(&mut self.sack_since_timeout);
+        let counts = !(local || self.window_closed && sack_since_timeout);
         self.counters.timeouts += 1;
         self.incidents.push_back(Incident::Timeout {
             path: PathId(path as u8),
@@ -43,17 +43,17 @@ impl Association {
         });
         if counts {
             self.strike(now, path, true);
-            if self.state == State::Closed {
+            if self.state == AssociationState::Closed {
                 return;
             }
         }
         self.fast_recovery = None;
-        // E3: one packet of the earliest at once, the others when a SACK comes.
+        // E3: one packet of the earliest chunks at once, the others after a SACK.
         self.retransmissions_held = true;
         self.retransmission_due = Some(self.retransmission_path(path, LossSign::Timeout));
     }
 
-    /// One error more on `path`: T3-rtx or a heartbeat timed out (RFC 9260 sections 8.1 and 8.2).
+    /// Counts an error on `path`: T3-rtx or a heartbeat timed out (RFC 9260 sections 8.1 and 8.2).
     pub(super) fn strike(&mut self, now: Instant, path: usize, counts_for_association: bool) {
         self.paths[path].errors += 1;
         self.errors += u32::from(counts_for_association);
@@ -84,7 +84,7 @@ impl Association {
         }
     }
 
-    /// Something that was sent over `path` was answered.
+    /// A chunk that was sent over `path` was answered.
     pub(super) fn path_works(&mut self, now: Instant, path: usize) {
         let one = &mut self.paths[path];
         one.errors = 0;
@@ -97,7 +97,7 @@ impl Association {
         self.paths[path].state = state;
         self.incidents.push_back(Incident::PathChanged { path: PathId(path as u8), state });
         self.reselect_data_path();
-        // RFC 7829 section 3.2: a potentially failed path is probed, if no longer by data then by heartbeats.
+        // RFC 7829 section 3.2: a potentially failed path without data is probed by heartbeats.
         let probes = self.config.heartbeats && self.paths[path].beat.is_none();
         if state == PathState::PotentiallyFailed && probes {
             match self.config.heartbeat_loss {
@@ -107,7 +107,7 @@ impl Association {
         }
     }
 
-    /// Chooses the path for new data anew, after the state of one changed.
+    /// Chooses the path for new data again, after the state of a path changed.
     pub(super) fn reselect_data_path(&mut self) {
         let chosen = self.best_path();
         self.primary_awaited &= chosen != self.primary;
@@ -129,8 +129,8 @@ impl Association {
         if let Some(next) = self.others_of(self.data_path).find(active) {
             return next;
         }
-        // RFC 7829 section 3.2: of the potentially failed the one with the fewest errors; RFC 9260 section
-        // 8.2 leaves open what to do when all are inactive: the same.
+        // RFC 7829 section 3.2: the potentially failed path with the fewest errors. If all are inactive, which RFC 9260
+        // section 8.2 leaves open, the inactive one with the fewest errors.
         let rank = |path: &usize| {
             let one = &self.paths[*path];
             let failed = !one.is(PathState::PotentiallyFailed);
@@ -139,38 +139,40 @@ impl Association {
         (0..self.paths.len()).min_by_key(rank).unwrap_or(self.primary)
     }
 
-    /// Which path answers what came over `path`: the same (RFC 9260 section 6.4), unless it is not confirmed.
+    /// The path for replies to chunks received over `path`: the same one (RFC 9260 section 6.4) if it is confirmed.
     pub(super) fn answer_path(&self, path: usize) -> usize {
         if self.is_confirmed(path) { path } else { self.data_path }
     }
 
-    /// RFC 9260 section 5.4: "An endpoint MUST NOT send any chunks to an UNCONFIRMED address", heartbeats and
-    /// their answers excepted.
+    /// RFC 9260 section 5.4: "An endpoint MUST NOT send any chunks to an UNCONFIRMED address", except
+    /// heartbeats and their answers.
     fn is_confirmed(&self, path: usize) -> bool {
         let one = &self.paths[path];
         !one.is(PathState::Unconfirmed) || one.by_user || !self.config.path_verification
     }
 
-    /// The other paths in turn, from the one after `path`.
+    /// The other paths in turn, starting after `path`.
     fn others_of(&self, path: usize) -> impl Iterator<Item = usize> {
         let count = self.paths.len();
         (1..count).map(move |step| (path + step) % count)
     }
 
-    /// Another active path than `path`, or `path` itself.
+    /// Another active path, or `path` itself if there is none.
     pub(super) fn alternate_of(&self, path: usize) -> usize {
         let usable = |other: &usize| {
             let other = &self.paths[*other];
             match self.state {
-                // The RFC leaves open where the handshake repeats itself; a dead primary must not prevent it.
-                State::CookieWait | State::CookieEchoed => other.by_user && !other.foreign,
+                // The RFC leaves open which path retries the handshake; a failed primary must not prevent it.
+                AssociationState::CookieWait | AssociationState::CookieEchoed => {
+                    other.by_user && !other.foreign
+                }
                 _ => other.is(PathState::Active),
             }
         };
         self.others_of(path).find(usable).unwrap_or(path)
     }
 
-    /// Over which path a chunk goes again that was lost on `path`.
+    /// The path for the retransmission of a chunk that was lost on `path`.
     pub(super) fn retransmission_path(&self, path: usize, sign: LossSign) -> usize {
         let alternate = match (self.config.retransmit_to, sign) {
             (RetransmitTo::AlternatePath, _) | (RetransmitTo::TimeoutsToAlternate, LossSign::Timeout) => true,
@@ -185,8 +187,8 @@ impl Association {
         if self.paths[path].is(PathState::Active) { path } else { self.data_path }
     }
 
-    /// The user's choice (RFC 9260 section 11.1.6). New data obeys at once, or when the path works; what is
-    /// outstanding stays where it is.
+    /// Sets the primary path for the user (RFC 9260 section 11.1.6). New data uses it at once, or once the path works.
+    /// Outstanding data stays on its path.
     pub(super) fn set_primary(&mut self, path: usize) {
         if self.primary != path {
             self.primary = path;
@@ -200,7 +202,7 @@ impl Association {
         self.paths[path].interface_down = true;
         match self.config.local_drop {
             LocalDrop::BackOff => {}
-            // What is outstanding is tried at the steady pace from now on.
+            // Outstanding data is retried at a constant interval from now on.
             LocalDrop::Probe => {
                 if self.paths[path].t3_runs() {
                     self.paths[path].start_t3(now, &self.config);
@@ -210,7 +212,7 @@ impl Association {
                 if !self.paths[path].is(PathState::Inactive) {
                     self.set_state(now, path, PathState::Inactive);
                 }
-                // What is outstanding there goes elsewhere without waiting for its timer.
+                // Outstanding data of the path moves to another one without waiting for the timer.
                 if self.paths[path].t3_runs() {
                     self.paths[path].t3 = now;
                 }
@@ -220,7 +222,7 @@ impl Association {
 
     pub(super) fn interface_up(&mut self, now: Instant, path: usize) {
         self.paths[path].interface_down = false;
-        // A path that was given up for its interface is probed at once instead of at the next interval.
+        // A path that failed because of its interface is probed at once instead of at the next interval.
         let one = &self.paths[path];
         if self.config.local_drop == LocalDrop::FailOver && one.is(PathState::Inactive) && one.beat.is_none()
         {

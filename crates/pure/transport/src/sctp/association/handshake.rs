@@ -1,19 +1,23 @@
-//! Setting an association up (RFC 9260 section 5), collisions and restarts included.
+//! Setup of an association (RFC 9260 section 5), collisions and restarts included.
 
 use std::net::IpAddr;
 
 use netrig_core::{CloseReason, ConnectionEvent, Duration, Instant, Stream};
 
-use super::{Association, CookieError, CookieKey, Endpoints, Outgoing, Path, Retry, State, StateCookie};
+use super::{
+    Association, AssociationPath, AssociationState, CookieError, CookieKey, Endpoints, PendingControl, Retry,
+    StateCookie,
+};
 use super::{MOST_PATHS, PathAddresses, nonzero_tag};
 use crate::sctp::config::Config;
 use crate::sctp::packet::chunk::{Abort, CHUNK_HEADER, Init};
-use crate::sctp::packet::{COMMON_HEADER, Cause, Chunk, Parameter, padded};
-use crate::sctp::rx::{Acknowledger, Arrivals, Inbox};
+use crate::sctp::packet::tlv::padded;
+use crate::sctp::packet::{COMMON_HEADER, Cause, Chunk, Parameter};
+use crate::sctp::rx::{Acknowledger, MessageInbox, TsnArrivals};
 use crate::sctp::tx::Outstanding;
 use crate::{Incident, PathState, Serial};
 
-/// INIT, or INIT ACK without its cookie, of a host with these addresses.
+/// INIT, or INIT ACK without its cookie, with these addresses.
 pub(in crate::sctp) fn own_init(
     config: &Config,
     initiate_tag: u32,
@@ -31,7 +35,7 @@ pub(in crate::sctp) fn own_init(
     }
 }
 
-/// The distinct addresses of a host as parameters; none if there is only one, for the IP header has it (RFC
+/// The distinct addresses of a host as parameters. A single address needs none, because the IP header contains it (RFC
 /// 9260 section 5.1.2 A).
 fn address_parameters(addresses: impl Iterator<Item = IpAddr>) -> Vec<Parameter> {
     let mut distinct: Vec<IpAddr> = Vec::new();
@@ -46,7 +50,7 @@ fn address_parameters(addresses: impl Iterator<Item = IpAddr>) -> Vec<Parameter>
     distinct.into_iter().map(Parameter::Address).collect()
 }
 
-/// What is wrong with an INIT or INIT ACK: what to answer in an ABORT, or nothing if it is to be ignored.
+/// Causes for an ABORT in reply to an invalid INIT or INIT ACK; empty if the chunk is ignored. `None` if it is valid.
 pub(in crate::sctp) fn objection(init: &Init) -> Option<Vec<Cause>> {
     if init.initiate_tag == 0 {
         // RFC 9260 section 3.3.2: silently discarded.
@@ -67,20 +71,20 @@ pub(in crate::sctp) fn objection(init: &Init) -> Option<Vec<Cause>> {
     })
 }
 
-/// This end's side of an INIT ACK.
-pub(in crate::sctp) struct Answerer<'a> {
+/// Input for an INIT ACK.
+pub(in crate::sctp) struct InitAckBuilder<'a> {
     pub(in crate::sctp) config: &'a Config,
     pub(in crate::sctp) key: &'a CookieKey,
-    /// INIT ACK without cookie: this end's tag, TSN, streams, addresses.
+    /// INIT ACK without cookie: this end's tag, TSN, streams and addresses.
     pub(in crate::sctp) own: Init,
     pub(in crate::sctp) ports: (u16, u16),
-    /// Where the INIT came from, and where it went.
+    /// Source and destination address of the INIT.
     pub(in crate::sctp) source: (IpAddr, IpAddr),
     pub(in crate::sctp) tie_tags: (u32, u32),
 }
 
-impl Answerer<'_> {
-    /// INIT ACK for `init`: all that an association will need goes into the cookie.
+impl InitAckBuilder<'_> {
+    /// INIT ACK for `init`. Its cookie contains all state that an association needs.
     pub(in crate::sctp) fn init_ack(self, now: Instant, init: &Init) -> Init {
         let room = self.room();
         let mut own = self.own;
@@ -90,7 +94,7 @@ impl Answerer<'_> {
         });
         let cookie = StateCookie {
             created: now,
-            // RFC 9260 section 5.2.6 lets the responder choose; twice the usual life is the most granted.
+            // RFC 9260 section 5.2.6 leaves the extension to the responder: at most twice the usual life.
             life: self.config.cookie_life + preserved.unwrap_or_default().min(self.config.cookie_life),
             local_port: self.ports.0,
             peer_port: self.ports.1,
@@ -106,14 +110,13 @@ impl Answerer<'_> {
             peer_addresses: init.addresses().take(MOST_PATHS).collect(),
         };
         own.parameters.push(Parameter::Cookie(cookie.sign(self.key)));
-        // RFC 9260 section 12.4: reports that would make the packet longer than the MTU are left out. Each has a header of four
-        // bytes of its own.
+        // RFC 9260 section 12.4: reports that do not fit the MTU are omitted. Each has its own header of four bytes.
         let room = room.saturating_sub(u64::from(padded(own.value_len())));
         own.parameters.extend(init.unrecognized(room as usize, 4).map(Parameter::Unrecognized));
         own
     }
 
-    /// Bytes that a packet of the MTU has for the value of its only chunk.
+    /// Bytes for the value of the only chunk in a packet of the MTU.
     fn room(&self) -> u64 {
         let ip = if self.source.0.is_ipv4() { 20 } else { 40 };
         let headers = ip + self.config.encapsulation.header_len() + COMMON_HEADER + CHUNK_HEADER;
@@ -122,7 +125,7 @@ impl Answerer<'_> {
 }
 
 impl Association {
-    /// The association that a good cookie describes, established at once (RFC 9260 section 5.1.5).
+    /// An established association from a valid cookie (RFC 9260 section 5.1.5).
     pub(in crate::sctp) fn accept(
         config: std::sync::Arc<Config>,
         endpoints: &Endpoints,
@@ -142,19 +145,19 @@ impl Association {
     }
 
     pub(super) fn start_handshake(&mut self, now: Instant) {
-        if self.state != State::New {
+        if self.state != AssociationState::New {
             return;
         }
-        self.state = State::CookieWait;
+        self.state = AssociationState::CookieWait;
         self.retry = Retry { path: self.primary, ..Retry::OFF };
         self.send_init(now);
     }
 
     fn send_init(&mut self, now: Instant) {
         let init = Chunk::Init(Box::new(self.own_init(self.local_tag, self.local_tsn)));
-        // RFC 9260 section 8.5.1 A: INIT travels alone with tag 0.
+        // RFC 9260 section 8.5.1 A: INIT is sent alone with tag 0.
         let packet = self.make_packet(self.retry.path, 0, [init]);
-        self.outgoing.push_back(Outgoing::Packet(packet));
+        self.outgoing.push_back(PendingControl::Packet(packet));
         self.start_retry(now);
     }
 
@@ -163,13 +166,13 @@ impl Association {
         self.start_retry(now);
     }
 
-    /// Sets T1 or T2: RTO.Initial, doubled each time (RFC 9260 sections 5.1 and 6.3.3).
+    /// Sets T1 or T2 to RTO.Initial, doubled for each retry (RFC 9260 sections 5.1 and 6.3.3).
     fn start_retry(&mut self, now: Instant) {
         let span = self.config.rto_initial.saturating_mul(1 << self.retry.count.min(30));
         self.set_retry(now, span.min(self.config.rto_max));
     }
 
-    /// Sets T1 or T2 to this span.
+    /// Sets T1 or T2 to `span`.
     pub(super) fn set_retry(&mut self, now: Instant, span: Duration) {
         self.retry.at = self.config.timer_wheel.fires(now, span);
         self.retry.span = span;
@@ -180,34 +183,35 @@ impl Association {
         self.counters.timeouts += 1;
         self.retry.at = Instant::NEVER;
         match self.state {
-            State::CookieWait | State::CookieEchoed => {
+            AssociationState::CookieWait | AssociationState::CookieEchoed => {
                 // RFC 9260 section 5.1.6 and Max.Init.Retransmits of section 16.
                 if self.retry.count >= self.config.init_max_retrans {
                     self.finish(CloseReason::TimedOut);
                     return;
                 }
                 self.retry.count += 1;
-                let timer = if self.state == State::CookieEchoed { "T1-cookie" } else { "T1-init" };
-                self.tell_control_timeout(timer, self.retry.count, self.config.init_max_retrans);
+                let timer =
+                    if self.state == AssociationState::CookieEchoed { "T1-cookie" } else { "T1-init" };
+                self.report_control_timeout(timer, self.retry.count, self.config.init_max_retrans);
                 self.retry.path = self.alternate_of(self.retry.path);
-                if self.state == State::CookieEchoed {
+                if self.state == AssociationState::CookieEchoed {
                     self.send_cookie(now);
                 } else {
                     self.send_init(now);
                 }
             }
-            State::ShutdownSent | State::ShutdownAckSent => self.shutdown_expired(now),
+            AssociationState::ShutdownSent | AssociationState::ShutdownAckSent => self.shutdown_expired(now),
             _ => {}
         }
     }
 
-    pub(super) fn tell_control_timeout(&mut self, timer: &'static str, errors: u32, limit: u32) {
+    pub(super) fn report_control_timeout(&mut self, timer: &'static str, errors: u32, limit: u32) {
         let rto = self.retry.span;
         self.incidents.push_back(Incident::ControlTimeout { timer, rto, errors, limit });
     }
 
-    /// INIT for an association that exists: the peer starts at the same moment, or started anew (RFC 9260
-    /// sections 5.2.1 and 5.2.2).
+    /// INIT for an existing association: both ends open at the same time, or the peer restarted (RFC 9260 sections
+    /// 5.2.1 and 5.2.2).
     pub(super) fn handle_init(&mut self, now: Instant, source: (IpAddr, IpAddr), init: &Init) {
         let path = self.path_of(source.0, source.1).unwrap_or(self.primary);
         if let Some(causes) = objection(init) {
@@ -217,31 +221,33 @@ impl Association {
             return;
         }
         let own = match self.state {
-            State::New | State::Closed => return,
+            AssociationState::New | AssociationState::Closed => return,
             // RFC 9260 section 9.2: "it SHOULD discard the INIT chunk and retransmit the SHUTDOWN ACK chunk".
-            State::ShutdownAckSent => return self.send_chunk(path, Chunk::ShutdownAck),
-            // RFC 9260 section 5.2.1: the same tag and TSN as in the INIT that it sent itself.
-            State::CookieWait | State::CookieEchoed => self.own_init(self.local_tag, self.local_tsn),
-            // RFC 9260 section 5.2.2: new ones, so that a forged INIT changes nothing.
+            AssociationState::ShutdownAckSent => return self.send_chunk(path, Chunk::ShutdownAck),
+            // RFC 9260 section 5.2.1: the same tag and TSN as in its own INIT.
+            AssociationState::CookieWait | AssociationState::CookieEchoed => {
+                self.own_init(self.local_tag, self.local_tsn)
+            }
+            // RFC 9260 section 5.2.2: a new tag and TSN, so that a forged INIT has no effect.
             _ => {
                 let tag = nonzero_tag(&mut self.random);
                 let tsn = Serial(self.random.label() as u32);
                 self.own_init(tag, tsn)
             }
         };
-        let strangers: Vec<_> = init
+        let new_addresses: Vec<_> = init
             .addresses()
             .filter(|address| self.paths.iter().all(|path| path.flow.dst != *address))
             .take(MOST_PATHS)
             .map(|address| Parameter::Address(address).to_bytes())
             .collect();
-        if !strangers.is_empty() && self.state != State::CookieWait {
-            // RFC 9260 section 5.2.2: a restart must not bring addresses along.
-            let causes = vec![Cause::RestartWithNewAddresses(strangers.concat())];
+        if !new_addresses.is_empty() && self.state != AssociationState::CookieWait {
+            // RFC 9260 section 5.2.2: a restart must not add addresses.
+            let causes = vec![Cause::RestartWithNewAddresses(new_addresses.concat())];
             self.answer(path, init.initiate_tag, Chunk::Abort(Abort { reflected: false, causes }));
             return;
         }
-        let answerer = Answerer {
+        let builder = InitAckBuilder {
             config: &self.config,
             key: &self.cookie_key,
             own,
@@ -249,19 +255,19 @@ impl Association {
             source,
             tie_tags: (self.local_tag, self.peer_tag),
         };
-        let chunk = Chunk::InitAck(Box::new(answerer.init_ack(now, init)));
+        let chunk = Chunk::InitAck(Box::new(builder.init_ack(now, init)));
         self.answer(path, init.initiate_tag, chunk);
     }
 
-    /// A packet of its own with a tag that may not be the association's.
+    /// Sends a chunk in its own packet, with a tag that may differ from the association's.
     pub(super) fn answer(&mut self, path: usize, tag: u32, chunk: Chunk) {
         let packet = self.make_packet(path, tag, [chunk]);
-        self.outgoing.push_back(Outgoing::Packet(packet));
+        self.outgoing.push_back(PendingControl::Packet(packet));
     }
 
     /// RFC 9260 section 5.1 C; in any other state INIT ACK is discarded (section 5.2.3).
     pub(super) fn handle_init_ack(&mut self, now: Instant, source: (IpAddr, IpAddr), init: Init) {
-        if self.state != State::CookieWait {
+        if self.state != AssociationState::CookieWait {
             return;
         }
         let path = self.path_of(source.0, source.1).unwrap_or(self.primary);
@@ -271,11 +277,11 @@ impl Association {
             causes = Some(vec![Cause::MissingParameters(vec![7])]);
         }
         if let Some(causes) = causes {
-            // RFC 9260 section 3.3.3: without a tag of the peer's, its packet's tag goes back, which is the own one.
+            // RFC 9260 section 3.3.3: without the peer's tag, the tag of its packet is reflected, which is the own tag.
             let reflected = init.initiate_tag == 0;
             let tag = if reflected { self.local_tag } else { init.initiate_tag };
             self.answer(path, tag, Chunk::Abort(Abort { reflected, causes }));
-            // A window that is too small changes no state, all else ends the attempt.
+            // A window that is too small changes no state; any other error ends the attempt.
             if reflected || init.outbound_streams == 0 || init.inbound_streams == 0 || init.a_rwnd >= 1500 {
                 self.finish(CloseReason::Refused);
             }
@@ -283,9 +289,9 @@ impl Association {
         }
         self.cookie = init.cookie().unwrap_or_default().to_vec();
         self.adopt(&init, init.addresses(), source);
-        self.state = State::CookieEchoed;
-        // RFC 9260 section 6.4: to where the INIT ACK came from; section 5.4: but not to where only the peer says
-        // that it can be reached.
+        self.state = AssociationState::CookieEchoed;
+        // RFC 9260 section 6.4: to the source of the INIT ACK; section 5.4: but not to an address that only the peer
+        // has listed.
         let path = if self.paths[path].by_user { path } else { self.retry.path };
         self.retry = Retry { path, ..Retry::OFF };
         self.send_cookie(now);
@@ -295,12 +301,12 @@ impl Association {
         }
     }
 
-    /// Takes over what the peer's INIT or INIT ACK says.
+    /// Takes over the content of the peer's INIT or INIT ACK.
     fn adopt(&mut self, init: &Init, listed: impl Iterator<Item = IpAddr>, source: (IpAddr, IpAddr)) {
         self.peer_tag = init.initiate_tag;
         self.peer_rwnd = u64::from(init.a_rwnd);
-        self.arrivals = Arrivals::new(init.initial_tsn);
-        self.inbox = Inbox::new(&self.config);
+        self.arrivals = TsnArrivals::new(init.initial_tsn);
+        self.inbox = MessageInbox::new(&self.config);
         self.acknowledger = Acknowledger::new();
         self.outbound_streams = self.config.streams.max(1).min(init.inbound_streams);
         self.inbound_streams = init.outbound_streams;
@@ -313,7 +319,11 @@ impl Association {
         for remote in peers {
             if self.path_of(remote, source.1).is_none() && self.paths.len() < MOST_PATHS {
                 let addresses = PathAddresses { local: source.1, remote };
-                self.paths.push(Path::new(addresses, (self.local_port, self.remote_port), &self.config));
+                self.paths.push(AssociationPath::new(
+                    addresses,
+                    (self.local_port, self.remote_port),
+                    &self.config,
+                ));
             }
         }
         for path in &mut self.paths {
@@ -321,15 +331,15 @@ impl Association {
         }
     }
 
-    /// The handshake is done; `path` is the one that it was done over.
+    /// The handshake is done over `path`.
     fn establish(&mut self, now: Instant, path: usize) {
         self.retry = Retry::OFF;
         self.errors = 0;
-        self.state = State::Established;
+        self.state = AssociationState::Established;
         for i in 0..self.paths.len() {
             // RFC 9260 section 5.4 rules 1 and 2: "Any addresses passed to the sender of the INIT chunk by its
             // upper layer in the request to initialize an association are automatically considered to be
-            // CONFIRMED"; otherwise only what the handshake went over is.
+            // CONFIRMED"; of the others only the path of the handshake is.
             if i == path || self.paths[i].by_user || !self.config.path_verification {
                 self.paths[i].state = PathState::Active;
             }
@@ -344,15 +354,15 @@ impl Association {
 
     /// COOKIE ACK (RFC 9260 section 5.1 E).
     pub(super) fn handle_cookie_ack(&mut self, now: Instant) {
-        if self.state == State::CookieEchoed {
+        if self.state == AssociationState::CookieEchoed {
             self.cookie = Vec::new();
             self.establish(now, self.retry.path);
         }
     }
 
-    /// COOKIE ECHO for an association that exists: the table of RFC 9260 section 5.2.4.
+    /// COOKIE ECHO for an existing association: the table of RFC 9260 section 5.2.4.
     pub(super) fn handle_cookie_echo(&mut self, now: Instant, path: usize, tag: u32, bytes: &[u8]) {
-        if matches!(self.state, State::New | State::Closed) {
+        if matches!(self.state, AssociationState::New | AssociationState::Closed) {
             return;
         }
         let (cookie, stale) = match StateCookie::verify(bytes, &self.cookie_key, now) {
@@ -374,36 +384,36 @@ impl Association {
             return self.answer(path, cookie.peer_tag, Chunk::Error(vec![Cause::StaleCookie(micros)]));
         }
         match (local, peer) {
-            // D: a duplicate, or the answer that was waited for.
+            // D: a duplicate, or the expected reply.
             (true, true) => {
-                if matches!(self.state, State::CookieWait | State::CookieEchoed) {
+                if matches!(self.state, AssociationState::CookieWait | AssociationState::CookieEchoed) {
                     self.establish(now, self.path_of_cookie(&cookie));
                 }
                 self.send_chunk(path, Chunk::CookieAck);
             }
-            // B: both started at the same moment.
+            // B: both ends opened at the same time.
             (true, false) => {
                 self.adopt(&cookie.peer_init(), cookie.peer_addresses.iter().copied(), cookie.source);
-                if matches!(self.state, State::CookieWait | State::CookieEchoed) {
+                if matches!(self.state, AssociationState::CookieWait | AssociationState::CookieEchoed) {
                     self.establish(now, self.path_of_cookie(&cookie));
                 }
                 self.send_chunk(path, Chunk::CookieAck);
             }
             // A: the peer restarted.
             (false, false) if cookie.tie_tags == (self.local_tag, self.peer_tag) => {
-                if self.state == State::ShutdownAckSent {
+                if self.state == AssociationState::ShutdownAckSent {
                     self.send_chunk(path, Chunk::ShutdownAck);
                     self.send_chunk(path, Chunk::Error(vec![Cause::CookieWhileShuttingDown]));
                 } else {
                     self.restart(now, &cookie);
                 }
             }
-            // C, and what the table does not list: silently discarded.
+            // C, and cases that the table does not list: silently discarded.
             _ => {}
         }
     }
 
-    /// RFC 9260 section 5.2.4, action A: everything begins anew; what was not acknowledged is lost.
+    /// RFC 9260 section 5.2.4, action A: restarts the association. Unacknowledged data is lost.
     fn restart(&mut self, now: Instant, cookie: &StateCookie) {
         self.local_tag = cookie.local_tag;
         self.local_tsn = cookie.local_tsn;
@@ -415,7 +425,7 @@ impl Association {
         self.window_closed = false;
         for path in &mut self.paths {
             let addresses = PathAddresses { local: path.flow.src, remote: path.flow.dst };
-            *path = Path::new(addresses, (self.local_port, self.remote_port), &self.config);
+            *path = AssociationPath::new(addresses, (self.local_port, self.remote_port), &self.config);
         }
         self.adopt(&cookie.peer_init(), cookie.peer_addresses.iter().copied(), cookie.source);
         let path = self.path_of_cookie(cookie);
@@ -423,16 +433,16 @@ impl Association {
         self.send_chunk(path, Chunk::CookieAck);
     }
 
-    /// Where the INIT ACK with this cookie was sent: the only path that is confirmed to its receiver (RFC 9260
-    /// section 5.4 rule 2).
+    /// The path that the INIT ACK with this cookie was sent over: the only path confirmed by it (RFC 9260 section 5.4
+    /// rule 2).
     fn path_of_cookie(&self, cookie: &StateCookie) -> usize {
         self.path_of(cookie.source.0, cookie.source.1).unwrap_or(self.primary)
     }
 
-    /// ERROR with "Stale Cookie" (RFC 9260 section 5.2.6): a new INIT, asking for a longer life, is for the
-    /// user to try; here the attempt is repeated from the start as long as retransmissions are left.
+    /// ERROR with "Stale Cookie" (RFC 9260 section 5.2.6): repeats the attempt from the start as long as
+    /// retransmissions are left, without asking for a longer cookie life.
     pub(super) fn handle_stale_cookie(&mut self, now: Instant) {
-        if self.state != State::CookieEchoed {
+        if self.state != AssociationState::CookieEchoed {
             return;
         }
         if self.retry.count >= self.config.init_max_retrans {
@@ -440,7 +450,7 @@ impl Association {
             return;
         }
         self.retry.count += 1;
-        self.state = State::CookieWait;
+        self.state = AssociationState::CookieWait;
         self.send_init(now);
     }
 }

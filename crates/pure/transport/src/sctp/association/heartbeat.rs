@@ -1,9 +1,9 @@
-//! Probing paths (RFC 9260 sections 5.4 and 8.3).
+//! Probes of paths by heartbeats (RFC 9260 sections 5.4 and 8.3).
 
 use netrig_core::{Duration, Instant};
 
-use super::path::Beat;
-use super::{Association, State};
+use super::path::PendingHeartbeat;
+use super::{Association, AssociationState};
 use crate::PathState;
 use crate::sctp::config::{HeartbeatLoss, IdleCwnd};
 use crate::sctp::packet::Chunk;
@@ -11,8 +11,8 @@ use crate::sctp::packet::chunk::Heartbeat;
 
 impl Association {
     /// Time from one heartbeat to the next: "once per RTO of that destination address plus the protocol parameter
-    /// 'HB.interval', with jittering of +/- 50% of the RTO value" (RFC 9260 section 8.3). Paths that are
-    /// unconfirmed or potentially failed go without HB.interval (section 5.4; RFC 7829 section 3.2).
+    /// 'HB.interval', with jittering of +/- 50% of the RTO value" (RFC 9260 section 8.3). For
+    /// unconfirmed or potentially failed paths HB.interval is left out (section 5.4; RFC 7829 section 3.2).
     fn heartbeat_span(&mut self, path: usize) -> Duration {
         let rto = self.paths[path].rto.rto();
         let jittered = Duration::from_nanos(rto.as_nanos() / 2 + self.random.below(rto.as_nanos()));
@@ -23,7 +23,7 @@ impl Association {
         matches!(self.paths[path].state, PathState::Unconfirmed | PathState::PotentiallyFailed)
     }
 
-    /// RFC 9260 section 5.4: unconfirmed paths are probed as soon as the association stands.
+    /// RFC 9260 section 5.4: unconfirmed paths are probed as soon as the association is established.
     pub(super) fn schedule_first_heartbeat(&mut self, now: Instant, path: usize) {
         if self.paths[path].foreign {
             return;
@@ -36,8 +36,8 @@ impl Association {
     }
 
     pub(super) fn schedule_heartbeat(&mut self, now: Instant, path: usize) {
-        // RFC 7829 section 3.2: a potentially failed path "MUST honor" that heartbeats are off; to confirm a path is another
-        // matter (RFC 9260 section 5.4).
+        // RFC 7829 section 3.2: a potentially failed path "MUST honor" that heartbeats are off. Unconfirmed paths are
+        // still probed (RFC 9260 section 5.4).
         if !self.config.heartbeats && !self.paths[path].is(PathState::Unconfirmed) {
             self.paths[path].heartbeat_at = Instant::NEVER;
             return;
@@ -48,9 +48,14 @@ impl Association {
         one.heartbeat_at = self.config.timer_wheel.fires(now, span);
     }
 
-    /// The heartbeat timer of `path` ran out.
+    /// The heartbeat timer of `path` expired.
     pub(super) fn heartbeat_due(&mut self, now: Instant, path: usize) {
-        if !matches!(self.state, State::Established | State::ShutdownPending | State::ShutdownReceived) {
+        if !matches!(
+            self.state,
+            AssociationState::Established
+                | AssociationState::ShutdownPending
+                | AssociationState::ShutdownReceived
+        ) {
             // RFC 9260 section 8.3: discontinued after SHUTDOWN or SHUTDOWN ACK.
             self.paths[path].heartbeat_at = Instant::NEVER;
             return;
@@ -59,11 +64,11 @@ impl Association {
         if one.beat.is_some() {
             one.beat_lost_at = Instant::NEVER;
             self.heartbeat_failed(now, path);
-            if self.state == State::Closed {
+            if self.state == AssociationState::Closed {
                 return;
             }
         } else if one.is(PathState::Active) {
-            // RFC 9260 section 8.3: only an idle path is probed; DATA tells as much as a heartbeat.
+            // RFC 9260 section 8.3: only an idle path is probed; DATA probes a path like a heartbeat.
             let due = one.last_data + one.heartbeat_span;
             if due > now {
                 one.heartbeat_at = due;
@@ -77,7 +82,7 @@ impl Association {
         }
     }
 
-    /// Whether outstanding data tells of the path: then a heartbeat would only count each failure twice.
+    /// Whether outstanding data probes the path. Then a heartbeat would count each failure twice.
     fn probed_by_data(&self, path: usize) -> bool {
         if self.config.heartbeats_beside_data && self.paths[path].is(PathState::PotentiallyFailed) {
             return false;
@@ -91,8 +96,8 @@ impl Association {
         if self.config.idle_cwnd == IdleCwnd::HalveAtHeartbeat && now - one.last_data > one.rto.rto() {
             one.congestion.unused();
         }
-        one.beat = Some(Beat { nonce, sent: now });
-        // Path and nonce, so that an answer that the peer made up confirms nothing (RFC 9260 section 5.4).
+        one.beat = Some(PendingHeartbeat { nonce, sent: now });
+        // Path and nonce, so that a forged answer confirms nothing (RFC 9260 section 5.4).
         let mut info = vec![path as u8];
         info.extend_from_slice(&nonce.to_be_bytes());
         let rto = one.rto.rto();
@@ -102,18 +107,18 @@ impl Association {
         let one = &mut self.paths[path];
         match self.config.heartbeat_loss {
             HeartbeatLoss::AfterRto => one.beat_lost_at = at,
-            // With no next one to notice it, the loss would never count.
+            // Without a next heartbeat the loss would never count.
             HeartbeatLoss::AtNext if one.heartbeat_at == Instant::NEVER => one.beat_lost_at = at,
             HeartbeatLoss::AtNext => {}
         }
     }
 
-    /// The answer to a heartbeat did not come within an RTO.
+    /// A heartbeat was not answered within an RTO.
     pub(super) fn heartbeat_lost(&mut self, now: Instant, path: usize) {
         self.paths[path].beat_lost_at = Instant::NEVER;
         self.heartbeat_failed(now, path);
-        // RFC 7829 section 3.2, RFC 9260 section 5.4: the next one at once; its RTO is twice as long.
-        if self.state != State::Closed && self.is_hurried(path) && !self.probed_by_data(path) {
+        // RFC 7829 section 3.2, RFC 9260 section 5.4: the next heartbeat is sent at once; its RTO is doubled.
+        if self.state != AssociationState::Closed && self.is_hurried(path) && !self.probed_by_data(path) {
             self.send_heartbeat(now, path);
         }
     }
@@ -127,7 +132,7 @@ impl Association {
         }
         // RFC 9260 section 8.3: exponential back-off of the RTO if the previous heartbeat is unanswered.
         one.rto.back_off();
-        // An address that never worked says nothing of the peer (RFC 9260 section 5.4), nor does one that is not
+        // An unconfirmed address does not count for the association (RFC 9260 section 5.4), nor does one that is not
         // "the path that is currently used for data transfer" (section 8.1).
         let used = path == self.data_path || self.config.association_counts_spare_paths;
         let counts = used && !self.paths[path].is(PathState::Unconfirmed);

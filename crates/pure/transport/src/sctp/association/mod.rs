@@ -16,15 +16,15 @@ use std::sync::Arc;
 
 use netrig_core::{CloseReason, ConnectionEvent, Data, Dscp, Duration, Endpoint, Instant, Stream, StreamId};
 
-pub(super) use handshake::{Answerer, objection, own_init};
+pub(super) use handshake::{InitAckBuilder, objection, own_init};
 pub use path::PathAddresses;
 pub(super) use state_cookie::{CookieError, CookieKey, StateCookie};
 
-use self::path::Path;
+use self::path::AssociationPath;
 use super::config::Config;
 use super::packet::Chunk;
 use super::packet::chunk::Init;
-use super::rx::{Acknowledger, Arrivals, Delivery, Inbox};
+use super::rx::{Acknowledger, Delivery, MessageInbox, TsnArrivals};
 use super::tx::{Outstanding, SendQueue};
 use crate::connection::PLENTY;
 use crate::{Connection, Control, Counters, Incident, PathId, PathStatus, Payload, Serial};
@@ -36,20 +36,20 @@ pub struct Endpoints {
     pub local_port: u16,
     /// The peer's port.
     pub remote_port: u16,
-    /// Path 0, the primary at the start, over which the association is opened.
+    /// Path 0: the initial primary path, over which the association is opened.
     pub primary: PathAddresses,
-    /// The other paths, numbered from 1; those beyond 31 are not used.
+    /// The other paths, numbered from 1. Paths beyond number 31 are not used.
     pub alternates: Vec<PathAddresses>,
     /// DiffServ code point of all packets.
     pub dscp: Dscp,
 }
 
-/// Paths that an association keeps at most: a hostile peer may list addresses without end.
+/// Most paths of an association: a hostile peer may list any number of addresses.
 pub(super) const MOST_PATHS: usize = 32;
 
-/// Where the association stands (RFC 9260 section 4).
+/// State of an association (RFC 9260 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum AssociationState {
     /// Not yet opened.
     New,
     CookieWait,
@@ -63,27 +63,27 @@ enum State {
     Closed,
 }
 
-impl State {
+impl AssociationState {
     /// Whether user data may be sent.
     const fn sends_data(self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
     }
 
-    /// Whether user data is taken.
+    /// Whether user data is accepted.
     const fn takes_data(self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent)
     }
 }
 
-/// T1-init, T1-cookie or T2-shutdown: the timer of a chunk that is sent until it is answered.
+/// T1-init, T1-cookie or T2-shutdown: the timer of a chunk that is retransmitted until it is answered.
 #[derive(Clone, Copy, Debug)]
 struct Retry {
     at: Instant,
-    /// What it was last set to.
+    /// The span that it was last set to.
     span: Duration,
-    /// How often the chunk was sent again.
+    /// Retransmissions of the chunk.
     count: u32,
-    /// Over which path it was last sent.
+    /// The path that it was last sent over.
     path: usize,
 }
 
@@ -91,25 +91,25 @@ impl Retry {
     const OFF: Self = Self { at: Instant::NEVER, span: Duration::ZERO, count: 0, path: 0 };
 }
 
-/// What leaves at the next chance, ahead of data.
+/// Control chunks and packets that wait to be sent, before data.
 #[derive(Debug)]
-enum Outgoing {
-    /// A control chunk over a path, which others may share a packet with.
+enum PendingControl {
+    /// A control chunk for a path. It may share a packet with other chunks.
     Chunk(usize, Chunk),
-    /// A packet that is complete, for it carries a tag of its own or must be alone.
+    /// A complete packet, because it has its own tag or must be alone.
     Packet(crate::Packet),
 }
 
 /// One SCTP association.
 ///
-/// It is made either by the end that opens it ([`Association::new`], then [`Connection::open`]) or by a
-/// [`Listener`](super::Listener) that got a good COOKIE ECHO.
+/// It is created either by the active end ([`Association::new`], then [`Connection::open`]) or by a
+/// [`Listener`](super::Listener) that received a valid COOKIE ECHO.
 #[derive(Debug)]
 pub struct Association {
     config: Arc<Config>,
     random: Stream,
     cookie_key: CookieKey,
-    state: State,
+    state: AssociationState,
     dscp: Dscp,
     local_port: u16,
     remote_port: u16,
@@ -119,63 +119,62 @@ pub struct Association {
     inbound_streams: u16,
     outbound_streams: u16,
 
-    paths: Vec<Path>,
+    paths: Vec<AssociationPath>,
     primary: usize,
-    /// Where new data goes.
+    /// The path for new data.
     data_path: usize,
-    /// The user chose a primary that does not work yet.
+    /// The user chose a primary path that does not work yet.
     primary_awaited: bool,
 
     queue: SendQueue,
     outstanding: Outstanding,
-    /// What the peer last advertised, bytes; what is in flight is to be taken off.
+    /// Window that the peer last advertised, bytes; data in flight is not subtracted.
     peer_rwnd: u64,
-    /// What is outstanding is a probe of a closed window: its time-outs are no sign of failure.
+    /// The outstanding chunk is a probe of a closed window: its time-outs are no sign of failure.
     window_closed: bool,
-    /// The peer has had no room for the next chunk, with nothing outstanding, until T3-rtx expired: it goes nevertheless.
+    /// T3-rtx expired while the peer had no room for the next chunk and nothing was outstanding: a probe is sent.
     probe_due: bool,
-    /// A SACK came since the last time-out.
-    heard: bool,
-    /// RFC 9260 section 7.2.4 (6): until this TSN is acknowledged.
+    /// A SACK was received since the last time-out.
+    sack_since_timeout: bool,
+    /// Fast recovery lasts until this TSN is acknowledged (RFC 9260 section 7.2.4 (6)).
     fast_recovery: Option<Serial>,
-    /// A packet of retransmissions that no window holds back, and its path.
+    /// The path of a packet of retransmissions that may be sent regardless of the window.
     retransmission_due: Option<usize>,
     /// After a time-out the other losses wait for a SACK (RFC 9260 section 6.3.3).
     retransmissions_held: bool,
-    /// Packets with new data that may still leave at this moment (Max.Burst).
+    /// Packets with new data that may still be sent at this time (Max.Burst).
     burst: u32,
-    /// The user gave data at this moment.
+    /// The user sent data at this time.
     just_given: bool,
-    /// The user waits to hear that there is room.
+    /// The user waits for [`ConnectionEvent::Writable`].
     writable_owed: bool,
     close_requested: bool,
-    /// The user is to be told that the association is over, once it has read all.
+    /// An event is pending that the association is closed; it is raised once all data is read.
     finished: bool,
     /// Consecutive errors over all paths (RFC 9260 section 8.1).
     errors: u32,
 
-    arrivals: Arrivals,
-    inbox: Inbox,
+    arrivals: TsnArrivals,
+    inbox: MessageInbox,
     acknowledger: Acknowledger,
 
     retry: Retry,
     /// T5-shutdown-guard.
     guard: Instant,
-    /// The cookie to be echoed, while that may have to be done again.
+    /// The cookie for COOKIE ECHO, as long as it may be retransmitted.
     cookie: Vec<u8>,
 
-    outgoing: VecDeque<Outgoing>,
+    outgoing: VecDeque<PendingControl>,
     events: VecDeque<ConnectionEvent>,
     incidents: VecDeque<Incident>,
     counters: Counters,
-    /// User bytes of all chunks that were taken.
+    /// User bytes of all accepted chunks.
     arrived: u64,
     delivery: Delivery,
 }
 
 impl Association {
-    /// An association that [`Connection::open`] will open. Tags, sequence numbers and heartbeat jitter come
-    /// from `random`.
+    /// An association for [`Connection::open`]. Tags, sequence numbers and heartbeat jitter are drawn from `random`.
     pub fn new(config: impl Into<Arc<Config>>, endpoints: &Endpoints, mut random: Stream) -> Self {
         let key = CookieKey::random(&mut random);
         let tag = nonzero_tag(&mut random);
@@ -197,18 +196,18 @@ impl Association {
         let paths = std::iter::once(&endpoints.primary)
             .chain(&endpoints.alternates)
             .take(MOST_PATHS)
-            .map(|addresses| Path::new(*addresses, ports, &config))
+            .map(|addresses| AssociationPath::new(*addresses, ports, &config))
             .collect();
         let outbound_streams = config.streams.max(1);
         Self {
             queue: SendQueue::new(&config),
             outstanding: Outstanding::new(local_tsn, config.chunk_charge),
-            inbox: Inbox::new(&config),
+            inbox: MessageInbox::new(&config),
             burst: u32::MAX,
             config,
             random,
             cookie_key,
-            state: State::New,
+            state: AssociationState::New,
             dscp: endpoints.dscp,
             local_port: endpoints.local_port,
             remote_port: endpoints.remote_port,
@@ -224,7 +223,7 @@ impl Association {
             peer_rwnd: 0,
             window_closed: false,
             probe_due: false,
-            heard: false,
+            sack_since_timeout: false,
             fast_recovery: None,
             retransmission_due: None,
             retransmissions_held: false,
@@ -233,7 +232,7 @@ impl Association {
             close_requested: false,
             finished: false,
             errors: 0,
-            arrivals: Arrivals::new(Serial(0)),
+            arrivals: TsnArrivals::new(Serial(0)),
             acknowledger: Acknowledger::new(),
             retry: Retry::OFF,
             guard: Instant::NEVER,
@@ -247,23 +246,23 @@ impl Association {
         }
     }
 
-    /// The tag that packets to this association carry: with the ports, how a host finds it.
+    /// The verification tag of packets to this association. With the ports it identifies the association.
     pub fn local_tag(&self) -> u32 {
         self.local_tag
     }
 
-    /// Streams to and from the peer as far as negotiated. Data for a stream beyond them goes over its number
-    /// modulo their count.
+    /// Numbers of outbound and inbound streams as negotiated. Data for a stream beyond them is sent on its number
+    /// modulo the number of streams.
     pub const fn streams(&self) -> (u16, u16) {
         (self.outbound_streams, self.inbound_streams)
     }
 
-    /// The window that the peer last offered (a_rwnd, RFC 9260 section 3.3.4), bytes.
+    /// The window that the peer last advertised (a_rwnd, RFC 9260 section 3.3.4), bytes.
     pub const fn peer_window(&self) -> u64 {
         self.peer_rwnd
     }
 
-    /// Whether nothing but the peer's window keeps new data from leaving (RFC 9260 section 6.1 A).
+    /// Whether only the peer's window holds back new data (RFC 9260 section 6.1 A).
     pub fn is_held_by_window(&self) -> bool {
         let next = self.queue.unsent().min(self.most_user_bytes());
         let room = self.peer_rwnd.saturating_sub(self.outstanding.in_flight());
@@ -274,30 +273,30 @@ impl Association {
         SocketAddr::new(self.paths[self.primary].flow.dst, self.remote_port)
     }
 
-    /// The path that a packet from `remote` to `local` came over.
+    /// The path of a packet from `remote` to `local`.
     #[inline]
     fn path_of(&self, remote: IpAddr, local: IpAddr) -> Option<usize> {
         let exact = self.paths.iter().position(|path| path.flow.dst == remote && path.flow.src == local);
         exact.or_else(|| self.paths.iter().position(|path| path.flow.dst == remote))
     }
 
-    /// A control chunk goes over `path`.
+    /// Queues a control chunk for `path`.
     fn send_chunk(&mut self, path: usize, chunk: Chunk) {
-        self.outgoing.push_back(Outgoing::Chunk(path, chunk));
+        self.outgoing.push_back(PendingControl::Chunk(path, chunk));
     }
 
-    /// The association is over.
+    /// Ends the association.
     fn finish(&mut self, reason: CloseReason) {
-        if self.state == State::Closed {
+        if self.state == AssociationState::Closed {
             return;
         }
-        self.state = State::Closed;
+        self.state = AssociationState::Closed;
         self.retry = Retry::OFF;
         self.guard = Instant::NEVER;
         self.acknowledger = Acknowledger::new();
         self.retransmission_due = None;
-        // Chunks that wait go nowhere any more; complete packets are the last words.
-        self.outgoing.retain(|waiting| matches!(waiting, Outgoing::Packet(_)));
+        // Waiting chunks are dropped; complete packets are still sent.
+        self.outgoing.retain(|waiting| matches!(waiting, PendingControl::Packet(_)));
         for path in &mut self.paths {
             path.stop_t3();
             path.heartbeat_at = Instant::NEVER;
@@ -313,14 +312,14 @@ impl Association {
         self.incidents.push_back(Incident::Closed(reason));
     }
 
-    /// Tells the user that all has arrived and the association is over, once it has read all.
+    /// Raises the pending event that the association is closed, once all data is read.
     fn tell_finished(&mut self) {
         if self.delivery.unread() == 0 && std::mem::take(&mut self.finished) {
             self.events.push_back(ConnectionEvent::Closed(CloseReason::Finished));
         }
     }
 
-    /// A new moment: as many packets as Max.Burst says may leave.
+    /// At a new time, Max.Burst packets may be sent.
     fn refill_burst(&mut self) {
         self.just_given = false;
         self.burst = match self.config.max_burst {
@@ -456,8 +455,13 @@ impl Connection for Association {
     fn send(&mut self, _now: Instant, stream: StreamId, data: Data) {
         // RFC 9260 section 9.2: "An endpoint SHOULD reject any new data request from its upper layer if it is in the
         // SHUTDOWN-PENDING, SHUTDOWN-SENT, SHUTDOWN-RECEIVED, or SHUTDOWN-ACK-SENT state".
-        let open =
-            matches!(self.state, State::New | State::CookieWait | State::CookieEchoed | State::Established);
+        let open = matches!(
+            self.state,
+            AssociationState::New
+                | AssociationState::CookieWait
+                | AssociationState::CookieEchoed
+                | AssociationState::Established
+        );
         if !open || self.close_requested {
             return;
         }
@@ -505,7 +509,7 @@ impl Connection for Association {
     }
 
     fn path_status(&self, path: PathId) -> Option<PathStatus> {
-        self.paths.get(usize::from(path.0)).map(Path::status)
+        self.paths.get(usize::from(path.0)).map(AssociationPath::status)
     }
 
     fn poll_incident(&mut self) -> Option<Incident> {

@@ -10,11 +10,11 @@ use crate::sctp::config::{
 };
 use crate::sctp::packet::COMMON_HEADER;
 use crate::sctp::packet::chunk::DATA_HEADER;
-use crate::sctp::packet::padded;
-use crate::sctp::tx::{Congestion, Sent, SentState};
+use crate::sctp::packet::tlv::padded;
+use crate::sctp::tx::{Congestion, SentChunk, SentState};
 use crate::{PathState, PathStatus, RtoEstimator, RtoFloor, RtoRules, Serial};
 
-/// A pair of addresses that a path joins.
+/// The pair of addresses of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathAddresses {
     /// This host's address.
@@ -23,28 +23,28 @@ pub struct PathAddresses {
     pub remote: IpAddr,
 }
 
-/// A heartbeat that waits for its answer.
+/// A heartbeat that is not yet answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Beat {
+pub(super) struct PendingHeartbeat {
     pub(super) nonce: u64,
     pub(super) sent: Instant,
 }
 
 /// Transmission state of one path (RFC 9260 section 14.3).
 #[derive(Debug)]
-pub(super) struct Path {
-    /// Addresses and ports that the network sees.
+pub(super) struct AssociationPath {
+    /// Addresses and ports in the packet headers.
     pub(super) flow: FiveTuple,
     pub(super) state: PathState,
-    /// The peer did not list the address: the path is not of this association.
+    /// The peer did not list the address: the path does not belong to this association.
     pub(super) foreign: bool,
     /// The user named the address when it opened the association.
     pub(super) by_user: bool,
     pub(super) rto: RtoEstimator,
     pub(super) congestion: Congestion,
-    /// Bytes in flight, as `Config::counted` counts them.
+    /// Bytes in flight, counted as in `Config::counted`.
     pub(super) flight: u64,
-    /// Bytes that were lost here and not yet sent again.
+    /// Bytes lost on this path and not yet retransmitted.
     pub(super) lost: u64,
     /// Consecutive time-outs and unanswered heartbeats.
     pub(super) errors: u32,
@@ -52,52 +52,52 @@ pub(super) struct Path {
     pub(super) t3: Instant,
     /// The span that T3-rtx was last set to, for the time line.
     pub(super) t3_span: Duration,
-    /// The TSN whose round trip is being measured, and when it was sent: one at a time (RFC 9260 section
-    /// 6.3.1 rule C4).
+    /// The TSN whose round-trip time is being measured, and its send time: one at a time (RFC 9260 section 6.3.1 rule
+    /// C4).
     pub(super) timed: Option<(Serial, Instant)>,
-    /// When the next heartbeat is due if nothing else is sent.
+    /// Time of the next heartbeat if no data is sent.
     pub(super) heartbeat_at: Instant,
     /// The interval that `heartbeat_at` ends.
     pub(super) heartbeat_span: Duration,
-    pub(super) beat: Option<Beat>,
+    pub(super) beat: Option<PendingHeartbeat>,
     /// When `beat` counts as lost.
     pub(super) beat_lost_at: Instant,
-    /// When DATA was last sent.
+    /// Time at which DATA was last sent.
     pub(super) last_data: Instant,
-    /// Until when the window has decayed, if it has since DATA was last sent.
+    /// Time up to which the window has decayed since DATA was last sent, if it has.
     pub(super) decayed_until: Option<Instant>,
-    /// After a time-out one packet may be in flight until something is acknowledged (RFC 9260 section 7.2.1).
+    /// After a time-out only one packet may be in flight until an acknowledgement (RFC 9260 section 7.2.1).
     pub(super) one_packet: bool,
     /// This host's interface is down.
     pub(super) interface_down: bool,
-    /// Length of the IP header, that of the encapsulation and the common header, bytes.
+    /// Length of the IP header, the encapsulation header and the common header, bytes.
     pub(super) overhead: u32,
-    /// What the SACK at hand does to this path.
+    /// Effect of the current SACK on this path.
     pub(super) sack: SackEffect,
 }
 
-/// What one SACK does to one path.
+/// Effect of one SACK on one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackEffect {
     pub(super) outstanding_before: u64,
     /// Bytes newly acknowledged that let the window grow.
     pub(super) newly: u64,
-    /// Something in flight was acknowledged: the path works.
+    /// Data in flight was acknowledged: the path works.
     pub(super) works: bool,
     /// The earliest outstanding chunk of the path was acknowledged.
     pub(super) earliest: bool,
-    /// Loss was found.
+    /// A loss was detected.
     pub(super) lost: bool,
 }
 
-impl Path {
+impl AssociationPath {
     pub(super) fn new(addresses: PathAddresses, ports: (u16, u16), config: &Config) -> Self {
         let (protocol, (src_port, dst_port)) = match config.encapsulation {
             Encapsulation::Ip => (protocol::SCTP, ports),
             Encapsulation::Udp => (protocol::UDP, (Encapsulation::UDP_PORT, Encapsulation::UDP_PORT)),
         };
         let flow = FiveTuple { src: addresses.local, dst: addresses.remote, src_port, dst_port, protocol };
-        // RFC 6951 section 5.6: the UDP header is taken off the path's MTU.
+        // RFC 6951 section 5.6: the UDP header reduces the path's MTU.
         let overhead = flow.ip_header_len() + config.encapsulation.header_len() + COMMON_HEADER;
         let mtu = config.mtu.bytes();
         let pmdcs = mtu.saturating_sub(u64::from(overhead));
@@ -141,31 +141,31 @@ impl Path {
         }
     }
 
-    /// The peer's window is known.
+    /// Takes the peer's initial window.
     pub(super) const fn peer_window(&mut self, window: u32, config: &Config) {
         if let InitialSsthresh::Rule(InitialSsthreshRule::PeerWindow) = config.initial_ssthresh {
             self.congestion.set_ssthresh(window as u64);
         }
     }
 
-    /// Whether the window lets another packet with lost data leave.
+    /// Whether the window allows another packet with lost data.
     pub(super) const fn may_resend(&self) -> bool {
         if self.one_packet { self.flight == 0 } else { self.flight < self.congestion.cwnd() }
     }
 
-    /// Whether the window lets another packet with new data leave: it may start below cwnd and end beyond (RFC
+    /// Whether the window allows another packet with new data. The packet may start below cwnd and end beyond it (RFC
     /// 9260 section 6.1 B).
     pub(super) const fn may_send_new(&self, config: &Config) -> bool {
         if self.one_packet { self.flight == 0 } else { self.outstanding(config) < self.congestion.cwnd() }
     }
 
-    /// Bytes outstanding: in flight, and lost ones if `Config::lost_is_outstanding` says so.
+    /// Bytes outstanding: in flight, and lost ones if `Config::lost_is_outstanding` is set.
     pub(super) const fn outstanding(&self, config: &Config) -> u64 {
         if config.lost_is_outstanding { self.flight + self.lost } else { self.flight }
     }
 
-    /// The window's decay while nothing was sent (RFC 9260 section 7.2.1), brought up to date at `now`. A path with lost
-    /// data is not idle: its timer decides when they go again.
+    /// Applies the window's decay up to `now`, while no data is sent (RFC 9260 section 7.2.1). A path with lost data is
+    /// not idle: its timer decides when the data is retransmitted.
     pub(super) fn decay(&mut self, now: Instant, config: &Config) {
         let decays = matches!(config.idle_cwnd, IdleCwnd::HalvePerRto | IdleCwnd::HalveWindowPerRto);
         if !decays || self.flight > 0 || self.lost > 0 {
@@ -180,23 +180,23 @@ impl Path {
         }
     }
 
-    /// Time may count as idle from `now` on: DATA is sent, or the association opens.
+    /// Idle time starts at `now`: DATA is sent, or the association is established.
     pub(super) const fn begin_idleness(&mut self, now: Instant) {
         self.last_data = now;
         self.decayed_until = None;
     }
 
     /// A SACK acknowledges `sent`, last sent over this path, for the first time.
-    pub(super) fn newly_acknowledged(&mut self, now: Instant, sent: &Sent, config: &Config) {
+    pub(super) fn newly_acknowledged(&mut self, now: Instant, sent: &SentChunk, config: &Config) {
         let bytes = u64::from(sent.counted);
         if sent.state == SentState::InFlight {
             self.flight -= bytes;
             self.sack.newly += bytes;
             self.sack.works = true;
         } else {
-            // What was given up for lost proves nothing of the path now: it may have arrived long ago, before
-            // the path failed, and only its SACK was lost. Linux and ns-2 see it so; RFC 9260 section 8.2
-            // speaks of an ambiguity.
+            // A chunk that counts as lost does not prove that the path works: it may have arrived before the path
+            // failed, and only its SACK was lost. Linux and ns-2 do the same; RFC 9260 section 8.2 mentions this
+            // ambiguity.
             self.lost -= bytes;
             if config.lost_is_outstanding {
                 self.sack.newly += bytes;
@@ -204,15 +204,15 @@ impl Path {
         }
         if let Some((_, since)) = self.timed.filter(|(tsn, _)| *tsn == sent.chunk.tsn) {
             self.timed = None;
-            // RFC 9260 section 6.3.1 C5 (Karn): not from what was sent twice.
+            // RFC 9260 section 6.3.1 C5 (Karn): no measurement with retransmitted chunks.
             if !sent.retransmitted {
                 self.rto.measured(now - since);
             }
         }
     }
 
-    /// A chunk that was lost here goes again, perhaps elsewhere.
-    pub(super) fn leaves(&mut self, sent: &Sent) {
+    /// A chunk that was lost on this path is retransmitted, perhaps over another path.
+    pub(super) fn leaves(&mut self, sent: &SentChunk) {
         self.lost -= u64::from(sent.counted);
         if self.timed.is_some_and(|(tsn, _)| tsn == sent.chunk.tsn) {
             self.timed = None;
@@ -227,7 +227,7 @@ impl Path {
         }
     }
 
-    /// Starts T3-rtx anew with the current RTO (RFC 9260 section 6.3.2).
+    /// Restarts T3-rtx with the current RTO (RFC 9260 section 6.3.2).
     pub(super) fn start_t3(&mut self, now: Instant, config: &Config) {
         self.t3_span = if self.probes_locally(config) { config.local_probe_interval } else { self.rto.rto() };
         self.t3 = config.timer_wheel.fires(now, self.t3_span);
@@ -241,7 +241,7 @@ impl Path {
         self.t3.as_nanos() != Instant::NEVER.as_nanos()
     }
 
-    /// The host's own interface is down and that is answered by probing at a steady pace.
+    /// Whether this host's interface is down and the path is retried at a constant interval.
     pub(super) fn probes_locally(&self, config: &Config) -> bool {
         self.interface_down && config.local_drop == crate::sctp::config::LocalDrop::Probe
     }
@@ -262,7 +262,7 @@ impl Path {
         }
     }
 
-    /// The next moment at which something on this path wants attention.
+    /// The earliest deadline of the path's timers.
     pub(super) fn deadline(&self) -> Instant {
         self.t3.min(self.heartbeat_at).min(self.beat_lost_at)
     }
@@ -271,7 +271,7 @@ impl Path {
 fn rto_rules(config: &Config) -> RtoRules {
     RtoRules {
         initial: config.rto_initial,
-        // A timer of no time at all would stop the clock.
+        // With a time-out of zero the simulated time would not advance.
         min: config.rto_min.max(Duration::from_millis(1)),
         max: config.rto_max,
         floor: RtoFloor::Whole,
@@ -284,7 +284,7 @@ fn rto_rules(config: &Config) -> RtoRules {
     }
 }
 
-/// What a chunk with so many user bytes counts in a window.
+/// Bytes that a chunk with `user_bytes` user bytes counts in a window.
 pub(super) const fn counted(how: Counted, user_bytes: u64) -> u32 {
     match how {
         Counted::Chunks => padded(DATA_HEADER + user_bytes as u32),
@@ -296,11 +296,11 @@ pub(super) const fn counted(how: Counted, user_bytes: u64) -> u32 {
 mod tests {
     use super::*;
 
-    fn path() -> Path {
+    fn path() -> AssociationPath {
         let config = config();
         let local = IpAddr::from([10, 0, 0, 1]);
         let remote = IpAddr::from([10, 0, 0, 2]);
-        Path::new(PathAddresses { local, remote }, (1, 2), &config)
+        AssociationPath::new(PathAddresses { local, remote }, (1, 2), &config)
     }
 
     /// A window of 40 packets; the timer is a second.
@@ -329,14 +329,15 @@ mod tests {
         assert_eq!(series, [(20, 40), (20, 40), (10, 40), (10, 40), (10, 40), (5, 40), (4, 40)]);
     }
 
-    /// RFC 9260 section 7.2.1: min(4 P, max(2 P, 4404)) over IPv4, and 4344 in place of 4404 over IPv6. P is what the headers leave.
+    /// RFC 9260 section 7.2.1: min(4 P, max(2 P, 4404)) over IPv4, and 4344 in place of 4404 over IPv6. P is the MTU
+    /// without headers.
     #[test]
     fn the_first_window_depends_on_the_family() {
         let window = |host: fn(u8) -> IpAddr, mtu| {
             let addresses = PathAddresses { local: host(1), remote: host(2) };
             let mtu = netrig_core::Size::from_bytes(mtu);
             let config = Config { mtu, ..Config::of(crate::Profile::Rfc) };
-            Path::new(addresses, (1, 2), &config).congestion.cwnd()
+            AssociationPath::new(addresses, (1, 2), &config).congestion.cwnd()
         };
         let v4 = |mtu| window(|n| [10, 0, 0, n].into(), mtu);
         let v6 = |mtu| window(|n| [0xfd00, 0, 0, 0, 0, 0, 0, u16::from(n)].into(), mtu);
@@ -344,7 +345,7 @@ mod tests {
         assert_eq!([500, 1500, 9000].map(v6), [4 * 448, 4344, 2 * 8948]);
     }
 
-    /// Its data waits for the timer to send it again.
+    /// Lost data waits for the timer to be retransmitted.
     #[test]
     fn a_path_that_lost_data_is_not_idle() {
         let (mut path, config) = (path(), config());

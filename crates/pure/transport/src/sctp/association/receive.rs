@@ -1,21 +1,21 @@
-//! Taking packets apart (RFC 9260 sections 3.2, 6.2 and 8.5).
+//! Processing of received packets (RFC 9260 sections 3.2, 6.2 and 8.5).
 
 use std::net::IpAddr;
 
 use netrig_core::{CloseReason, Header, Instant};
 
-use super::{Association, Outgoing, State};
+use super::{Association, AssociationState, PendingControl};
 use crate::sctp::listener::out_of_the_blue;
 use crate::sctp::packet::chunk::{self, Abort};
 use crate::sctp::packet::{Cause, Chunk, Packet};
-use crate::sctp::rx::Arrival;
+use crate::sctp::rx::TsnArrival;
 
-/// Where a packet came from.
+/// Path, addresses and tag of a received packet.
 #[derive(Clone, Copy)]
-struct Origin {
-    /// The path that it came over.
+struct PacketOrigin {
+    /// The path that it was received over.
     arrived: usize,
-    /// The path that answers take.
+    /// The path for replies.
     path: usize,
     /// Source and destination address.
     source: (IpAddr, IpAddr),
@@ -23,53 +23,55 @@ struct Origin {
     tag: u32,
 }
 
-/// What the DATA chunks of one packet ask of the acknowledgement.
+/// Whether the chunks of one packet require a SACK, and whether at once.
 #[derive(Default)]
-struct DataSeen {
+struct AckDemand {
     any: bool,
     at_once: bool,
 }
 
 impl Association {
-    /// Takes a packet in; its chunks are spent afterwards.
+    /// Handles a packet and takes its chunks.
     pub(super) fn receive(&mut self, now: Instant, header: &Header, sctp: &mut Packet) {
         self.receive_behind(now, header, sctp, self.outgoing.len());
     }
 
-    /// Takes in what stood behind the COOKIE ECHO that made this association. The COOKIE ACK, which waits, is one of the answers.
+    /// Handles the chunks behind the COOKIE ECHO that created this association. The waiting COOKIE ACK is one of the
+    /// replies.
     pub(in crate::sctp) fn receive_rest(&mut self, now: Instant, header: &Header, sctp: &mut Packet) {
         self.refill_burst();
         self.receive_behind(now, header, sctp, 0);
     }
 
-    /// Takes a packet in whose answers stand behind the first `waiting` ones.
+    /// Handles a packet whose replies are queued behind the first `waiting` entries of `outgoing`.
     fn receive_behind(&mut self, now: Instant, header: &Header, sctp: &mut Packet, waiting: usize) {
         self.counters.packets_received += 1;
-        if self.state == State::Closed {
+        if self.state == AssociationState::Closed {
             let header = Header { dscp: self.dscp, ..*header };
             let answer = out_of_the_blue(&header, sctp);
-            self.outgoing.extend(answer.map(Outgoing::Packet));
+            self.outgoing.extend(answer.map(PendingControl::Packet));
             return;
         }
         let source = (header.flow.src, header.flow.dst);
         let arrived = self.path_of(source.0, source.1).unwrap_or(self.primary);
         let path = self.answer_path(arrived);
-        let mut seen = DataSeen { any: false, at_once: self.arrivals.has_gaps() };
+        let mut seen = AckDemand { any: false, at_once: self.arrivals.has_gaps() };
         let verification_tag = sctp.verification_tag;
         let alone = sctp.chunks.len() == 1;
         for chunk in sctp.chunks.drain(..) {
             if !self.tag_fits(verification_tag, alone, &chunk) {
                 break;
             }
-            let from = Origin { arrived, path, source, tag: verification_tag };
+            let from = PacketOrigin { arrived, path, source, tag: verification_tag };
             let goes_on = self.handle_chunk(now, from, chunk, &mut seen);
-            if !goes_on || self.state == State::Closed || self.is_answered_by_packet(waiting) {
+            if !goes_on || self.state == AssociationState::Closed || self.is_answered_by_packet(waiting) {
                 break;
             }
         }
-        if seen.any && self.state != State::Closed {
+        if seen.any && self.state != AssociationState::Closed {
             self.counters.data_packets_received += 1;
-            let at_once = seen.at_once || self.arrivals.has_gaps() || self.state == State::ShutdownSent;
+            let at_once =
+                seen.at_once || self.arrivals.has_gaps() || self.state == AssociationState::ShutdownSent;
             self.acknowledger.packet(now, path, at_once, &self.config);
             if self.is_answered_elsewhere(waiting, path) {
                 self.acknowledger.postpone(now, &self.config);
@@ -81,36 +83,36 @@ impl Association {
         }
     }
 
-    /// Whether what was added to the answers behind the first `waiting` ones is a packet of its own.
+    /// Whether the last reply behind the first `waiting` entries is a complete packet.
     fn is_answered_by_packet(&self, waiting: usize) -> bool {
-        self.outgoing.len() > waiting && matches!(self.outgoing.back(), Some(Outgoing::Packet(_)))
+        self.outgoing.len() > waiting && matches!(self.outgoing.back(), Some(PendingControl::Packet(_)))
     }
 
-    /// Whether the answers behind the first `waiting` ones leave no room for a SACK over `path`.
+    /// Whether the replies behind the first `waiting` entries leave no room for a SACK over `path`.
     fn is_answered_elsewhere(&self, waiting: usize, path: usize) -> bool {
         match self.outgoing.get(waiting) {
             None => false,
-            Some(Outgoing::Packet(_)) => true,
-            Some(Outgoing::Chunk(of, chunk)) => {
+            Some(PendingControl::Packet(_)) => true,
+            Some(PendingControl::Chunk(of, chunk)) => {
                 *of != path || !self.config.bundling || chunk.padded_len() > self.room_beside_sack(path)
             }
         }
     }
 
-    /// RFC 9260 section 12.4: the answers to one packet, which stand behind the first `waiting` ones, fit one packet. Those that do
-    /// not are discarded; a packet of its own stands for all of them.
+    /// RFC 9260 section 12.4: the replies to one packet, behind the first `waiting` entries, must fit one packet.
+    /// Others are discarded. If the last one is a complete packet, it replaces all others.
     fn answer_by_one_packet(&mut self, waiting: usize) {
         let mut answers = self.outgoing.split_off(waiting);
-        if let Some(Outgoing::Packet(_)) = answers.back() {
+        if let Some(PendingControl::Packet(_)) = answers.back() {
             self.outgoing.extend(answers.pop_back());
             return;
         }
-        let Some(Outgoing::Chunk(first, _)) = answers.front() else { return };
+        let Some(PendingControl::Chunk(first, _)) = answers.front() else { return };
         let first = *first;
-        // What waits already shares the packet.
+        // Chunks that wait already share the packet.
         let mut room = self.room_beside_sack(first).saturating_sub(self.waiting_len(first));
         for (place, answer) in answers.into_iter().enumerate() {
-            let Outgoing::Chunk(path, chunk) = &answer else { continue };
+            let PendingControl::Chunk(path, chunk) = &answer else { continue };
             let len = chunk.padded_len();
             if place == 0 || self.config.bundling && *path == first && len <= room {
                 room = room.saturating_sub(len);
@@ -119,10 +121,10 @@ impl Association {
         }
     }
 
-    /// Bytes of the control chunks that wait for a packet over `path`.
+    /// Bytes of the waiting control chunks for `path`.
     fn waiting_len(&self, path: usize) -> u32 {
         let waiting = self.outgoing.iter().filter_map(|waiting| match waiting {
-            Outgoing::Chunk(of, chunk) if *of == path => Some(chunk.padded_len()),
+            PendingControl::Chunk(of, chunk) if *of == path => Some(chunk.padded_len()),
             _ => None,
         });
         waiting.sum()
@@ -132,10 +134,14 @@ impl Association {
     fn tag_fits(&self, tag: u32, alone: bool, chunk: &Chunk) -> bool {
         match chunk {
             Chunk::Init(_) => tag == 0 && alone,
-            // The tag that it must have stands in the cookie, for the peer may have restarted.
+            // The cookie contains the expected tag, because the peer may have restarted.
             Chunk::CookieEcho(_) => true,
-            // Section 8.5.1 E: then it is out of the blue, of an association that is forgotten here.
-            Chunk::ShutdownAck if matches!(self.state, State::CookieWait | State::CookieEchoed) => true,
+            // Section 8.5.1 E: then it is out of the blue, from an association that this host has dropped.
+            Chunk::ShutdownAck
+                if matches!(self.state, AssociationState::CookieWait | AssociationState::CookieEchoed) =>
+            {
+                true
+            }
             Chunk::Abort(Abort { reflected, .. }) | Chunk::ShutdownComplete { reflected } => {
                 if *reflected {
                     tag == self.peer_tag && self.peer_tag != 0
@@ -147,9 +153,9 @@ impl Association {
         }
     }
 
-    /// False if the rest of the packet is to be ignored.
-    fn handle_chunk(&mut self, now: Instant, from: Origin, chunk: Chunk, seen: &mut DataSeen) -> bool {
-        let Origin { arrived, path, source, tag } = from;
+    /// Handles a chunk. Returns false if the rest of the packet must be ignored.
+    fn handle_chunk(&mut self, now: Instant, from: PacketOrigin, chunk: Chunk, seen: &mut AckDemand) -> bool {
+        let PacketOrigin { arrived, path, source, tag } = from;
         match chunk {
             Chunk::Data(data) => self.handle_data(path, data, seen),
             Chunk::Sack(sack) => {
@@ -161,11 +167,12 @@ impl Association {
             Chunk::InitAck(init) => self.handle_init_ack(now, source, *init),
             Chunk::CookieEcho(cookie) => self.handle_cookie_echo(now, path, tag, &cookie),
             Chunk::CookieAck => self.handle_cookie_ack(now),
-            // RFC 9260 section 8.3: to where it came from, as it is.
+            // RFC 9260 section 8.3: returned unchanged to its source.
             Chunk::Heartbeat(heartbeat) => self.send_chunk(arrived, Chunk::HeartbeatAck(heartbeat)),
             Chunk::HeartbeatAck(heartbeat) => self.handle_heartbeat_ack(now, &heartbeat),
             Chunk::Abort(_) => {
-                let refused = matches!(self.state, State::CookieWait | State::CookieEchoed);
+                let refused =
+                    matches!(self.state, AssociationState::CookieWait | AssociationState::CookieEchoed);
                 self.finish(if refused { CloseReason::Refused } else { CloseReason::Aborted });
             }
             Chunk::Error(causes) => {
@@ -193,7 +200,7 @@ impl Association {
     }
 
     /// DATA (RFC 9260 section 6.2).
-    fn handle_data(&mut self, path: usize, data: chunk::Data, seen: &mut DataSeen) {
+    fn handle_data(&mut self, path: usize, data: chunk::Data, seen: &mut AckDemand) {
         if !self.state.takes_data() {
             return;
         }
@@ -206,7 +213,7 @@ impl Association {
         seen.any = true;
         seen.at_once |= data.immediate;
         match self.arrivals.judge(data.tsn) {
-            Arrival::Duplicate => {
+            TsnArrival::Duplicate => {
                 // RFC 9260 section 6.2: duplicates are reported without delay.
                 self.arrivals.note_duplicate(data.tsn);
                 self.counters.bytes_duplicated += size;
@@ -235,31 +242,31 @@ impl Association {
         });
     }
 
-    /// Whether new data must be dropped.
-    fn has_no_room(&self, arrival: Arrival, size: u64) -> bool {
+    /// Whether a new chunk must be dropped for lack of room.
+    fn has_no_room(&self, arrival: TsnArrival, size: u64) -> bool {
         match arrival {
-            Arrival::TooFar => true,
-            Arrival::Beyond => self.is_full(size),
-            // Where the user has more to read it goes no further: the peer sends it again when there is room.
+            TsnArrival::TooFar => true,
+            TsnArrival::Beyond => self.is_full(size),
+            // The user must read first: the peer retransmits the chunk once there is room.
             _ if self.delivery.unread() > 0 => self.free() < size,
-            // What was waited for sets free what waits behind it.
+            // The next expected chunk releases the chunks behind it.
             _ => self.inbox.held() > 2 * self.config.receive_buffer.bytes(),
         }
     }
 
-    /// What the receive buffer has left, bytes.
+    /// Free space of the receive buffer, bytes.
     pub(super) fn free(&self) -> u64 {
         self.config.receive_buffer.bytes().saturating_sub(self.inbox.held() + self.delivery.unread())
     }
 
-    /// The smallest nonzero window that a SACK advertises while the user does not read at once, and the smallest growth of the
-    /// window that causes a SACK, bytes: one chunk, or half of the receive buffer if that is less.
+    /// The smallest nonzero window that a SACK advertises while the user does not read at once, and the smallest growth
+    /// of the window that causes a SACK, bytes: one chunk, or half of the receive buffer if that is less.
     pub(super) fn least_window(&self) -> u64 {
         self.most_user_bytes().min(self.config.receive_buffer.bytes() / 2)
     }
 
-    /// No room for data beyond what is missing; many small chunks count too, for they cost more than their
-    /// bytes.
+    /// Whether there is no room for data beyond a gap. The number of chunks is limited too, because small chunks cost
+    /// more memory than their bytes.
     fn is_full(&self, size: u64) -> bool {
         let buffer = self.config.receive_buffer.bytes();
         self.free() < size || self.inbox.chunks() >= (buffer / 32).max(1000)

@@ -1,19 +1,19 @@
-//! Putting packets together (RFC 9260 sections 6.1 and 6.10).
+//! Composition of packets (RFC 9260 sections 6.1 and 6.10).
 
 use netrig_core::{ConnectionEvent, Ecn, Header, Instant};
 
 use super::path;
-use super::{Association, Outgoing, State};
+use super::{Association, AssociationState, PendingControl};
 use crate::sctp::packet::chunk::{DATA_HEADER, Data, Sack};
 use crate::sctp::packet::{Chunk, Chunks, Packet};
-use crate::sctp::tx::{LossSign, Sent, SentState};
+use crate::sctp::tx::{LossSign, SentChunk, SentState};
 use crate::{PathId, Payload};
 
-/// A packet being filled.
+/// A packet under composition.
 struct PacketDraft<'a> {
     path: usize,
     chunks: &'a mut Chunks,
-    /// Bytes that still fit.
+    /// Free bytes.
     room: u32,
     /// Bytes of the chunks in it.
     len: u32,
@@ -32,27 +32,27 @@ impl PacketDraft<'_> {
         self.room < DATA_HEADER + 4
     }
 
-    /// Whether a DATA chunk with so many user bytes fits.
+    /// Whether a DATA chunk with `user_bytes` user bytes fits.
     fn fits(&self, user_bytes: u64) -> bool {
         u64::from(self.room) >= u64::from(DATA_HEADER) + user_bytes.next_multiple_of(4)
     }
 }
 
 impl Association {
-    /// Writes the next packet to send into `place`: control chunks first, then SACK, then lost data, then new data. Whether there
-    /// was one.
+    /// Writes the next packet into `place`: control chunks first, then SACK, then lost data, then new data. Returns
+    /// whether there is one.
     pub(super) fn write_packet(&mut self, now: Instant, place: &mut crate::Packet) -> bool {
-        if let Some(Outgoing::Packet(_)) = self.outgoing.front() {
-            let Some(Outgoing::Packet(packet)) = self.outgoing.pop_front() else { return false };
+        if let Some(PendingControl::Packet(_)) = self.outgoing.front() {
+            let Some(PendingControl::Packet(packet)) = self.outgoing.pop_front() else { return false };
             self.counters.packets_sent += 1;
             *place = packet;
             return true;
         }
-        if self.state == State::Closed {
+        if self.state == AssociationState::Closed {
             return false;
         }
         let control = match self.outgoing.front() {
-            Some(Outgoing::Chunk(path, _)) => Some(*path),
+            Some(PendingControl::Chunk(path, _)) => Some(*path),
             _ => None,
         };
         let data = self.data_turn(now);
@@ -66,8 +66,8 @@ impl Association {
         self.add_sack(&mut draft, data);
         if let Some(turn) = data.filter(|_| self.config.bundling || draft.chunks.is_empty()) {
             match turn.kind {
-                TurnKind::Lost { free } => self.add_lost(now, &mut draft, free),
-                TurnKind::New => self.add_new(now, &mut draft),
+                DataTurnKind::Lost { free } => self.add_lost(now, &mut draft, free),
+                DataTurnKind::New => self.add_new(now, &mut draft),
             }
         }
         if draft.chunks.is_empty() {
@@ -83,17 +83,17 @@ impl Association {
     /// Bytes that chunks may take in a packet over `path`.
     fn room(&self, path: usize) -> u32 {
         let mtu = u32::try_from(self.config.mtu.bytes()).unwrap_or(u32::MAX).min(65_535);
-        // Whatever the MTU: without room for a word of data nothing would ever move.
+        // Even with a tiny MTU there must be room for one word of data.
         mtu.saturating_sub(self.paths[path].overhead).max(DATA_HEADER + 4)
     }
 
-    /// Bytes that control chunks may take in a packet over `path`, if a SACK that is due is to go along.
+    /// Bytes for control chunks in a packet over `path`, beside a SACK if one is due.
     pub(super) fn room_beside_sack(&self, path: usize) -> u32 {
         let sack = if self.acknowledger.due().is_some() { Sack::MIN_LEN } else { 0 };
         self.room(path).saturating_sub(sack)
     }
 
-    /// A packet ready for the network.
+    /// A complete packet with these chunks.
     pub(super) fn make_packet(
         &self,
         path: usize,
@@ -107,26 +107,26 @@ impl Association {
         crate::Packet { header: self.header(path, len), payload: Payload::Sctp(Box::new(body)) }
     }
 
-    /// The header of a packet over `path` whose chunks are `len` bytes together.
+    /// The header of a packet over `path` with `len` bytes of chunks.
     fn header(&self, path: usize, len: u32) -> Header {
         let path = &self.paths[path];
         Header { flow: path.flow, ip_len: path.overhead + len, dscp: self.dscp, ecn: Ecn::NotEct }
     }
 
-    /// All control chunks for the path that fit; the first even if it does not.
+    /// Adds the control chunks for the path that fit; the first one always.
     fn add_control(&mut self, draft: &mut PacketDraft) {
-        while let Some(Outgoing::Chunk(path, chunk)) = self.outgoing.front() {
+        while let Some(PendingControl::Chunk(path, chunk)) = self.outgoing.front() {
             let fits = draft.chunks.is_empty() || self.config.bundling && chunk.padded_len() <= draft.room;
             if *path != draft.path || !fits {
                 return;
             }
-            let Some(Outgoing::Chunk(_, chunk)) = self.outgoing.pop_front() else { return };
+            let Some(PendingControl::Chunk(_, chunk)) = self.outgoing.pop_front() else { return };
             draft.push(chunk);
         }
     }
 
-    /// A SACK if one is due on this path, or if the data that comes leaves room for it.
-    fn add_sack(&mut self, draft: &mut PacketDraft, data: Option<Turn>) {
+    /// Adds a SACK if one is due on this path, or if the following data leaves room for it.
+    fn add_sack(&mut self, draft: &mut PacketDraft, data: Option<DataTurn>) {
         let due = self.acknowledger.due() == Some(draft.path);
         let alone = draft.chunks.is_empty();
         let fits = alone || self.config.bundling && draft.room >= Sack::MIN_LEN;
@@ -139,7 +139,8 @@ impl Association {
         fields -= gaps.len();
         let duplicates = self.arrivals.take_duplicates(fields);
         let free = self.free();
-        let window = if self.delivery.waits() { self.delivery.tell(free, self.least_window()) } else { free };
+        let window =
+            if self.delivery.waits() { self.delivery.advertise(free, self.least_window()) } else { free };
         draft.push(Chunk::Sack(Sack {
             cumulative_tsn: self.arrivals.cumulative(),
             a_rwnd: u32::try_from(window).unwrap_or(u32::MAX),
@@ -149,18 +150,18 @@ impl Association {
         self.acknowledger.sent();
     }
 
-    /// Whether a SACK that is not due yet can share the packet with the data that comes.
-    fn sack_fits_beside(&mut self, draft: &PacketDraft, data: Option<Turn>) -> bool {
+    /// Whether a SACK that is not yet due can share the packet with the following data.
+    fn sack_fits_beside(&mut self, draft: &PacketDraft, data: Option<DataTurn>) -> bool {
         let Some(turn) = data.filter(|_| self.config.bundling && self.acknowledger.useful_on(draft.path))
         else {
             return false;
         };
         let next = match turn.kind {
-            TurnKind::New => {
+            DataTurnKind::New => {
                 let most = self.most_user_bytes();
                 self.queue.next_len(most)
             }
-            TurnKind::Lost { .. } => {
+            DataTurnKind::Lost { .. } => {
                 let place = self.outstanding.first_lost();
                 place.and_then(|place| self.outstanding.get(place)).map(|lost| lost.chunk.data.size())
             }
@@ -168,17 +169,17 @@ impl Association {
         next.is_some_and(|len| draft.fits(len + u64::from(Sack::MIN_LEN)))
     }
 
-    /// Which data may leave now, and over which path.
-    fn data_turn(&mut self, now: Instant) -> Option<Turn> {
+    /// The data that may be sent now, and its path.
+    fn data_turn(&mut self, now: Instant) -> Option<DataTurn> {
         if !self.state.sends_data() {
             return None;
         }
         if self.just_given && self.config.send_passes_losses && self.new_data_may_leave(now) {
-            return Some(Turn { path: self.data_path, kind: TurnKind::New });
+            return Some(DataTurn { path: self.data_path, kind: DataTurnKind::New });
         }
         if let Some(place) = self.outstanding.first_lost() {
             if let Some(path) = self.retransmission_due {
-                return Some(Turn { path, kind: TurnKind::Lost { free: true } });
+                return Some(DataTurn { path, kind: DataTurnKind::Lost { free: true } });
             }
             if self.retransmissions_held {
                 return None;
@@ -186,15 +187,15 @@ impl Association {
             // RFC 9260 section 6.1 C: lost data before new, "limited by the current cwnd".
             let path = self.path_for_lost(place)?;
             let may = self.paths[path].may_resend();
-            return may.then_some(Turn { path, kind: TurnKind::Lost { free: false } });
+            return may.then_some(DataTurn { path, kind: DataTurnKind::Lost { free: false } });
         }
         self.retransmission_due = None;
         let held = self.retransmissions_held && self.config.timeout_holds_new_data;
         let may = !held && self.new_data_may_leave(now);
-        may.then_some(Turn { path: self.data_path, kind: TurnKind::New })
+        may.then_some(DataTurn { path: self.data_path, kind: DataTurnKind::New })
     }
 
-    /// Whether there is new data, and the windows and the user's wishes let it leave.
+    /// Whether there is new data that the windows and the configuration allow to be sent.
     fn new_data_may_leave(&mut self, now: Instant) -> bool {
         if self.queue.unsent() == 0 || self.burst == 0 {
             return false;
@@ -211,7 +212,8 @@ impl Association {
         !self.waits_for_more()
     }
 
-    /// The peer has no room for the next chunk. With nothing outstanding T3-rtx says when a probe is due (RFC 9260 section 6.1 A).
+    /// The peer has no room for the next chunk. If nothing is outstanding, T3-rtx determines the time of a probe (RFC
+    /// 9260 section 6.1 A).
     fn await_window(&mut self, now: Instant) {
         let path = &mut self.paths[self.data_path];
         if self.outstanding.is_empty() && !path.t3_runs() {
@@ -219,8 +221,8 @@ impl Association {
         }
     }
 
-    /// Whether [`Association::next_packet`] certainly has no packet: there is none but new data, and the congestion window of
-    /// its path is full.
+    /// Whether [`Association::write_packet`] certainly has no packet: only new data may wait, and the congestion window
+    /// of its path is full.
     pub(super) fn has_no_packet(&self) -> bool {
         self.has_but_new_data()
             && (self.queue.unsent() == 0
@@ -228,7 +230,7 @@ impl Association {
                 || !self.paths[self.data_path].may_send_new(&self.config))
     }
 
-    /// Whether nothing but new data may wait for being sent.
+    /// Whether only new data may wait to be sent.
     fn has_but_new_data(&self) -> bool {
         self.outgoing.is_empty()
             && self.acknowledger.due().is_none()
@@ -236,14 +238,14 @@ impl Association {
             && self.retransmission_due.is_none()
     }
 
-    /// Whether the congestion window, the peer's or the own buffer keeps the next chunk back.
+    /// Whether the congestion window, the peer's window or the send buffer holds back the next chunk.
     fn has_full_window(&self) -> bool {
         let path = &self.paths[self.data_path];
-        // With nothing in flight the window may decay.
+        // Without data in flight the window may decay.
         !path.may_send_new(&self.config) || path.flight > 0 && !self.may_take_new()
     }
 
-    /// Whether more data would change nothing: some wait for a window that is full, and more would wait behind them.
+    /// Whether more data would have no effect: unsent data waits for a full window, and more would wait behind it.
     pub(super) fn keeps_data_back(&self) -> bool {
         self.queue.unsent() > 0
             && self.queue.keeps_its_turn()
@@ -252,22 +254,22 @@ impl Association {
             && self.has_full_window()
     }
 
-    /// Over which path the lost chunk at `place` goes again.
+    /// The path for the retransmission of the lost chunk at index `place`.
     fn path_for_lost(&self, place: usize) -> Option<usize> {
         let sent = self.outstanding.get(place)?;
         let SentState::Lost(sign) = sent.state else { return None };
         Some(self.retransmission_path(usize::from(sent.path.0), sign))
     }
 
-    /// Most user bytes that a chunk over the data path takes.
+    /// Most user bytes in a chunk on the data path.
     pub(super) fn most_user_bytes(&self) -> u64 {
         // Chunks are padded to multiples of four.
         let room = self.room(self.data_path).saturating_sub(DATA_HEADER) / 4 * 4;
         u64::from(room).min(self.config.max_chunk.bytes()).max(1)
     }
 
-    /// Whether the receiver's window and the own buffer let the next chunk go. With nothing outstanding one also goes where the
-    /// window is closed, if a probe is due (RFC 9260 section 6.1 A).
+    /// Whether the receiver's window and the send buffer allow the next chunk. If nothing is outstanding and a probe is
+    /// due, one chunk is allowed although the window is closed (RFC 9260 section 6.1 A).
     #[inline]
     fn may_take_new(&self) -> bool {
         let most = self.most_user_bytes();
@@ -279,25 +281,25 @@ impl Association {
         windowed <= self.peer_rwnd.saturating_sub(self.outstanding.in_flight()) && self.is_buffered(len)
     }
 
-    /// Whether the send buffer has taken the next chunk, of `len` user bytes. It takes messages whole, so the rest of one
-    /// that was begun is in it already; one that is larger than the buffer can only come piece by piece.
+    /// Whether the send buffer contains the next chunk, of `len` user bytes. Messages enter it whole, so it contains
+    /// the rest of a started message. A message larger than the buffer enters in fragments.
     fn is_buffered(&self, len: u64) -> bool {
         let size = self.config.send_buffer.bytes();
         self.queue.size_under_way().is_some_and(|message| message <= size)
             || self.outstanding.charged() + self.config.chunk_charge.of(len) <= size
     }
 
-    /// Nagle's rule (RFC 1122 section 4.2.3.4, RFC 9260 section 6.1): little data waits while other data is
-    /// outstanding.
+    /// Nagle's rule (RFC 1122 section 4.2.3.4, RFC 9260 section 6.1): less than a packet of data waits while other data
+    /// is outstanding.
     fn waits_for_more(&self) -> bool {
         self.config.nagle
-            && self.state == State::Established
+            && self.state == AssociationState::Established
             && !self.outstanding.is_empty()
             && !self.queue.message_under_way()
             && self.queue.unsent() < self.most_user_bytes()
     }
 
-    /// Fills the packet with the earliest lost chunks. `free`: whatever the window says, one packet.
+    /// Fills the packet with the earliest lost chunks. `free`: one packet regardless of the window.
     fn add_lost(&mut self, now: Instant, draft: &mut PacketDraft, free: bool) {
         self.paths[draft.path].decay(now, &self.config);
         let mut earliest = false;
@@ -307,7 +309,7 @@ impl Association {
                 break;
             }
             let Some(lost) = self.outstanding.get(place) else { break };
-            // One that is too large for the MTU by now goes nevertheless: TSNs cannot be cut anew.
+            // A chunk that is now too large for the MTU is sent anyway: its TSN cannot be split.
             if count > 0 && (!self.config.bundling || !draft.fits(lost.chunk.data.size())) {
                 break;
             }
@@ -362,11 +364,11 @@ impl Association {
                 self.counters.window_probes += 1;
             }
             let Some(fragment) = self.queue.cut(most) else { break };
-            let last = self.state == State::ShutdownPending && self.queue.unsent() == 0;
+            let last = self.state == AssociationState::ShutdownPending && self.queue.unsent() == 0;
             let chunk = Data {
                 tsn: self.outstanding.next_tsn(),
                 stream: fragment.stream,
-                // RFC 9260 section 6.6: an unordered message takes no number.
+                // RFC 9260 section 6.6: an unordered message has no stream sequence number.
                 ssn: if self.config.ordered { fragment.ssn } else { 0 },
                 ppid: 0,
                 unordered: !self.config.ordered,
@@ -378,7 +380,7 @@ impl Association {
             let counted = path::counted(self.config.counted, len);
             self.counters.bytes_sent += len;
             self.paths[draft.path].flight += u64::from(counted);
-            self.outstanding.push(Sent {
+            self.outstanding.push(SentChunk {
                 chunk: chunk.clone(),
                 path: PathId(draft.path as u8),
                 state: SentState::InFlight,
@@ -411,16 +413,16 @@ impl Association {
     }
 }
 
-/// What data comes next.
+/// The data to send next.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct DataTurn {
     path: usize,
-    kind: TurnKind,
+    kind: DataTurnKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum TurnKind {
-    /// Lost data; `free` of the window.
+enum DataTurnKind {
+    /// Lost data; `free`: regardless of the window.
     Lost {
         free: bool,
     },

@@ -1,31 +1,31 @@
-//! Ending an association (RFC 9260 section 9).
+//! Shutdown of an association (RFC 9260 section 9).
 
 use netrig_core::{CloseReason, Instant};
 
-use super::{Association, Outgoing, Retry, State};
+use super::{Association, AssociationState, PendingControl, Retry};
 use crate::Serial;
 use crate::sctp::packet::chunk::Abort;
 use crate::sctp::packet::{Cause, Chunk};
 
 impl Association {
-    /// Goes on with shutting down as far as the data lets it.
+    /// Continues the shutdown as far as the data allows.
     pub(super) fn continue_shutdown(&mut self, now: Instant) {
-        if self.state == State::Established && self.close_requested {
-            self.state = State::ShutdownPending;
+        if self.state == AssociationState::Established && self.close_requested {
+            self.state = AssociationState::ShutdownPending;
         }
         if self.queue.unsent() > 0 || !self.outstanding.is_empty() {
             return;
         }
         match self.state {
-            // RFC 9260 section 9.2: once all is acknowledged, SHUTDOWN.
-            State::ShutdownPending => {
-                self.state = State::ShutdownSent;
+            // RFC 9260 section 9.2: SHUTDOWN is sent once all data is acknowledged.
+            AssociationState::ShutdownPending => {
+                self.state = AssociationState::ShutdownSent;
                 self.guard = now + self.config.rto_max.saturating_mul(5);
                 self.retry = Retry { path: self.data_path, ..Retry::OFF };
                 self.send_shutdown(now);
             }
-            State::ShutdownReceived => {
-                self.state = State::ShutdownAckSent;
+            AssociationState::ShutdownReceived => {
+                self.state = AssociationState::ShutdownAckSent;
                 self.guard = now + self.config.rto_max.saturating_mul(5);
                 self.retry = Retry { path: self.data_path, ..Retry::OFF };
                 self.send_shutdown(now);
@@ -34,17 +34,17 @@ impl Association {
         }
     }
 
-    /// Sends SHUTDOWN or SHUTDOWN ACK, whichever the state wants, and starts T2-shutdown.
+    /// Sends SHUTDOWN or SHUTDOWN ACK, as the state requires, and starts T2-shutdown.
     fn send_shutdown(&mut self, now: Instant) {
         let chunk = match self.state {
-            State::ShutdownSent => Chunk::Shutdown(self.arrivals.cumulative()),
+            AssociationState::ShutdownSent => Chunk::Shutdown(self.arrivals.cumulative()),
             _ => Chunk::ShutdownAck,
         };
         self.send_chunk(self.retry.path, chunk);
         self.set_retry(now, self.paths[self.retry.path].rto.rto());
     }
 
-    /// T2-shutdown expired: once more, over another path if there is one (RFC 9260 section 9.2).
+    /// T2-shutdown expired: retransmits, over another path if there is one (RFC 9260 section 9.2).
     pub(super) fn shutdown_expired(&mut self, now: Instant) {
         self.paths[self.retry.path].rto.back_off();
         self.errors += 1;
@@ -52,28 +52,30 @@ impl Association {
             self.finish(CloseReason::TimedOut);
             return;
         }
-        self.tell_control_timeout("T2-shutdown", self.errors, self.config.association_max_retrans);
+        self.report_control_timeout("T2-shutdown", self.errors, self.config.association_max_retrans);
         self.retry.path = self.alternate_of(self.retry.path);
         self.send_shutdown(now);
     }
 
-    /// T5-shutdown-guard expired: the peer never finished (RFC 9260 section 9.2).
+    /// T5-shutdown-guard expired: the peer did not finish (RFC 9260 section 9.2).
     pub(super) fn abandon_shutdown(&mut self) {
         self.guard = Instant::NEVER;
         self.abort_with(Cause::UserAbort(b"T5-shutdown-guard".to_vec()), CloseReason::TimedOut);
     }
 
-    /// The peer will send no more (RFC 9260 section 9.2).
+    /// SHUTDOWN: the peer has no more data (RFC 9260 section 9.2).
     pub(super) fn handle_shutdown(&mut self, now: Instant, path: usize, cumulative: Serial) {
         match self.state {
-            State::Established | State::ShutdownPending | State::ShutdownReceived => {
-                self.state = State::ShutdownReceived;
+            AssociationState::Established
+            | AssociationState::ShutdownPending
+            | AssociationState::ShutdownReceived => {
+                self.state = AssociationState::ShutdownReceived;
                 self.acknowledge_cumulative(now, cumulative);
                 self.continue_shutdown(now);
             }
-            // Both at the same moment: the peer's is answered at once.
-            State::ShutdownSent => {
-                self.state = State::ShutdownAckSent;
+            // Both ends sent SHUTDOWN: the peer's is answered at once.
+            AssociationState::ShutdownSent => {
+                self.state = AssociationState::ShutdownAckSent;
                 self.retry = Retry { path, ..Retry::OFF };
                 self.send_shutdown(now);
             }
@@ -81,15 +83,15 @@ impl Association {
         }
     }
 
-    /// SHUTDOWN ACK in a packet with this tag.
+    /// Handles a SHUTDOWN ACK in a packet with the tag `tag`.
     pub(super) fn handle_shutdown_ack(&mut self, path: usize, tag: u32) {
         match self.state {
-            State::ShutdownSent | State::ShutdownAckSent => {
+            AssociationState::ShutdownSent | AssociationState::ShutdownAckSent => {
                 self.answer(path, self.peer_tag, Chunk::ShutdownComplete { reflected: false });
                 self.finish(CloseReason::Finished);
             }
             // RFC 9260 sections 8.4 (5) and 8.5.1 E: out of the blue.
-            State::CookieWait | State::CookieEchoed => {
+            AssociationState::CookieWait | AssociationState::CookieEchoed => {
                 self.answer(path, tag, Chunk::ShutdownComplete { reflected: true });
             }
             _ => {}
@@ -97,16 +99,16 @@ impl Association {
     }
 
     pub(super) fn handle_shutdown_complete(&mut self) {
-        if self.state == State::ShutdownAckSent {
+        if self.state == AssociationState::ShutdownAckSent {
             self.finish(CloseReason::Finished);
         }
     }
 
-    /// DATA came although SHUTDOWN was sent: "the SHUTDOWN chunk sender MUST immediately respond to each received
+    /// DATA arrived after SHUTDOWN was sent: "the SHUTDOWN chunk sender MUST immediately respond to each received
     /// packet containing one or more DATA chunks with a SHUTDOWN chunk and restart the T2-shutdown timer" (RFC
     /// 9260 section 9.2). It also clears the count of its retransmissions.
     pub(super) fn repeat_shutdown(&mut self, now: Instant) {
-        if self.state == State::ShutdownSent {
+        if self.state == AssociationState::ShutdownSent {
             self.errors = 0;
             self.send_shutdown(now);
         }
@@ -115,14 +117,14 @@ impl Association {
     /// Sends ABORT and ends the association.
     pub(super) fn abort_with(&mut self, cause: Cause, reason: CloseReason) {
         match self.state {
-            State::Closed => return,
-            // Nobody to be told: the peer knows nothing of it, or its tag is not known.
-            State::New | State::CookieWait => {}
+            AssociationState::Closed => return,
+            // No ABORT: the peer does not know the association, or its tag is unknown.
+            AssociationState::New | AssociationState::CookieWait => {}
             _ => {
                 let abort = Chunk::Abort(Abort { reflected: false, causes: vec![cause] });
                 let packet = self.make_packet(self.data_path, self.peer_tag, [abort]);
                 self.outgoing.clear();
-                self.outgoing.push_back(Outgoing::Packet(packet));
+                self.outgoing.push_back(PendingControl::Packet(packet));
             }
         }
         self.finish(reason);

@@ -1,5 +1,5 @@
-//! The state cookie (RFC 9260 section 5.1.3): all that a listener would have to remember of an INIT, signed
-//! and handed to the peer, so that it need not remember anything.
+//! The state cookie (RFC 9260 section 5.1.3): the state that an INIT creates, signed and sent to the peer, so that the
+//! listener keeps none.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,7 +10,7 @@ use sha2::Sha256;
 
 use crate::Serial;
 use crate::sctp::packet::chunk::Init;
-use crate::sctp::wire::{Reader, Writer};
+use crate::sctp::packet::tlv::{FieldReader, TlvWriter};
 
 /// The key of a listener's or association's cookies.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ impl fmt::Debug for CookieKey {
     }
 }
 
-/// What both ends agreed on with INIT and INIT ACK.
+/// The result of INIT and INIT ACK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateCookie {
     pub(crate) created: Instant,
@@ -54,24 +54,24 @@ pub(crate) struct StateCookie {
     pub(crate) outbound_streams: u16,
     /// Inbound streams after negotiation.
     pub(crate) inbound_streams: u16,
-    /// Tags of the association that existed when the INIT came, or zeros (RFC 9260 section 5.2.2).
+    /// Tags of the association that existed when the INIT arrived, or zeros (RFC 9260 section 5.2.2).
     pub(crate) tie_tags: (u32, u32),
-    /// Where the INIT came from, and where it went.
+    /// Source and destination address of the INIT.
     pub(crate) source: (IpAddr, IpAddr),
-    /// The addresses that the peer listed.
+    /// Addresses that the peer listed.
     pub(crate) peer_addresses: Vec<IpAddr>,
 }
 
 /// Why a cookie is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CookieError {
-    /// Not made with this key, or changed.
+    /// Not signed with this key, or changed.
     Forged,
     /// Too old.
     Stale {
         /// By how much.
         by: Duration,
-        /// What it says nevertheless.
+        /// Its content.
         cookie: Box<StateCookie>,
     },
 }
@@ -81,7 +81,7 @@ const SIGNATURE: usize = 32;
 
 impl StateCookie {
     pub(crate) fn sign(&self, key: &CookieKey) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = TlvWriter::default();
         out.u64(self.created.as_nanos());
         out.u64(self.life.as_nanos());
         out.u16(self.local_port);
@@ -102,7 +102,7 @@ impl StateCookie {
         bytes
     }
 
-    /// Reads a cookie that comes back at `now`.
+    /// Verifies and reads a cookie received at `now`.
     pub(crate) fn verify(bytes: &[u8], key: &CookieKey, now: Instant) -> Result<Self, CookieError> {
         let cookie = bytes
             .split_last_chunk::<SIGNATURE>()
@@ -110,7 +110,7 @@ impl StateCookie {
             .and_then(|(text, _)| Self::read(text))
             .ok_or(CookieError::Forged)?;
         let age = now - cookie.created;
-        // A cookie from the future was made by another clock: it cannot be judged, and so is not good.
+        // A cookie from the future has another clock. Its age is unknown, so it is not accepted.
         if age > cookie.life || cookie.created > now {
             return Err(CookieError::Stale { by: age - cookie.life, cookie: Box::new(cookie) });
         }
@@ -118,7 +118,7 @@ impl StateCookie {
     }
 
     fn read(text: &[u8]) -> Option<Self> {
-        let mut reader = Reader::new(text, "state cookie");
+        let mut reader = FieldReader::new(text, "state cookie");
         let mut cookie = Self {
             created: Instant::from_nanos(reader.u64().ok()?),
             life: Duration::from_nanos(reader.u64().ok()?),
@@ -141,7 +141,7 @@ impl StateCookie {
         Some(cookie)
     }
 
-    /// What the INIT that this cookie answers said, as far as an association needs it.
+    /// The INIT that this cookie answers, as far as an association needs it.
     pub(crate) fn peer_init(&self) -> Init {
         Init {
             initiate_tag: self.peer_tag,
@@ -154,8 +154,8 @@ impl StateCookie {
     }
 }
 
-/// All addresses as 16 bytes: IPv4 ones are mapped (RFC 4291 section 2.5.5.2).
-fn write_address(out: &mut Writer, address: IpAddr) {
+/// Writes an address as 16 bytes. IPv4 addresses are mapped (RFC 4291 section 2.5.5.2).
+fn write_address(out: &mut TlvWriter, address: IpAddr) {
     let octets = match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
         IpAddr::V6(v6) => v6.octets(),
@@ -163,7 +163,7 @@ fn write_address(out: &mut Writer, address: IpAddr) {
     out.bytes(&octets);
 }
 
-fn read_address(reader: &mut Reader<'_>) -> Option<IpAddr> {
+fn read_address(reader: &mut FieldReader<'_>) -> Option<IpAddr> {
     let halves = [reader.u64().ok()?, reader.u64().ok()?];
     let bits = u128::from(halves[0]) << 64 | u128::from(halves[1]);
     Some(Ipv6Addr::from_bits(bits).to_canonical())

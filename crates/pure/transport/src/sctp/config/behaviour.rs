@@ -1,4 +1,4 @@
-//! What the constants of an SCTP endpoint choose between.
+//! Values of an SCTP endpoint's constants.
 
 use netrig_core::Size;
 use schemars::JsonSchema;
@@ -13,15 +13,15 @@ pub enum Encapsulation {
     /// IP itself, as protocol 132.
     #[default]
     Ip,
-    /// UDP datagrams from port 9899 to port 9899 (RFC 6951). Their header takes its 8 bytes from the MTU.
+    /// UDP datagrams from port 9899 to port 9899 (RFC 6951). The UDP header takes 8 bytes of the MTU.
     Udp,
 }
 
 impl Encapsulation {
-    /// The port on which hosts take SCTP in UDP (RFC 6951 section 7: sctp-tunneling).
+    /// The port for SCTP in UDP (RFC 6951 section 7: sctp-tunneling).
     pub const UDP_PORT: u16 = 9899;
 
-    /// What it puts between the IP header and the packet, bytes.
+    /// Bytes between the IP header and the SCTP packet.
     pub const fn header_len(self) -> u32 {
         match self {
             Self::Ip => 0,
@@ -30,29 +30,29 @@ impl Encapsulation {
     }
 }
 
-/// Where lost DATA is sent again.
+/// Path of retransmissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RetransmitTo {
-    /// The path that it was lost on, as long as that one is usable.
+    /// The path of the loss, as long as it is usable.
     SamePath,
     /// Another active path, if there is one (RFC 9260 section 6.4).
     AlternatePath,
-    /// After a time-out another active path; in fast retransmit the same.
+    /// Another active path after a time-out; the same path in fast retransmit.
     TimeoutsToAlternate,
 }
 
-/// Where the congestion window starts.
+/// Initial congestion window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum InitialCwnd {
-    /// By a rule of the MTU.
+    /// By a rule from the MTU.
     Rule(InitialCwndRule),
-    /// So many bytes.
+    /// A size in bytes.
     Size(Size),
 }
 
-/// Rules for the first congestion window.
+/// Rules for the initial congestion window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InitialCwndRule {
@@ -62,27 +62,27 @@ pub enum InitialCwndRule {
     Rfc4960,
 }
 
-/// Where the slow-start threshold starts.
+/// Initial slow-start threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum InitialSsthresh {
     /// By a rule.
     Rule(InitialSsthreshRule),
-    /// So many bytes.
+    /// A size in bytes.
     Size(Size),
 }
 
-/// Rules for the first slow-start threshold.
+/// Rules for the initial slow-start threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InitialSsthreshRule {
-    /// None: slow start goes on until something is lost.
+    /// Unbounded: slow start lasts until the first loss.
     Unbounded,
     /// The peer's first advertised window.
     PeerWindow,
 }
 
-/// What congestion control takes for "one packet".
+/// Size of a packet in congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CwndUnit {
@@ -98,23 +98,23 @@ pub enum CwndUnit {
 pub enum Counted {
     /// DATA chunks with header and padding.
     Chunks,
-    /// The user's bytes in them.
+    /// User bytes in DATA chunks.
     UserData,
 }
 
-/// What a DATA chunk takes of the send buffer.
+/// Share of the send buffer that a DATA chunk occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChunkCharge {
     /// Its user bytes.
     UserBytes,
-    /// What Linux 3.2 to 6.2 allocates for it on a machine of 64 bits: a block of a power of two bytes that holds the
-    /// chunk and what describes the block, the socket buffer and the chunk's own record.
+    /// The memory that Linux 3.2 to 6.2 allocates on a machine of 64 bits: a block of a power of two bytes for the
+    /// chunk and its `skb_shared_info`, the socket buffer, and the chunk's own record.
     KernelBuffer,
 }
 
 impl ChunkCharge {
-    /// For a chunk of `user` bytes, bytes.
+    /// Bytes for a chunk of `user` user bytes.
     pub(crate) const fn of(self, user: u64) -> u64 {
         /// A cache line, to which the kernel aligns.
         const LINE: u64 = 64;
@@ -137,48 +137,48 @@ impl ChunkCharge {
     }
 }
 
-/// What becomes of the congestion window of a path that no data is sent on.
+/// Change of the congestion window while no data is sent on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdleCwnd {
-    /// Nothing.
+    /// No change.
     Keep,
-    /// Halved once per RTO, down to four packets; before the first time the threshold takes its value (RFC
-    /// 9260 section 7.2.1).
+    /// Halved once per RTO, down to four packets. Before the first time the threshold is set to the window (RFC 9260
+    /// section 7.2.1).
     HalvePerRto,
-    /// Halved once per RTO; the threshold stays.
+    /// Halved once per RTO; the threshold is unchanged.
     HalveWindowPerRto,
-    /// Halved at each heartbeat that finds the path unused for an RTO.
+    /// Halved at each heartbeat if the path was unused for an RTO.
     HalveAtHeartbeat,
 }
 
-/// What happens to packets while this host's own interface is down.
+/// Handling of packets while this host's interface is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LocalDrop {
-    /// They are lost without a word; the timers run and back off as if the loss were far away.
+    /// They are lost silently. Timers expire and back off as for a loss in the network.
     BackOff,
-    /// The sender tries again every `local_probe_interval`; neither back-off nor error counters.
+    /// The sender retries every `local_probe_interval`, without back-off and error counts.
     Probe,
-    /// The path is inactive at once.
+    /// The path becomes inactive at once.
     FailOver,
 }
 
-/// When a heartbeat that nobody answers counts as an error.
+/// When an unanswered heartbeat counts as an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeartbeatLoss {
-    /// One RTO after it was sent (RFC 9260 section 8.2).
+    /// One RTO after it is sent (RFC 9260 section 8.2).
     AfterRto,
     /// When the next one is due.
     AtNext,
 }
 
-/// Which stream may send next, by the names of RFC 8260 section 3. A message once begun is finished first.
+/// Stream scheduler, by the names of RFC 8260 section 3. A started message is finished first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
-    /// In the order in which messages were given (SCTP_SS_FCFS).
+    /// In the order in which the user sent the messages (SCTP_SS_FCFS).
     Fcfs,
     /// The streams in turn, a message each (SCTP_SS_RR).
     RoundRobin,

@@ -1,48 +1,48 @@
 //! Error causes of ERROR and ABORT (RFC 9260 section 3.3.10).
 
-use crate::sctp::wire::{DecodeError, Items, Reader, Writer};
+use super::tlv::{DecodeError, FieldReader, TlvItems, TlvWriter};
 
 /// Why a chunk was refused or an association aborted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// DATA on a stream that does not exist (1).
     InvalidStream(u16),
-    /// Mandatory parameters that were not there, by type (2).
+    /// Types of the missing mandatory parameters (2).
     MissingParameters(Vec<u16>),
-    /// The cookie came too late by so many microseconds (3).
+    /// The cookie is stale by this many microseconds (3).
     StaleCookie(u32),
     /// No resources (4).
     OutOfResource,
     /// An address parameter, header included, that its receiver cannot use (5).
     UnresolvableAddress(Vec<u8>),
-    /// A chunk, header included, whose type is unknown (6).
+    /// A chunk of unknown type, header included (6).
     UnrecognizedChunk(Vec<u8>),
-    /// A mandatory parameter has an impossible value (7).
+    /// A mandatory parameter has an invalid value (7).
     InvalidParameter,
-    /// Parameters of the INIT ACK, headers included, that are unknown (8).
+    /// Unknown parameters of the INIT ACK, headers included (8).
     UnrecognizedParameters(Vec<u8>),
-    /// DATA without user data, by its TSN (9).
+    /// TSN of a DATA chunk without user data (9).
     NoUserData(u32),
     /// COOKIE ECHO while shutting down (10).
     CookieWhileShuttingDown,
-    /// A restart that would add these addresses, as parameters (11).
+    /// A restart with these additional addresses, as parameters (11).
     RestartWithNewAddresses(Vec<u8>),
-    /// The user aborted, and perhaps said why (12).
+    /// The user aborted, with an optional reason (12).
     UserAbort(Vec<u8>),
-    /// The peer broke the protocol (13).
+    /// The peer violated the protocol (13).
     ProtocolViolation(Vec<u8>),
-    /// Anything else.
+    /// Any other cause.
     Unknown {
         /// Cause code.
         code: u16,
-        /// What came with it.
+        /// Value, without header and padding.
         value: Vec<u8>,
     },
 }
 
 impl Cause {
-    /// So much is sent back of what was not understood, bytes. It must fit a packet with whatever else there is to
-    /// say, and a peer that writes nonsense is not answered with more of it.
+    /// Most bytes of unknown items that are returned to the peer. They must fit a packet beside other chunks, and a
+    /// malformed packet must not cause a larger reply.
     pub(crate) const MOST_RETURNED: usize = 1024;
 
     const fn code(&self) -> u16 {
@@ -80,7 +80,7 @@ impl Cause {
         }
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(&self, out: &mut TlvWriter) {
         out.item(self.code(), |out| match self {
             Self::OutOfResource | Self::InvalidParameter | Self::CookieWhileShuttingDown => {}
             Self::InvalidStream(stream) => {
@@ -103,12 +103,12 @@ impl Cause {
     }
 
     fn decode(code: u16, value: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(value, "error cause");
+        let mut reader = FieldReader::new(value, "error cause");
         Ok(match code {
             1 => Self::InvalidStream(reader.u16()?),
             2 => {
                 let count = reader.u32()? as usize;
-                // As many as are there: the count is the peer's word, the length a fact.
+                // As many as are present: the count of the peer may be wrong.
                 let kinds = reader.rest().chunks_exact(2).take(count);
                 Self::MissingParameters(kinds.map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect())
             }
@@ -129,6 +129,6 @@ impl Cause {
 
     /// All causes of a chunk.
     pub(crate) fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
-        Items::new(bytes).map(|item| item.and_then(|(code, value)| Self::decode(code, value))).collect()
+        TlvItems::new(bytes).map(|item| item.and_then(|(code, value)| Self::decode(code, value))).collect()
     }
 }

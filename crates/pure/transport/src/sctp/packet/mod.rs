@@ -1,23 +1,24 @@
 //! SCTP packets as structures (RFC 9260 section 3).
 //!
-//! The simulator sends these structures as they are; [`wire`](super::wire) writes and reads the very same
-//! ones as bytes. One file per family: chunks ([`chunk`]), their parameters ([`Parameter`]), and error
-//! causes ([`Cause`]).
+//! The simulator sends these structures; [`wire`](super::wire) writes and reads them as bytes. One file per family:
+//! chunks ([`chunk`]), their parameters ([`Parameter`]), and error causes ([`Cause`]).
 
 mod cause;
 pub mod chunk;
 mod parameter;
+pub(super) mod tlv;
 
 pub use cause::Cause;
 pub use chunk::Chunk;
 pub use parameter::Parameter;
+pub use tlv::UnknownAction;
 
 use smallvec::SmallVec;
 
 /// Length of the common header, bytes (RFC 9260 section 3.1).
 pub const COMMON_HEADER: u32 = 12;
 
-/// The chunks of a packet; one or two, the usual case, need no allocation.
+/// The chunks of a packet. One or two, the usual case, need no allocation.
 pub type Chunks = SmallVec<[Chunk; 2]>;
 
 /// An SCTP packet: common header and chunks (RFC 9260 section 3). The checksum exists on the wire only.
@@ -27,14 +28,14 @@ pub struct Packet {
     pub src_port: u16,
     /// Destination port.
     pub dst_port: u16,
-    /// The tag by which the receiver knows that the packet is of this association.
+    /// The tag that identifies the association at the receiver.
     pub verification_tag: u32,
     /// The chunks, control before data.
     pub chunks: Chunks,
 }
 
 impl Packet {
-    /// Whether a DATA chunk is in it.
+    /// Whether it contains a DATA chunk.
     pub fn carries_data(&self) -> bool {
         self.chunks.iter().any(|chunk| matches!(chunk, Chunk::Data(_)))
     }
@@ -42,32 +43,5 @@ impl Packet {
     /// Length on the wire without the IP header, bytes: common header, chunks, padding.
     pub fn wire_len(&self) -> u32 {
         COMMON_HEADER + self.chunks.iter().map(Chunk::padded_len).sum::<u32>()
-    }
-}
-
-/// `len` up to the next multiple of four: chunks and parameters end on such a border (RFC 9260 section 3.2).
-pub(crate) const fn padded(len: u32) -> u32 {
-    len.next_multiple_of(4)
-}
-
-/// What a receiver does with a chunk or parameter that it does not know: the two highest bits of its type
-/// (RFC 9260 sections 3.2 and 3.2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownAction {
-    /// Go on with the next one; otherwise the rest of the packet (or of the chunk) is discarded.
-    pub skip: bool,
-    /// Tell the sender of the packet.
-    pub report: bool,
-}
-
-impl UnknownAction {
-    /// What the type of an unknown chunk asks for.
-    pub const fn of_chunk(kind: u8) -> Self {
-        Self { skip: kind & 0x80 != 0, report: kind & 0x40 != 0 }
-    }
-
-    /// What the type of an unknown parameter asks for.
-    pub const fn of_parameter(kind: u16) -> Self {
-        Self { skip: kind & 0x8000 != 0, report: kind & 0x4000 != 0 }
     }
 }

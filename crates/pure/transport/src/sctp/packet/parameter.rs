@@ -2,8 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::UnknownAction;
-use crate::sctp::wire::{DecodeError, Items, Writer};
+use super::tlv::{DecodeError, TlvItems, TlvWriter, UnknownAction};
 
 /// One variable-length parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,17 +11,17 @@ pub enum Parameter {
     Address(IpAddr),
     /// State cookie (type 7).
     Cookie(Vec<u8>),
-    /// A parameter of the INIT that its receiver did not know, header included (type 8).
+    /// A parameter of the INIT that is unknown to its receiver, header included (type 8).
     Unrecognized(Vec<u8>),
-    /// Wish for a longer cookie life, milliseconds (type 9).
+    /// Requested extension of the cookie life, milliseconds (type 9).
     CookiePreservative(u32),
-    /// A host name; deprecated, its receiver aborts (type 11, RFC 9260 section 3.3.2.1.4).
+    /// A host name; deprecated, the receiver aborts (type 11, RFC 9260 section 3.3.2.1.4).
     HostName(Vec<u8>),
-    /// Address types that the sender can use: 5 for IPv4, 6 for IPv6 (type 12).
+    /// Address types that the sender supports: 5 for IPv4, 6 for IPv6 (type 12).
     SupportedAddressTypes(Vec<u16>),
-    /// The sender can do ECN (type 0x8000, RFC 4960 appendix A; RFC 9260 has it no more).
+    /// The sender supports ECN (type 0x8000, RFC 4960 appendix A; removed in RFC 9260).
     EcnCapable,
-    /// Anything else.
+    /// Any other parameter.
     Unknown {
         /// Type.
         kind: u16,
@@ -56,7 +55,7 @@ impl Parameter {
         }
     }
 
-    /// What to do with the parameter if it is unknown; `None` if it is known.
+    /// The action for an unknown parameter; `None` if it is known.
     pub const fn unknown_action(&self) -> Option<UnknownAction> {
         match self {
             Self::Unknown { kind, .. } => Some(UnknownAction::of_parameter(*kind)),
@@ -78,7 +77,7 @@ impl Parameter {
         }
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(&self, out: &mut TlvWriter) {
         out.item(self.kind(), |out| match self {
             Self::Address(IpAddr::V4(address)) => out.bytes(&address.octets()),
             Self::Address(IpAddr::V6(address)) => out.bytes(&address.octets()),
@@ -92,9 +91,9 @@ impl Parameter {
         });
     }
 
-    /// The parameter as bytes with its header, as it is reported to a peer.
+    /// The parameter as bytes with its header, for a report to the peer.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = TlvWriter::default();
         self.encode(&mut out);
         out.into_bytes()
     }
@@ -130,10 +129,10 @@ impl Parameter {
         })
     }
 
-    /// All parameters of a chunk. One that its type lets stop the parsing is the last.
+    /// All parameters of a chunk, up to an unknown one whose type stops the processing.
     pub(crate) fn decode_all(bytes: &[u8]) -> Result<Vec<Self>, DecodeError> {
         let mut parameters = Vec::new();
-        for item in Items::new(bytes) {
+        for item in TlvItems::new(bytes) {
             let (kind, value) = item?;
             let parameter = Self::decode(kind, value)?;
             let stop = parameter.unknown_action().is_some_and(|action| !action.skip);

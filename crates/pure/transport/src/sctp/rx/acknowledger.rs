@@ -9,10 +9,10 @@ use crate::sctp::config::Config;
 pub(crate) struct Acknowledger {
     /// Packets with DATA since the last SACK.
     waiting: u32,
-    /// A SACK is to be sent now.
+    /// A SACK must be sent now.
     due: bool,
     deadline: Instant,
-    /// Over which path: where the last DATA came from, which RFC 9260 section 6.4 leaves open.
+    /// The path for the SACK: that of the last DATA, a choice that RFC 9260 section 6.4 leaves open.
     to: usize,
     first: bool,
 }
@@ -22,8 +22,8 @@ impl Acknowledger {
         Self { waiting: 0, due: false, deadline: Instant::NEVER, to: 0, first: true }
     }
 
-    /// A packet with DATA was taken in. `at_once`: something is or was missing, was there already, or its
-    /// sender asks for a SACK.
+    /// A packet with DATA was received. `at_once`: a TSN is or was missing, is a duplicate, or the sender requests a
+    /// SACK.
     pub(crate) fn packet(&mut self, now: Instant, from: usize, at_once: bool, config: &Config) {
         self.to = from;
         self.waiting += 1;
@@ -35,14 +35,14 @@ impl Acknowledger {
         }
     }
 
-    /// Another packet answers what came now: a SACK that was due at once waits as one that is delayed.
+    /// Another packet replies to the received one: a SACK that was due at once is delayed.
     pub(crate) fn postpone(&mut self, now: Instant, config: &Config) {
         if std::mem::take(&mut self.due) && self.deadline == Instant::NEVER {
             self.deadline = config.timer_wheel.fires(now, config.sack_delay);
         }
     }
 
-    /// The user has read so much that the peer may send again.
+    /// The user has read enough that the peer may send again.
     pub(crate) const fn window_opened(&mut self) {
         self.due = true;
     }
@@ -56,12 +56,12 @@ impl Acknowledger {
         self.deadline
     }
 
-    /// Whether a SACK must be sent now.
+    /// The path of a SACK that must be sent now.
     pub(crate) const fn due(&self) -> Option<usize> {
         if self.due { Some(self.to) } else { None }
     }
 
-    /// Whether a SACK would be of use in a packet that goes over `path` anyway (RFC 9260 section 6.1: "the sender
+    /// Whether a packet over `path` should include a SACK (RFC 9260 section 6.1: "the sender
     /// SHOULD create a SACK chunk and bundle it with the outbound DATA chunk").
     pub(crate) fn useful_on(&self, path: usize) -> bool {
         self.waiting > 0 && self.to == path

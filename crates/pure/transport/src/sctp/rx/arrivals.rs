@@ -1,39 +1,39 @@
-//! Which TSNs arrived (RFC 9260 sections 6.2 and 6.7).
+//! Received TSNs (RFC 9260 sections 6.2 and 6.7).
 
 use smallvec::SmallVec;
 
 use crate::Serial;
 use crate::sctp::packet::chunk::GapBlock;
 
-/// What a TSN is to its receiver.
+/// Class of a received TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
-    /// The one that was waited for.
+pub(crate) enum TsnArrival {
+    /// The next expected one.
     Next,
-    /// One beyond, with something missing before it.
+    /// Beyond a gap.
     Beyond,
-    /// It was there already.
+    /// Received before.
     Duplicate,
-    /// So far beyond that no SACK could name it.
+    /// Too far beyond for a gap block of a SACK.
     TooFar,
 }
 
-/// TSNs first to last.
+/// First and last TSN of a block.
 type Block = (Serial, Serial);
 
-/// The cumulative TSN, what arrived beyond it, and what arrived twice.
+/// The cumulative TSN, the TSNs received beyond it, and duplicates.
 #[derive(Debug)]
-pub(crate) struct Arrivals {
+pub(crate) struct TsnArrivals {
     cumulative: Serial,
     /// Ascending, apart by at least one missing TSN, all beyond `cumulative + 1`.
     blocks: Vec<Block>,
     duplicates: Vec<Serial>,
 }
 
-/// More duplicates than fit a packet are not remembered.
+/// Most duplicates that are kept; more do not fit a packet.
 const MOST_DUPLICATES: usize = 256;
 
-impl Arrivals {
+impl TsnArrivals {
     pub(crate) const fn new(initial_tsn: Serial) -> Self {
         Self { cumulative: initial_tsn.plus(u32::MAX), blocks: Vec::new(), duplicates: Vec::new() }
     }
@@ -42,29 +42,29 @@ impl Arrivals {
         self.cumulative
     }
 
-    /// Whether something is missing.
+    /// Whether a TSN is missing.
     pub(crate) const fn has_gaps(&self) -> bool {
         !self.blocks.is_empty()
     }
 
-    /// What `tsn` would be, without taking it in.
-    pub(crate) fn judge(&self, tsn: Serial) -> Arrival {
+    /// Classifies `tsn` without recording it.
+    pub(crate) fn judge(&self, tsn: Serial) -> TsnArrival {
         match tsn.offset_from(self.cumulative) {
-            ..=0 => Arrival::Duplicate,
-            1 => Arrival::Next,
+            ..=0 => TsnArrival::Duplicate,
+            1 => TsnArrival::Next,
             // Gap blocks have 16 bits.
-            65_536.. => Arrival::TooFar,
+            65_536.. => TsnArrival::TooFar,
             distance => {
                 let starts_by = |(first, _): &Block| first.offset_from(self.cumulative) <= distance;
                 match self.blocks[..self.blocks.partition_point(starts_by)].last() {
-                    Some((_, last)) if tsn.at_or_before(*last) => Arrival::Duplicate,
-                    _ => Arrival::Beyond,
+                    Some((_, last)) if tsn.at_or_before(*last) => TsnArrival::Duplicate,
+                    _ => TsnArrival::Beyond,
                 }
             }
         }
     }
 
-    /// Takes in a TSN that was judged `Next` or `Beyond`.
+    /// Records a TSN that was judged `Next` or `Beyond`.
     pub(crate) fn insert(&mut self, tsn: Serial) {
         if tsn == self.cumulative.plus(1) {
             self.cumulative = tsn;
@@ -73,7 +73,7 @@ impl Arrivals {
             }
             return;
         }
-        // Mostly at the end.
+        // Usually at the end.
         let at = self.blocks.iter().rposition(|(first, _)| first.before(tsn)).map_or(0, |i| i + 1);
         let joins_before = at > 0 && self.blocks[at - 1].1.plus(1) == tsn;
         let joins_after = self.blocks.get(at).is_some_and(|(first, _)| tsn.plus(1) == *first);
@@ -91,7 +91,7 @@ impl Arrivals {
         }
     }
 
-    /// Gap blocks for a SACK with room for `most` of them.
+    /// The first `most` gap blocks for a SACK.
     pub(crate) fn gaps(&self, most: usize) -> SmallVec<[GapBlock; 4]> {
         let distance = |tsn: Serial| tsn.offset_from(self.cumulative) as u16;
         self.blocks
@@ -101,7 +101,7 @@ impl Arrivals {
             .collect()
     }
 
-    /// The duplicates since the last call, at most `most`; the others are forgotten.
+    /// The duplicates since the last call, at most `most`; the others are dropped.
     pub(crate) fn take_duplicates(&mut self, most: usize) -> Vec<Serial> {
         let mut duplicates = std::mem::take(&mut self.duplicates);
         duplicates.truncate(most);
@@ -121,13 +121,13 @@ mod tests {
         /// Against a plain set of offsets, with TSNs that wrap.
         #[test]
         fn like_a_set(offsets in proptest::collection::vec(0u32..60, 1..200), start in prop_oneof![Just(0u32), Just(u32::MAX - 30), any::<u32>()]) {
-            let mut arrivals = Arrivals::new(Serial(start));
+            let mut arrivals = TsnArrivals::new(Serial(start));
             let mut set = BTreeSet::new();
             for offset in offsets {
                 let tsn = Serial(start).plus(offset);
                 let arrival = arrivals.judge(tsn);
                 let new = set.insert(offset);
-                prop_assert_eq!(arrival != Arrival::Duplicate, new);
+                prop_assert_eq!(arrival != TsnArrival::Duplicate, new);
                 if new {
                     arrivals.insert(tsn);
                 } else {
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn what_no_gap_block_can_name_is_refused() {
-        let arrivals = Arrivals::new(Serial(100));
-        assert_eq!(arrivals.judge(Serial(99 + 65_535)), Arrival::Beyond);
-        assert_eq!(arrivals.judge(Serial(99 + 65_536)), Arrival::TooFar);
+        let arrivals = TsnArrivals::new(Serial(100));
+        assert_eq!(arrivals.judge(Serial(99 + 65_535)), TsnArrival::Beyond);
+        assert_eq!(arrivals.judge(Serial(99 + 65_536)), TsnArrival::TooFar);
     }
 }

@@ -1,28 +1,28 @@
-//! What becomes of data that the user may have.
+//! Delivery of complete data to the user.
 
 use std::collections::VecDeque;
 
 use netrig_core::{ConnectionEvent, Data, StreamId};
 
-/// How the user takes its data.
+/// How data is delivered to the user.
 #[derive(Debug)]
 pub(crate) enum Delivery {
-    /// As they come, each an event.
+    /// At once, as events.
     Events,
-    /// As they come; bytes without content that are counted and raise no event.
+    /// At once; bytes without content are counted and raise no event.
     Counted(u64),
-    /// When it reads.
+    /// When the user reads.
     Waiting(Unread),
 }
 
-/// Data that wait until the user reads them.
+/// Data that the user has not read.
 #[derive(Debug)]
 pub(crate) struct Unread {
     queue: VecDeque<(StreamId, Data)>,
     len: u64,
-    /// The window that the last SACK told, bytes.
-    told: u64,
-    /// Bytes without content that were read since they were last asked for. None if such data raise events.
+    /// The window in the last SACK, bytes.
+    advertised: u64,
+    /// Bytes without content that were read since the last `take_counted`. `None` if such data raises events.
     counted: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Unread {
 }
 
 impl Delivery {
-    /// Data without content are counted from now on.
+    /// From now on data without content is counted.
     pub(crate) fn count(&mut self) {
         match self {
             Self::Events => *self = Self::Counted(0),
@@ -46,7 +46,7 @@ impl Delivery {
         }
     }
 
-    /// Bytes that were counted since the last call.
+    /// Bytes counted since the last call.
     #[inline]
     pub(crate) const fn take_counted(&mut self) -> u64 {
         match self {
@@ -56,24 +56,24 @@ impl Delivery {
         }
     }
 
-    /// Data wait from now on; `window` is the one that the peer knows of.
+    /// From now on data waits for reads. `window` is the window that was last advertised.
     pub(crate) fn wait(&mut self, window: u64) {
         let counted = match *self {
             Self::Events => None,
             Self::Counted(bytes) => Some(bytes),
             Self::Waiting(_) => return,
         };
-        *self = Self::Waiting(Unread { queue: VecDeque::new(), len: 0, told: window, counted });
+        *self = Self::Waiting(Unread { queue: VecDeque::new(), len: 0, advertised: window, counted });
     }
 
-    /// Data are taken as they come from now on. Nothing waits any more.
+    /// From now on data is delivered at once. No unread data may be left.
     pub(crate) fn go_on(&mut self) {
         if let Self::Waiting(unread) = self {
             *self = unread.counted.map_or(Self::Events, Self::Counted);
         }
     }
 
-    /// Bytes that wait.
+    /// Unread bytes.
     pub(crate) const fn unread(&self) -> u64 {
         match self {
             Self::Waiting(unread) => unread.len,
@@ -81,7 +81,7 @@ impl Delivery {
         }
     }
 
-    /// Takes data that the user may have now, and returns how many bytes of them it has got.
+    /// Takes complete data and returns the bytes that were delivered at once.
     #[inline]
     pub(crate) fn accept(
         &mut self,
@@ -101,7 +101,7 @@ impl Delivery {
         size
     }
 
-    /// The user reads up to so many bytes of what waits; returns how many.
+    /// Delivers up to `bytes` of unread data; returns the bytes delivered.
     pub(crate) fn read(&mut self, bytes: u64, events: &mut VecDeque<ConnectionEvent>) -> u64 {
         let Self::Waiting(unread) = self else { return 0 };
         let taken = bytes.min(unread.len);
@@ -123,25 +123,25 @@ impl Delivery {
         taken
     }
 
-    /// Whether data wait until the user reads them.
+    /// Whether data waits for reads.
     pub(crate) const fn waits(&self) -> bool {
         matches!(self, Self::Waiting(_))
     }
 
-    /// The window to tell where `free` bytes are left: none at all if they are fewer than `least` (RFC 1122 section 4.2.3.3, to
-    /// which RFC 9260 section 6.2 leaves it).
-    pub(crate) const fn tell(&mut self, free: u64, least: u64) -> u64 {
+    /// The window to advertise if `free` bytes are free: zero if they are fewer than `least` (RFC 1122 section 4.2.3.3,
+    /// which RFC 9260 section 6.2 refers to).
+    pub(crate) const fn advertise(&mut self, free: u64, least: u64) -> u64 {
         let Self::Waiting(unread) = self else { return free };
-        unread.told = if free < least { 0 } else { free };
-        unread.told
+        unread.advertised = if free < least { 0 } else { free };
+        unread.advertised
     }
 
-    /// Whether so many free bytes are to be told at once, for they are `least` more than what was told last.
+    /// Whether `free` must be advertised at once, because it exceeds the last advertised window by at least `least`.
     pub(crate) const fn opens(&self, free: u64, least: u64) -> bool {
-        matches!(self, Self::Waiting(unread) if free >= unread.told + least)
+        matches!(self, Self::Waiting(unread) if free >= unread.advertised + least)
     }
 
-    /// The user will never read what waits.
+    /// Drops unread data.
     pub(crate) fn discard(&mut self) {
         if let Self::Waiting(unread) = self {
             unread.queue.clear();
@@ -150,7 +150,7 @@ impl Delivery {
     }
 }
 
-/// Gives data to the user; bulk data that follows bulk data of its stream is one piece.
+/// Raises an event with data. Data without content is merged with such data of the same stream in the last event.
 fn deliver(events: &mut VecDeque<ConnectionEvent>, stream: StreamId, data: Data) {
     if let (Some(ConnectionEvent::Received { stream: last, data: Data::Fill(have) }), Data::Fill(more)) =
         (events.back_mut(), &data)

@@ -1,4 +1,4 @@
-//! Messages in the making: fragments, and whole ones that wait for their turn (RFC 9260 sections 6.5 to 6.9).
+//! Reassembly: fragments, and complete messages that wait for earlier ones (RFC 9260 sections 6.5 to 6.9).
 
 use std::collections::VecDeque;
 
@@ -11,20 +11,20 @@ use crate::sctp::packet::chunk;
 
 /// Fragments with consecutive TSNs.
 #[derive(Debug)]
-struct Run {
+struct FragmentRun {
     stream: StreamId,
     first: Serial,
-    /// TSN after the last.
+    /// TSN after the last fragment.
     next: Serial,
-    /// The first is the beginning of the message.
+    /// The first fragment begins the message.
     begun: bool,
-    /// The last is the end of the message.
+    /// The last fragment ends the message.
     ended: bool,
     data: SmallVec<[Data; 1]>,
     size: u64,
 }
 
-impl Run {
+impl FragmentRun {
     fn of(chunk: chunk::Data) -> Self {
         Self {
             stream: chunk.stream,
@@ -37,7 +37,7 @@ impl Run {
         }
     }
 
-    /// Whether `later` goes on where this one stops, in the same message.
+    /// Whether `later` continues this run in the same message.
     fn continued_by(&self, later: &Self) -> bool {
         self.next == later.first && !self.ended && !later.begun && self.stream == later.stream
     }
@@ -55,8 +55,8 @@ impl Run {
     }
 }
 
-/// Puts `run` in its place by TSN and joins it with its neighbours. Returns the place where it is.
-fn insert(runs: &mut SmallVec<[Run; 1]>, run: Run) -> usize {
+/// Inserts `run` by TSN and joins it with its neighbours. Returns its index.
+fn insert(runs: &mut SmallVec<[FragmentRun; 1]>, run: FragmentRun) -> usize {
     let at = runs.iter().rposition(|other| other.first.before(run.first)).map_or(0, |i| i + 1);
     let mut place = at;
     if at > 0 && runs[at - 1].continued_by(&run) {
@@ -72,36 +72,36 @@ fn insert(runs: &mut SmallVec<[Run; 1]>, run: Run) -> usize {
     place
 }
 
-/// One ordered message of which something is there.
+/// An ordered message with at least one fragment.
 #[derive(Debug)]
-struct Message {
+struct PartialMessage {
     ssn: u16,
-    runs: SmallVec<[Run; 1]>,
+    runs: SmallVec<[FragmentRun; 1]>,
 }
 
 #[derive(Debug, Default)]
 struct InStream {
     next_ssn: u16,
     /// By SSN, ascending from `next_ssn`.
-    waiting: VecDeque<Message>,
+    waiting: VecDeque<PartialMessage>,
 }
 
-/// All that arrived and cannot be given to the user yet.
+/// Received data that cannot be delivered yet.
 #[derive(Debug)]
-pub(crate) struct Inbox {
+pub(crate) struct MessageInbox {
     streams: Vec<InStream>,
-    unordered: SmallVec<[Run; 1]>,
+    unordered: SmallVec<[FragmentRun; 1]>,
     /// Bytes held.
     held: u64,
     /// Chunks held.
     chunks: u64,
-    /// A message of which so much is there goes to the user before its end.
+    /// Received bytes of a message from which on it is delivered before its end.
     partial: u64,
 }
 
-impl Inbox {
+impl MessageInbox {
     pub(crate) fn new(config: &Config) -> Self {
-        // A message that fills the buffer can never be completed: its parts must go before that.
+        // A message that fills the buffer can never be completed: its parts must be delivered before.
         let partial = config.partial_delivery.bytes().min(config.receive_buffer.bytes() / 2);
         Self { streams: Vec::new(), unordered: SmallVec::new(), held: 0, chunks: 0, partial }
     }
@@ -111,12 +111,12 @@ impl Inbox {
         self.held
     }
 
-    /// Chunks that came since the inbox was last empty: bounds what a hostile peer makes it keep.
+    /// Chunks held since the inbox was last empty: bounds the memory that a hostile peer can use.
     pub(crate) const fn chunks(&self) -> u64 {
         self.chunks
     }
 
-    /// Takes a chunk whose TSN is new, and tells `deliver` whatever the user may have now.
+    /// Takes a chunk with a new TSN, and calls `deliver` for all data that can now be delivered.
     pub(crate) fn accept(&mut self, chunk: chunk::Data, mut deliver: impl FnMut(StreamId, Data)) {
         let stream = chunk.stream;
         let whole = chunk.beginning && chunk.ending;
@@ -143,21 +143,21 @@ impl Inbox {
             let ahead = |ssn: u16, next: u16| ssn.wrapping_sub(next);
             let offset = ahead(chunk.ssn, state.next_ssn);
             if offset >= 0x8000 {
-                // Its message was delivered; only a peer that numbers wrongly sends this.
+                // Its message was delivered already: the peer's stream sequence number is wrong.
                 return;
             }
             self.held += chunk.data.size();
             self.chunks += 1;
             let at = state.waiting.partition_point(|m| ahead(m.ssn, state.next_ssn) < offset);
             if state.waiting.get(at).is_none_or(|m| m.ssn != chunk.ssn) {
-                state.waiting.insert(at, Message { ssn: chunk.ssn, runs: SmallVec::new() });
+                state.waiting.insert(at, PartialMessage { ssn: chunk.ssn, runs: SmallVec::new() });
             }
-            insert(&mut state.waiting[at].runs, Run::of(chunk));
+            insert(&mut state.waiting[at].runs, FragmentRun::of(chunk));
         }
         self.deliver_in_order(place, deliver);
     }
 
-    /// Delivers what has its turn on the stream at `place`.
+    /// Delivers the messages that are next on the stream at index `place`.
     fn deliver_in_order(&mut self, place: usize, mut deliver: impl FnMut(StreamId, Data)) {
         let state = &mut self.streams[place];
         while let Some(message) = state.waiting.front_mut() {
@@ -184,7 +184,7 @@ impl Inbox {
     fn accept_unordered(&mut self, chunk: chunk::Data, deliver: &mut impl FnMut(StreamId, Data)) {
         self.held += chunk.data.size();
         self.chunks += 1;
-        let place = insert(&mut self.unordered, Run::of(chunk));
+        let place = insert(&mut self.unordered, FragmentRun::of(chunk));
         let run = &mut self.unordered[place];
         if run.begun && (run.ended || run.size >= self.partial) {
             self.held -= std::mem::take(&mut run.size);
@@ -221,14 +221,14 @@ mod tests {
         }
     }
 
-    /// One that hands on messages larger than `partial` before their end.
-    fn inbox(partial: u64) -> Inbox {
+    /// An inbox that delivers messages larger than `partial` before their end.
+    fn inbox(partial: u64) -> MessageInbox {
         let partial_delivery = netrig_core::Size::from_bytes(partial);
         let receive_buffer = netrig_core::Size::from_bytes(4 * partial);
-        Inbox::new(&Config { partial_delivery, receive_buffer, ..Config::of(crate::Profile::Rfc) })
+        MessageInbox::new(&Config { partial_delivery, receive_buffer, ..Config::of(crate::Profile::Rfc) })
     }
 
-    fn take(inbox: &mut Inbox, chunk: chunk::Data) -> Vec<(u16, u64)> {
+    fn take(inbox: &mut MessageInbox, chunk: chunk::Data) -> Vec<(u16, u64)> {
         let mut got = Vec::new();
         inbox.accept(chunk, |stream, data| got.push((stream.0, data.size())));
         got

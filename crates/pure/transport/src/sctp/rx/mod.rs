@@ -1,4 +1,4 @@
-//! The receiving side: which TSNs arrived, messages in the making, and when to acknowledge.
+//! The receiving side: received TSNs, reassembly of messages, delivery, and acknowledgements.
 
 mod acknowledger;
 mod arrivals;
@@ -6,6 +6,6 @@ mod delivery;
 mod inbox;
 
 pub(crate) use acknowledger::Acknowledger;
-pub(crate) use arrivals::{Arrival, Arrivals};
+pub(crate) use arrivals::{TsnArrival, TsnArrivals};
 pub(crate) use delivery::Delivery;
-pub(crate) use inbox::Inbox;
+pub(crate) use inbox::MessageInbox;

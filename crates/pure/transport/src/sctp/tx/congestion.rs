@@ -8,9 +8,9 @@ pub(crate) struct Congestion {
     cwnd: u64,
     ssthresh: u64,
     partial_bytes_acked: u64,
-    /// What counts as one packet.
+    /// Size of one packet.
     unit: u64,
-    /// No reduction goes below this, but for the one packet after a time-out.
+    /// Smallest window after a reduction, except for the one packet after a time-out.
     floor: u64,
     backoff_keeps_ssthresh: bool,
 }
@@ -43,8 +43,8 @@ impl Congestion {
     pub(crate) fn acknowledged(&mut self, bytes: u64, flight: u64, in_fast_recovery: bool) {
         let fully_used = flight >= self.cwnd;
         if self.cwnd <= self.ssthresh {
-            // RFC 9260 section 7.2.1: only if the window is fully used and not in fast recovery; by at most
-            // the lesser of what was acknowledged and L packets, L = 1.
+            // RFC 9260 section 7.2.1: only if the window is fully used and not in fast recovery; by the smaller of the
+            // acknowledged bytes and L packets, L = 1.
             if fully_used && !in_fast_recovery {
                 self.cwnd += bytes.min(self.unit);
             }
@@ -69,7 +69,7 @@ impl Congestion {
         self.partial_bytes_acked = 0;
     }
 
-    /// A loss that fast retransmit found (RFC 9260 section 7.2.3).
+    /// Fast retransmit detected a loss (RFC 9260 section 7.2.3).
     pub(crate) fn lost(&mut self) {
         self.ssthresh = (self.cwnd / 2).max(self.floor);
         self.cwnd = self.ssthresh;
@@ -85,7 +85,7 @@ impl Congestion {
         self.partial_bytes_acked = 0;
     }
 
-    /// No data was sent for so many RTOs: the window is halved once in each (RFC 9260 section 7.2.1).
+    /// No data was sent for `rtos` RTOs: halves the window once for each (RFC 9260 section 7.2.1).
     pub(crate) fn idle(&mut self, rtos: u64, threshold_too: bool) {
         if threshold_too {
             // "Before the first cwnd adjustment, the ssthresh of the transport address SHOULD be set to the
@@ -101,13 +101,13 @@ impl Congestion {
         }
     }
 
-    /// The window is halved for want of use, once.
+    /// Halves an unused window once.
     pub(crate) fn unused(&mut self) {
         self.ssthresh = self.cwnd;
         self.cwnd = self.halved();
     }
 
-    /// Half of the window, not below the floor, and never more than it was.
+    /// Half of the window, not below the floor, and not above the window.
     fn halved(&self) -> u64 {
         (self.cwnd / 2).max(self.floor).min(self.cwnd)
     }
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!((c.cwnd(), c.ssthresh()), (10 * P, 40 * P));
         c.idle(1_000_000, false);
         assert_eq!(c.cwnd(), 4 * P);
-        // One of two packets is not raised to four.
+        // A window of two packets is not raised to four.
         let mut small = with(2 * P, u64::MAX);
         small.idle(5, true);
         assert_eq!(small.cwnd(), 2 * P);

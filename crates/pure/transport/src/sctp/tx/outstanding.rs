@@ -1,4 +1,4 @@
-//! DATA that was sent and is not yet acknowledged for good.
+//! DATA that was sent and is not yet acknowledged by the cumulative TSN.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::sctp::config::ChunkCharge;
 use crate::sctp::packet::chunk::{self, GapBlock};
 use crate::{PathId, Serial};
 
-/// How a loss was noticed.
+/// How a loss was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LossSign {
     /// T3-rtx expired.
@@ -17,58 +17,58 @@ pub(crate) enum LossSign {
     Missing,
 }
 
-/// What the sender believes of a chunk.
+/// State of a chunk at the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SentState {
-    /// On its way, or its acknowledgement is.
+    /// The chunk or its acknowledgement is in flight.
     InFlight,
-    /// Acknowledged by a gap block, which the receiver may take back.
+    /// Acknowledged by a gap block, which the receiver may revoke.
     GapAcked,
-    /// Lost, and to be sent again.
+    /// Lost, and waiting for retransmission.
     Lost(LossSign),
 }
 
 /// One DATA chunk that was sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SentChunk {
     pub(crate) chunk: chunk::Data,
-    /// Where it was last sent.
+    /// The path that it was last sent over.
     pub(crate) path: PathId,
     pub(crate) state: SentState,
     /// Miss indications so far (RFC 9260 section 7.2.4).
     pub(crate) misses: u32,
-    /// Sent more than once: no round-trip time may be taken from it (Karn).
+    /// Retransmitted: it measures no round-trip time (Karn).
     pub(crate) retransmitted: bool,
     /// RFC 9260 section 7.2.4 (5): not eligible for another fast retransmit.
     pub(crate) fast_retransmitted: bool,
-    /// What it counts in the congestion window, bytes.
+    /// Its size in the congestion window, bytes.
     pub(crate) counted: u32,
-    /// What it counts in the receiver's window, bytes.
+    /// Its size in the receiver's window, bytes.
     pub(crate) windowed: u32,
 }
 
 /// A run of indices into the queue: first and one past the last.
-type Run = (usize, usize);
+type ChunkRun = (usize, usize);
 
-/// All outstanding DATA in the order of TSNs: the chunk with TSN `cumulative + 1 + i` is at place `i`.
+/// All outstanding DATA in the order of TSNs: the chunk with TSN `cumulative + 1 + i` has index `i`.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
-    queue: VecDeque<Sent>,
+    queue: VecDeque<SentChunk>,
     /// The Cumulative TSN Ack Point.
     cumulative: Serial,
     /// Chunks in state `Lost`.
     lost: usize,
     /// No chunk before this TSN is lost.
     lost_from: Serial,
-    /// What the last SACK's gap blocks covered: exactly the chunks in state `GapAcked`.
-    acked: SmallVec<[Run; 4]>,
-    /// User bytes not acknowledged in any way.
+    /// Runs in the gap blocks of the last SACK: exactly the chunks in state `GapAcked`.
+    acked: SmallVec<[ChunkRun; 4]>,
+    /// User bytes acknowledged neither cumulatively nor by gap blocks.
     user_bytes: u64,
-    /// What a chunk takes of the send buffer.
+    /// How a chunk counts in the send buffer.
     charge: ChunkCharge,
-    /// What all of the queue takes of it.
+    /// Size of the whole queue in the send buffer, bytes.
     charged: u64,
-    /// Bytes in flight, as the receiver's window counts them.
+    /// Bytes in flight, counted as in the receiver's window.
     in_flight: u64,
 }
 
@@ -105,22 +105,23 @@ impl Outstanding {
         self.user_bytes
     }
 
-    /// What is taken of the send buffer. What gap blocks acknowledge is kept, for the receiver may take it back.
+    /// Used bytes of the send buffer. Chunks acknowledged by gap blocks stay in it, because the receiver may revoke
+    /// them.
     pub(crate) const fn charged(&self) -> u64 {
         self.charged
     }
 
-    /// Bytes in flight: what the receiver's window must have room for (RFC 9260 section 6.2.1).
+    /// Bytes in flight, to subtract from the receiver's window (RFC 9260 section 6.2.1).
     pub(crate) const fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Whether something is acknowledged by gap blocks only.
+    /// Whether any chunk is acknowledged by gap blocks only.
     pub(crate) fn has_gap_acked(&self) -> bool {
         !self.acked.is_empty()
     }
 
-    pub(crate) fn push(&mut self, sent: Sent) {
+    pub(crate) fn push(&mut self, sent: SentChunk) {
         debug_assert_eq!(sent.chunk.tsn, self.next_tsn());
         self.user_bytes += sent.chunk.data.size();
         self.charged += self.charge.of(sent.chunk.data.size());
@@ -128,14 +129,13 @@ impl Outstanding {
         self.queue.push_back(sent);
     }
 
-    /// The chunk at place `i`.
-    pub(crate) fn get(&self, i: usize) -> Option<&Sent> {
+    /// The chunk at index `i`.
+    pub(crate) fn get(&self, i: usize) -> Option<&SentChunk> {
         self.queue.get(i)
     }
 
-    /// Takes everything up to `tsn` out, telling each chunk to `acked` with whether it was not yet
-    /// acknowledged by a gap block.
-    pub(crate) fn acknowledge_up_to(&mut self, tsn: Serial, mut acked: impl FnMut(&Sent, bool)) {
+    /// Removes all chunks up to `tsn`. Calls `acked` for each chunk, with true if no gap block acknowledged it before.
+    pub(crate) fn acknowledge_up_to(&mut self, tsn: Serial, mut acked: impl FnMut(&SentChunk, bool)) {
         let count = tsn.offset_from(self.cumulative).max(0) as usize;
         for sent in self.queue.drain(..count.min(self.queue.len())) {
             let newly = sent.state != SentState::GapAcked;
@@ -157,20 +157,20 @@ impl Outstanding {
         self.acked.retain(|(first, end)| first < end);
     }
 
-    /// Takes in the gap blocks of a SACK. Tells `newly` each chunk that they acknowledge for the first time
-    /// (in ascending order, with the state it had), then `reneged` each that they no longer acknowledge.
-    /// Returns the runs of chunks between and below the blocks, which are reported missing.
+    /// Handles the gap blocks of a SACK. Calls `newly` for each chunk that they acknowledge for the first time (in
+    /// ascending order, with its state before), then `reneged` for each chunk that they no longer acknowledge. Returns
+    /// the runs of chunks between and below the blocks, which are reported missing.
     pub(crate) fn acknowledge_gaps(
         &mut self,
         gaps: &[GapBlock],
-        mut newly: impl FnMut(&Sent),
-        mut reneged: impl FnMut(&Sent),
-    ) -> SmallVec<[Run; 4]> {
-        let mut blocks: SmallVec<[Run; 4]> = SmallVec::new();
-        let mut holes: SmallVec<[Run; 4]> = SmallVec::new();
+        mut newly: impl FnMut(&SentChunk),
+        mut reneged: impl FnMut(&SentChunk),
+    ) -> SmallVec<[ChunkRun; 4]> {
+        let mut blocks: SmallVec<[ChunkRun; 4]> = SmallVec::new();
+        let mut holes: SmallVec<[ChunkRun; 4]> = SmallVec::new();
         let mut covered = 0;
         for gap in gaps {
-            // Distance 1 is the first chunk of the queue. What makes no sense is not believed.
+            // Distance 1 is the first chunk of the queue. Invalid blocks are ignored.
             let run = (usize::from(gap.start.max(1)) - 1, usize::from(gap.end).min(self.queue.len()));
             if run.0 < covered || run.0 >= run.1 {
                 continue;
@@ -206,9 +206,9 @@ impl Outstanding {
         holes
     }
 
-    /// Counts a miss indication for each chunk of `run` that is believed in flight, and marks as lost those
-    /// that reach `threshold`, telling each to `lost`.
-    pub(crate) fn miss(&mut self, run: Run, threshold: u32, mut lost: impl FnMut(&Sent)) {
+    /// Counts a miss indication for each chunk of `run` in flight. Marks chunks that reach `threshold` as lost and
+    /// calls `lost` for each.
+    pub(crate) fn miss(&mut self, run: ChunkRun, threshold: u32, mut lost: impl FnMut(&SentChunk)) {
         for sent in self.queue.range_mut(run.0..run.1.max(run.0)) {
             if sent.state != SentState::InFlight || sent.fast_retransmitted {
                 continue;
@@ -227,8 +227,8 @@ impl Outstanding {
         }
     }
 
-    /// Marks all that is in flight on `path` as lost (RFC 9260 section 6.3.3), and makes what fast retransmit
-    /// had marked there wait for this time-out instead.
+    /// Marks all chunks in flight on `path` as lost (RFC 9260 section 6.3.3). Chunks that fast retransmit marked there
+    /// count as lost by this time-out instead.
     pub(crate) fn time_out(&mut self, path: PathId) {
         for sent in self.queue.iter_mut().filter(|sent| sent.path == path) {
             match sent.state {
@@ -245,12 +245,12 @@ impl Outstanding {
         self.lost_from = self.cumulative.plus(1);
     }
 
-    /// Whether any chunk is lost and has not been sent again.
+    /// Whether any lost chunk is not yet retransmitted.
     pub(crate) const fn has_lost(&self) -> bool {
         self.lost > 0
     }
 
-    /// Place of the first lost chunk.
+    /// Index of the first lost chunk.
     pub(crate) fn first_lost(&mut self) -> Option<usize> {
         if self.lost == 0 {
             return None;
@@ -263,8 +263,8 @@ impl Outstanding {
         place
     }
 
-    /// The lost chunk at `place` is sent again over `path`.
-    pub(crate) fn resend(&mut self, place: usize, path: PathId) -> Option<&Sent> {
+    /// The lost chunk at index `place` is retransmitted over `path`.
+    pub(crate) fn resend(&mut self, place: usize, path: PathId) -> Option<&SentChunk> {
         let sent = self.queue.get_mut(place)?;
         if let SentState::Lost(_) = sent.state {
             self.lost -= 1;
@@ -278,8 +278,8 @@ impl Outstanding {
     }
 }
 
-/// The parts of `runs` that are not in `others`; both ascending and without overlap.
-fn without(runs: &[Run], others: &[Run]) -> SmallVec<[Run; 4]> {
+/// The parts of `runs` that are not in `others`. Both are ascending and without overlap.
+fn without(runs: &[ChunkRun], others: &[ChunkRun]) -> SmallVec<[ChunkRun; 4]> {
     let mut left = SmallVec::new();
     let mut others = others.iter().peekable();
     for &(mut first, end) in runs {
@@ -321,8 +321,8 @@ mod tests {
         }
     }
 
-    fn runs(members: &[bool]) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
+    fn runs(members: &[bool]) -> Vec<ChunkRun> {
+        let mut runs: Vec<ChunkRun> = Vec::new();
         for (i, _) in members.iter().enumerate().filter(|(_, is)| **is) {
             match runs.last_mut() {
                 Some(last) if last.1 == i => last.1 = i + 1,
@@ -332,7 +332,7 @@ mod tests {
         runs
     }
 
-    fn members(runs: &[Run]) -> Vec<bool> {
+    fn members(runs: &[ChunkRun]) -> Vec<bool> {
         (0..40).map(|i| runs.iter().any(|run| (run.0..run.1).contains(&i))).collect()
     }
 }

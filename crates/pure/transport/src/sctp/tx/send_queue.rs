@@ -1,4 +1,4 @@
-//! What the user gave and is not yet sent, by stream, and which stream comes next (RFC 8260 section 3).
+//! Unsent user data by stream, and the stream schedulers (RFC 8260 section 3).
 
 use std::collections::VecDeque;
 
@@ -6,25 +6,25 @@ use netrig_core::{Data, StreamId};
 
 use crate::sctp::config::{Config, Scheduler};
 
-/// What the user gave in one call: one message, or as many as its size makes. Nothing is cut before it is
-/// sent, so a gigabyte waits in one record.
+/// Data of one send call: one message, or several if messages have a fixed size. Data is cut only when it is sent, so a
+/// gigabyte is one record.
 #[derive(Debug)]
-struct Piece {
+struct QueuedData {
     data: Data,
-    /// How much of `data` was cut off.
+    /// Bytes of `data` already cut off.
     cut: u64,
-    /// Where in `data` the message begins that is being cut.
+    /// Start of the current message in `data`.
     message_start: u64,
-    /// Where it ends; equal to `cut` between messages.
+    /// End of the current message; equal to `cut` between messages.
     message_end: u64,
 }
 
-impl Piece {
+impl QueuedData {
     fn left(&self) -> u64 {
         self.data.size() - self.cut
     }
 
-    /// Bytes of the message that is next or under way that are still to be cut.
+    /// Remaining bytes of the current or next message.
     fn message_left(&self, message_size: u64) -> u64 {
         if self.cut < self.message_end { self.message_end - self.cut } else { self.left().min(message_size) }
     }
@@ -35,7 +35,7 @@ impl Piece {
         match &self.data {
             Data::Fill(_) => Data::Fill(len),
             Data::Bytes(bytes) if len == bytes.len() as u64 => Data::Bytes(bytes.clone()),
-            // Both within the slice, for `len` is at most what is left.
+            // Both lie within the slice, because `len` is at most the remaining length.
             Data::Bytes(bytes) => Data::Bytes(bytes[from as usize..self.cut as usize].into()),
         }
     }
@@ -44,12 +44,12 @@ impl Piece {
 #[derive(Debug, Default)]
 struct OutStream {
     next_ssn: u16,
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<QueuedData>,
     /// Bytes sent, in proportion to the weight: the stream's virtual time.
     served: u64,
 }
 
-/// A DATA chunk's worth of a message.
+/// A fragment of a message for one DATA chunk.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
     pub(crate) stream: StreamId,
@@ -59,21 +59,21 @@ pub(crate) struct Fragment {
     pub(crate) data: Data,
 }
 
-/// All that waits to be sent for the first time.
+/// All unsent data.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
     streams: Vec<OutStream>,
-    /// First come, first served: a stream per piece. Otherwise each stream that has something, once.
+    /// With first come, first served: the stream of each send call. Otherwise each stream with data, once.
     turns: VecDeque<StreamId>,
-    /// Place in `turns` of the stream whose message is under way: it must be finished first, for without
-    /// I-DATA the fragments of a message have consecutive TSNs (RFC 9260 section 6.9).
+    /// Index in `turns` of the stream with a started message. It must be finished first, because without I-DATA the
+    /// fragments of a message have consecutive TSNs (RFC 9260 section 6.9).
     under_way: Option<usize>,
     unsent: u64,
     scheduler: Scheduler,
     values: Vec<u16>,
     message_size: u64,
     join: bool,
-    /// Bytes sent when the stream that was served last had its turn: a stream that awakes starts here.
+    /// `served` of the stream that was served last: a stream with new data starts from here.
     virtual_time: u64,
 }
 
@@ -95,7 +95,7 @@ impl SendQueue {
         }
     }
 
-    /// Bytes that wait.
+    /// Unsent bytes.
     pub(crate) const fn unsent(&self) -> u64 {
         self.unsent
     }
@@ -112,7 +112,7 @@ impl SendQueue {
         }
         let out = &mut self.streams[place];
         self.unsent += size;
-        if let (true, Some(Piece { data: Data::Fill(have), .. }), Data::Fill(more)) =
+        if let (true, Some(QueuedData { data: Data::Fill(have), .. }), Data::Fill(more)) =
             (self.join, out.pieces.back_mut(), &data)
         {
             *have += more;
@@ -122,26 +122,26 @@ impl SendQueue {
             self.turns.push_back(stream);
             out.served = out.served.max(self.virtual_time);
         }
-        out.pieces.push_back(Piece { data, cut: 0, message_start: 0, message_end: 0 });
+        out.pieces.push_back(QueuedData { data, cut: 0, message_start: 0, message_end: 0 });
     }
 
-    /// Bytes of the message that was begun and is not all cut, if there is one.
+    /// Size of the started message, if there is one.
     pub(crate) fn size_under_way(&self) -> Option<u64> {
         let stream = &self.streams[usize::from(self.turns[self.under_way?].0)];
         stream.pieces.front().map(|piece| piece.message_end - piece.message_start)
     }
 
-    /// Whether the next fragment would be the rest of a message that was already begun.
+    /// Whether the next fragment belongs to a started message.
     pub(crate) const fn message_under_way(&self) -> bool {
         self.under_way.is_some()
     }
 
-    /// Whether data leave in the order in which they were given, so that later ones change nothing about earlier ones.
+    /// Whether data is sent in the order of the send calls, so that later data does not affect earlier data.
     pub(crate) const fn is_in_order(&self) -> bool {
         matches!(self.scheduler, Scheduler::Fcfs) || self.streams.len() < 2
     }
 
-    /// Whether more data leave the stream as it is that may send next.
+    /// Whether more data does not change which stream is next.
     pub(crate) const fn keeps_its_turn(&self) -> bool {
         self.under_way.is_some()
             || matches!(self.scheduler, Scheduler::Fcfs | Scheduler::RoundRobin | Scheduler::RoundRobinPacket)
@@ -182,7 +182,7 @@ impl SendQueue {
         Some(Fragment { stream: id, ssn, beginning, ending, data })
     }
 
-    /// A message is done: who is next?
+    /// A message is finished: updates the order of streams.
     fn finish_message(&mut self, turn: usize, id: StreamId) {
         self.under_way = None;
         let stream = &mut self.streams[usize::from(id.0)];
@@ -200,7 +200,7 @@ impl SendQueue {
                 self.turns.remove(turn);
                 self.turns.push_back(id);
             }
-            // By the packet: see `packet_done`. The others choose anew whatever the order.
+            // By the packet: see `packet_done`. The others choose independent of the order.
             Scheduler::RoundRobinPacket | Scheduler::Fcfs | Scheduler::Fair | Scheduler::WeightedFair => {}
         }
     }
@@ -212,7 +212,7 @@ impl SendQueue {
         }
     }
 
-    /// Place in `turns` of the stream that may send.
+    /// Index in `turns` of the stream that may send.
     #[inline]
     fn turn(&self) -> Option<usize> {
         if self.under_way.is_some() || self.turns.len() < 2 {
@@ -221,7 +221,7 @@ impl SendQueue {
         let places = 0..self.turns.len();
         match self.scheduler {
             Scheduler::Fcfs | Scheduler::RoundRobin | Scheduler::RoundRobinPacket => Some(0),
-            // The first of equals: they take turns.
+            // The first of equal ones: they take turns.
             Scheduler::Priority => places.min_by_key(|i| self.value(self.turns[*i])),
             Scheduler::Fair | Scheduler::WeightedFair => {
                 places.min_by_key(|i| self.streams[usize::from(self.turns[*i].0)].served)
@@ -240,7 +240,7 @@ impl SendQueue {
         }
     }
 
-    /// The peer takes only `count` streams: what waits for one beyond goes over its number modulo `count`.
+    /// The peer accepts only `count` streams: data for a stream beyond moves to its number modulo `count`.
     pub(crate) fn limit_streams(&mut self, count: u16) {
         let beyond = usize::from(count.max(1)).min(self.streams.len());
         let orphans = self.streams.split_off(beyond);
@@ -253,7 +253,7 @@ impl SendQueue {
         }
     }
 
-    /// Everything goes, as when the peer restarted.
+    /// Drops all data, after a restart of the peer.
     pub(crate) fn clear(&mut self) {
         self.streams.clear();
         self.turns.clear();

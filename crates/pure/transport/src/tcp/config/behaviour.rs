@@ -1,4 +1,4 @@
-//! What the constants of a TCP endpoint choose between: behaviours by name, and counts that may be without bound.
+//! Values of a TCP endpoint's constants: named behaviours, and counts that may be unbounded.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,14 +13,14 @@ macro_rules! behaviour {
 }
 
 behaviour! {
-    /// How losses are found and repaired. `sack` and `rack` fall back to `newreno` if SACK was not agreed.
+    /// How losses are detected and repaired. `sack` and `rack` fall back to `newreno` if SACK was not negotiated.
     pub enum Recovery {
         /// By the retransmission timer only.
         None,
         /// Fast retransmit and fast recovery, ended by the first new acknowledgement (RFC 2581 section 3.2), once in a
         /// window of data.
         Reno,
-        /// Fast recovery that lasts until all that was outstanding is acknowledged (RFC 6582).
+        /// Fast recovery that lasts until all outstanding data is acknowledged (RFC 6582).
         Newreno,
         /// Selective acknowledgements (RFC 6675).
         Sack,
@@ -32,7 +32,7 @@ behaviour! {
 behaviour! {
     /// When NewReno restarts the retransmission timer during recovery (RFC 6582 section 4).
     pub enum NewrenoTimer {
-        /// At the first partial acknowledgement only: with many losses the timer ends the recovery.
+        /// At the first partial acknowledgement only: with many losses a time-out ends the recovery.
         Impatient,
         /// At every partial acknowledgement.
         SlowButSteady,
@@ -40,13 +40,13 @@ behaviour! {
 }
 
 behaviour! {
-    /// What the first two duplicate acknowledgements let out beyond the congestion window.
+    /// What the first two duplicate acknowledgements allow to be sent beyond the congestion window.
     pub enum LimitedTransmit {
         /// Nothing.
         Off,
         /// A new segment each (RFC 3042).
         NewData,
-        /// A segment each, new or, after a time-out, one that is sent again.
+        /// A segment each: new or, after a time-out, retransmitted.
         AnyData,
     }
 }
@@ -56,38 +56,38 @@ behaviour! {
     pub enum EcnMode {
         /// Never.
         Off,
-        /// If the peer asks for it.
+        /// If the peer requests it.
         Accept,
-        /// Asked for at every opening.
+        /// Requested at every opening.
         Request,
     }
 }
 
 behaviour! {
-    /// What the congestion window counts.
+    /// Unit of the congestion window.
     pub enum WindowCounts {
         /// Bytes of data.
         Bytes,
-        /// Packets, be they full or not.
+        /// Packets, full or not.
         Packets,
     }
 }
 
 behaviour! {
-    /// How congestion avoidance adds its segment per round trip.
+    /// How congestion avoidance adds one segment per round trip.
     pub enum Avoidance {
         /// A segment for every window's worth of bytes acknowledged (RFC 5681 section 3.1, RFC 3465).
         ByteCounting,
-        /// SMSS²/cwnd for each acknowledgement, whatever it acknowledges (RFC 5681 equation 3): slower where
+        /// SMSS²/cwnd for each acknowledgement, independent of its bytes (RFC 5681 equation 3): slower if
         /// acknowledgements are delayed.
         PerAck,
     }
 }
 
 behaviour! {
-    /// What the reduction of the window at a loss is reckoned from.
+    /// The quantity from which a loss computes the reduced window.
     pub enum SsthreshFrom {
-        /// What was outstanding (RFC 5681 equation 4).
+        /// The outstanding data (RFC 5681 equation 4).
         FlightSize,
         /// The congestion window, or the send window limit if that is smaller.
         Cwnd,
@@ -97,32 +97,31 @@ behaviour! {
 behaviour! {
     /// How often ssthresh is reduced while the retransmission timer backs off.
     pub enum BackoffSsthresh {
-        /// At the first time-out; then it is kept until an acknowledgement comes (RFC 5681 section 3.1).
+        /// At the first time-out; then it is kept until an acknowledgement is received (RFC 5681 section 3.1).
         Once,
-        /// As `once`, and not at all if the time-out ends a fast recovery, which has reduced it already.
+        /// As `once`, but not if the time-out ends a fast recovery, which has reduced it already.
         OncePerLoss,
-        /// At every time-out: after a long outage slow start ends at two segments.
+        /// At every time-out. After a long outage slow start ends at two segments.
         Every,
     }
 }
 
 behaviour! {
-    /// Whether the window grows that the application does not fill.
+    /// Whether the window grows if the application does not fill it.
     pub enum Growth {
-        /// It grows with every acknowledgement.
+        /// With every acknowledgement.
         Always,
-        /// Only if the congestion window was what limited the sender (slow start: if more than half of it
-        /// was used).
+        /// Only if the congestion window limited the sender (in slow start: if more than half of it was used).
         WhenLimited,
     }
 }
 
 behaviour! {
-    /// What happens to the window when the sender was idle for a retransmission time-out or longer.
+    /// Change of the window after the sender was idle for a retransmission time-out or longer.
     pub enum IdleRestart {
-        /// Nothing.
+        /// None.
         None,
-        /// It is set back to the initial window (RFC 5681 section 4.1).
+        /// It is reset to the initial window (RFC 5681 section 4.1).
         InitialWindow,
         /// It is halved for every time-out of idleness, down to the initial window (RFC 2861 section 3.2).
         Decay,
@@ -132,37 +131,37 @@ behaviour! {
 behaviour! {
     /// How slow start ends before the first loss.
     pub enum HyStart {
-        /// It does not.
+        /// Only a loss ends it.
         Off,
-        /// Ha and Rhee 2008 as in Linux: when acknowledgements come in a train as long as half the smallest
-        /// round-trip time, or when the round-trip time grew.
+        /// Ha and Rhee 2008 as in Linux: if acknowledgements arrive in a train as long as half the smallest
+        /// round-trip time, or if the round-trip time grew.
         Linux,
-        /// HyStart++ (RFC 9406): when the round-trip time grew, by way of conservative slow start.
+        /// HyStart++ (RFC 9406): if the round-trip time grew, after a conservative slow start.
         PlusPlus,
     }
 }
 
 behaviour! {
-    /// How CUBIC's function becomes growth.
+    /// How CUBIC computes growth from its function.
     pub enum CubicGrowth {
-        /// In real numbers with every acknowledgement (RFC 9438 section 4); as fast as Reno's of now once the window
-        /// of before the loss is reached again.
+        /// In real numbers with every acknowledgement (RFC 9438 section 4). Once the window reaches its size before the
+        /// loss, the Reno estimate grows by one segment per round trip.
         Continuous,
-        /// As in Linux: whole packets, bought with acknowledged ones at a price that is looked up every 32 ms while the
-        /// window stands; never faster than the Reno of section 4.3 where Reno leads; 5 % per round trip at least
-        /// before a loss and after a time-out, which forgets the window of before.
+        /// As in Linux: the window grows by whole packets, each for a number of acknowledged packets. That number is
+        /// updated every 32 ms while the window is constant. Where Reno leads, growth is that of section 4.3. Before a
+        /// loss, and after a time-out, which forgets the earlier window, growth is at least 5 % per round trip.
         Counted,
     }
 }
 
 behaviour! {
-    /// When a segment that is not full waits for more data.
+    /// When a partial segment waits for more data.
     pub enum Nagle {
         /// Never.
         Off,
-        /// While anything is unacknowledged (RFC 896, RFC 9293 section 3.7.4).
+        /// While any data is unacknowledged (RFC 896, RFC 9293 section 3.7.4).
         Nagle,
-        /// While another small segment is unacknowledged (Minshall).
+        /// While another partial segment is unacknowledged (Minshall).
         Minshall,
     }
 }
@@ -170,9 +169,9 @@ behaviour! {
 behaviour! {
     /// How a connection opens.
     pub enum Handshake {
-        /// SYN, SYN and ACK, ACK (RFC 9293 section 3.5).
+        /// By SYN, SYN-ACK and ACK (RFC 9293 section 3.5).
         Full,
-        /// Not at all: the first data packet goes at once, and both ends know the numbers and options.
+        /// Without handshake: data is sent at once, and both ends know the sequence numbers and options.
         None,
     }
 }
@@ -192,7 +191,7 @@ behaviour! {
     pub enum Framing {
         /// As a stream of bytes.
         Stream,
-        /// A message begins a new packet, and every packet is as long on the wire as a full one.
+        /// A message starts a new packet, and every packet is as long on the wire as a full one.
         WholePackets,
     }
 }
@@ -202,9 +201,9 @@ behaviour! {
     pub enum RtoArithmetic {
         /// RFC 6298 in real numbers.
         Real,
-        /// Jacobson's integers (1988, appendix A): ticks of `rto_tick`, three bits of fraction for the mean
-        /// and two for the deviation. The deviation of a steady path never quite reaches zero. Beyond eight
-        /// times the timer the mean is forgotten, as 4.3BSD did.
+        /// Jacobson's integers (1988, appendix A): ticks of `rto_tick`, with three fraction bits for the mean and two
+        /// for the deviation. The deviation of a steady path never reaches zero. If the time-out is doubled more than
+        /// three times, the mean is forgotten, as in 4.3BSD.
         FixedPoint,
     }
 }
@@ -212,36 +211,36 @@ behaviour! {
 behaviour! {
     /// Which acknowledgements measure the round-trip time.
     pub enum RttSampling {
-        /// Each that acknowledges something sent once.
+        /// Each one that acknowledges a segment sent once.
         PerAck,
         /// One per round trip: one segment is timed at a time.
         PerRound,
     }
 }
 
-/// A count that may be without bound: a number, or `unbounded`.
+/// A count that may be unbounded: a number, or `unbounded`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Limit {
-    /// At most so many.
+    /// At most this number.
     Count(u32),
-    /// Without bound.
+    /// Unbounded.
     Unbounded(Unbounded),
 }
 
 behaviour! {
-    /// The word for "without bound".
+    /// The word `unbounded`.
     pub enum Unbounded {
-        /// Without bound.
+        /// Unbounded.
         Unbounded,
     }
 }
 
 impl Limit {
-    /// Without bound.
+    /// No bound.
     pub const UNBOUNDED: Self = Self::Unbounded(Unbounded::Unbounded);
 
-    /// The limit times `unit`; `u64::MAX` without one.
+    /// The limit times `unit`; `u64::MAX` if unbounded.
     pub(crate) fn of(self, unit: u64) -> u64 {
         match self {
             Self::Count(n) => u64::from(n) * unit,
@@ -249,7 +248,7 @@ impl Limit {
         }
     }
 
-    /// The limit as a number; `u32::MAX` without one.
+    /// The limit as a number; `u32::MAX` if unbounded.
     pub(crate) const fn count(self) -> u32 {
         match self {
             Self::Count(n) => n,

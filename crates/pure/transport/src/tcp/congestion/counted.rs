@@ -1,50 +1,56 @@
-//! CUBIC's growth as Linux reckons it: in whole packets, each bought with acknowledged ones.
+//! CUBIC's growth as in Linux: the window grows by whole packets, each for a number of acknowledged packets, the price.
 
 use netrig_core::{Duration, Instant};
 
-/// A jiffy at HZ = 250, in which `tcp_jiffies32` counts.
+/// A jiffy at HZ = 250, the unit of `tcp_jiffies32`.
 const JIFFY: Duration = Duration::from_millis(4);
-/// While the window stands the price is looked up anew after more than HZ/32, 7 jiffies (`bictcp_update`,
+/// While the window is constant, the price is computed again after more than HZ/32, 7 jiffies (`bictcp_update`,
 /// net/ipv4/tcp_cubic.c).
 const PRICE_HOLDS: u64 = 7;
-/// The price before a loss told what the path carries, at most: 5 % more window per round trip.
+/// The largest price before the first loss: 5 % more window per round trip.
 const PRICE_BEFORE_A_LOSS: u64 = 20;
-/// The price at least: half a window more per round trip.
+/// The smallest price: half a window more per round trip.
 const PRICE_LEAST: u64 = 2;
 
-/// What the function is made of, in packets.
+/// Parameters of the cubic function, in packets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct CubicParameters {
     pub c: f64,
     pub beta: f64,
     pub reno_friendly: bool,
     /// Zero before a loss, and after a time-out.
     pub w_max: f64,
-    /// How far ahead the function is looked at: the smallest round-trip time.
+    /// How far ahead the function is evaluated: the smallest round-trip time.
     pub ahead: Duration,
 }
 
-/// One congestion-avoidance stage.
+/// State of one congestion-avoidance stage.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counted {
-    /// The jiffy in which it began.
+pub(super) struct CountedGrowth {
+    /// The jiffy in which the stage began.
     start: u64,
-    /// K: when the function reaches its plateau, seconds, and where that is.
+    /// K: the time at which the function reaches its plateau, seconds; and the plateau.
     k: f64,
     plateau: f64,
-    /// So many acknowledged packets buy one of window.
+    /// Acknowledged packets for one packet of growth.
     price: u64,
-    /// The window and the jiffy of which the function was asked last.
+    /// Window and jiffy of the last evaluation of the function.
     asked: (u64, u64),
-    /// W_est: what Reno would have, and what was acknowledged since it last grew.
+    /// W_est, the window that Reno would have, and the packets acknowledged since it last grew.
     reno: u64,
     reno_credit: u64,
 }
 
-impl Counted {
-    /// How many acknowledged packets buy one of window, when `acked` more are acknowledged and the window is `cwnd`. Begins
-    /// the stage if there is none.
-    pub fn price(stage: &mut Option<Self>, shape: &Shape, now: Instant, cwnd: u64, acked: u64) -> u64 {
+impl CountedGrowth {
+    /// The number of acknowledged packets for one packet of growth, when `acked` packets are acknowledged and the
+    /// window is `cwnd`. Begins a stage if there is none.
+    pub fn price(
+        stage: &mut Option<Self>,
+        shape: &CubicParameters,
+        now: Instant,
+        cwnd: u64,
+        acked: u64,
+    ) -> u64 {
         let jiffy = jiffies(now.since(Instant::ZERO));
         let begins = stage.is_none();
         let stage = stage.get_or_insert_with(|| Self::begin(shape, jiffy, cwnd));
@@ -63,14 +69,14 @@ impl Counted {
         stage.price
     }
 
-    /// Data is sent while nothing is in flight: the time since the data before does not count (`cubictcp_cwnd_event`,
+    /// Data is sent while nothing is in flight. The idle time since `last_sent` does not count (`cubictcp_cwnd_event`,
     /// net/ipv4/tcp_cubic.c).
     pub fn resume(&mut self, now: Instant, last_sent: Instant) {
         let [now, last_sent] = [now, last_sent].map(|at| jiffies(at.since(Instant::ZERO)));
         self.start = (self.start + (now - last_sent)).min(now);
     }
 
-    fn begin(shape: &Shape, jiffy: u64, cwnd: u64) -> Self {
+    fn begin(shape: &CubicParameters, jiffy: u64, cwnd: u64) -> Self {
         let window = cwnd as f64;
         let (k, plateau) = if window < shape.w_max {
             (libm::cbrt((shape.w_max - window) / shape.c), shape.w_max)
@@ -81,20 +87,20 @@ impl Counted {
     }
 
     /// RFC 9438 section 4.4: cwnd grows by (W(t + RTT) − cwnd)/cwnd for each packet.
-    fn by_function(&self, shape: &Shape, cwnd: u64, jiffy: u64) -> u64 {
+    fn by_function(&self, shape: &CubicParameters, cwnd: u64, jiffy: u64) -> u64 {
         let t = JIFFY * jiffy.saturating_sub(self.start)
             + JIFFY * shape.ahead.as_nanos().div_ceil(JIFFY.as_nanos());
         let distance = t.as_secs_f64() - self.k;
-        // Whole packets: the way from the plateau is rounded down.
+        // Whole packets: the distance from the plateau is rounded down.
         let target = self.plateau + libm::trunc(shape.c * distance * distance * distance);
         let missing = target - cwnd as f64;
-        // A window that is where it should be grows by a hundredth of a packet per round trip.
+        // A window at its target grows by a hundredth of a packet per round trip.
         let price = if missing >= 1.0 { cwnd / missing as u64 } else { 100 * cwnd };
         if shape.w_max == 0.0 { price.min(PRICE_BEFORE_A_LOSS) } else { price }
     }
 
-    /// RFC 9438 section 4.3, with the α that it has at first, 3 (1 − β)/(1 + β), for ever.
-    fn by_reno(&mut self, shape: &Shape, cwnd: u64) -> u64 {
+    /// RFC 9438 section 4.3, always with the initial α of 3 (1 − β)/(1 + β).
+    fn by_reno(&mut self, shape: &CubicParameters, cwnd: u64) -> u64 {
         // 8/α is a whole number (`beta_scale`).
         let eighths = (8.0 * (1.0 + shape.beta) / (3.0 * (1.0 - shape.beta))) as u64;
         let worth = (cwnd * eighths / 8).max(1);

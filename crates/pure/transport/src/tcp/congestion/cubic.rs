@@ -2,9 +2,9 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::counted::{Counted, Shape};
+use super::control::{Acked, CongestionControl, CongestionWindow};
+use super::counted::{CountedGrowth, CubicParameters};
 use super::hystart::{HyStart, SlowStart};
-use super::{Acked, CongestionControl, Window};
 use crate::tcp::config::{Config, CubicGrowth};
 
 /// The window as a cubic function of the time since the last congestion. Windows are in segments.
@@ -23,35 +23,35 @@ pub(crate) struct Cubic {
     /// `cwnd_prior` of RFC 9438 section 4.3.
     cwnd_prior: f64,
     epoch: Option<Epoch>,
-    /// The same, if growth is counted.
-    counted: Option<Counted>,
-    before: Saved,
+    /// The stage if growth is counted.
+    counted: Option<CountedGrowth>,
+    before: CubicSnapshot,
 }
 
 /// The current congestion-avoidance stage.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// t: the time of the stage in which the window was in use.
+    /// t: the time in this stage during which the window was used.
     elapsed: Duration,
-    /// The time until here is counted, or left out for the window was not in use.
+    /// The time up to which `elapsed` is accounted for.
     counted_until: Instant,
-    /// K: when the function reaches W_max again, seconds.
+    /// K: the time at which the function reaches W_max again, seconds.
     k: f64,
-    /// Where the function has its plateau.
+    /// The plateau of the function.
     origin: f64,
-    /// W_est: what Reno would have.
+    /// W_est: the window that Reno would have.
     w_est: f64,
-    /// Growth that is less than a byte so far.
+    /// Growth of less than a byte, carried over.
     fraction: f64,
 }
 
-/// What an undo restores.
+/// State that an undo restores.
 #[derive(Clone, Copy, Debug, Default)]
-struct Saved {
+struct CubicSnapshot {
     w_max: f64,
     cwnd_prior: f64,
     epoch: Option<Epoch>,
-    counted: Option<Counted>,
+    counted: Option<CountedGrowth>,
 }
 
 impl Cubic {
@@ -68,7 +68,7 @@ impl Cubic {
             cwnd_prior: 0.0,
             epoch: None,
             counted: None,
-            before: Saved::default(),
+            before: CubicSnapshot::default(),
         }
     }
 
@@ -89,7 +89,7 @@ impl Cubic {
         Epoch { elapsed: Duration::ZERO, counted_until: now, k, origin, w_est: cwnd, fraction: 0.0 }
     }
 
-    fn avoid(&mut self, window: &mut Window, acked: &Acked, amount: u64) {
+    fn avoid(&mut self, window: &mut CongestionWindow, acked: &Acked, amount: u64) {
         let smss = window.smss() as f64;
         let mut epoch = self.epoch.unwrap_or_else(|| self.begin(acked.now, window.cwnd as f64 / smss));
         let cwnd = (window.cwnd as f64 + epoch.fraction) / smss;
@@ -117,20 +117,20 @@ impl Cubic {
         self.epoch = Some(epoch);
     }
 
-    fn count(&mut self, window: &mut Window, acked: &Acked, amount: u64) {
+    fn count(&mut self, window: &mut CongestionWindow, acked: &Acked, amount: u64) {
         let Self { c, beta, reno_friendly, w_max, .. } = *self;
-        // Until something is measured the function is not looked at ahead.
+        // Before the first measurement the function is evaluated at the current time.
         let ahead = if self.shortest == Duration::MAX { Duration::ZERO } else { self.shortest };
-        let shape = Shape { c, beta, reno_friendly, w_max, ahead };
+        let shape = CubicParameters { c, beta, reno_friendly, w_max, ahead };
         let packets = amount.div_ceil(window.smss());
         let price =
-            Counted::price(&mut self.counted, &shape, acked.now, window.cwnd / window.smss(), packets);
+            CountedGrowth::price(&mut self.counted, &shape, acked.now, window.cwnd / window.smss(), packets);
         window.buy(price, packets);
     }
 }
 
 impl CongestionControl for Cubic {
-    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+    fn on_ack(&mut self, window: &mut CongestionWindow, acked: &Acked) {
         let mut amount = acked.amount;
         self.shortest = self.shortest.min(acked.rtt.unwrap_or(Duration::MAX));
         if window.in_slow_start() {
@@ -146,8 +146,8 @@ impl CongestionControl for Cubic {
                 }
             };
             amount = window.slow_start(amount, limit);
-            // A stage of congestion avoidance ended if slow start begins anew, after idleness. The stage that Linux counts
-            // goes on.
+            // If slow start begins again after an idle period, the stage of congestion avoidance ends. In Linux the
+            // stage continues.
             self.epoch = None;
         }
         if amount > 0 && !window.in_slow_start() {
@@ -158,12 +158,12 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+    fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64 {
         let Self { w_max, cwnd_prior, epoch, counted, .. } = *self;
-        self.before = Saved { w_max, cwnd_prior, epoch, counted };
+        self.before = CubicSnapshot { w_max, cwnd_prior, epoch, counted };
         let cwnd = window.cwnd as f64 / window.smss() as f64;
         self.cwnd_prior = cwnd;
-        // RFC 9438 section 4.7: a flow that did not get back to W_max makes room.
+        // RFC 9438 section 4.7: a flow that did not reach W_max again releases bandwidth.
         self.w_max =
             if self.fast_convergence && cwnd < self.w_max { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
         if self.growth == CubicGrowth::Counted {
@@ -175,7 +175,7 @@ impl CongestionControl for Cubic {
     }
 
     fn on_timeout(&mut self) {
-        // RFC 9438 section 4.8: as for a loss, but slow start comes first. Linux forgets what was before
+        // RFC 9438 section 4.8: as for a loss, but slow start comes first. Linux forgets the earlier window
         // (`cubictcp_state`, net/ipv4/tcp_cubic.c).
         (self.epoch, self.counted) = (None, None);
         if self.growth == CubicGrowth::Counted {
@@ -186,7 +186,7 @@ impl CongestionControl for Cubic {
 
     fn on_unused(&mut self, now: Instant) {
         // RFC 9438 section 4.2: t does "NOT include periods during which cwnd has not been updated due to
-        // application-limited behavior". In Linux it does, as long as something is in flight.
+        // application-limited behavior". In Linux they count as long as data is in flight.
         if let Some(epoch) = &mut self.epoch {
             epoch.counted_until = now;
         }
@@ -203,7 +203,7 @@ impl CongestionControl for Cubic {
 
     fn on_undo(&mut self) {
         // RFC 9438 section 4.9.
-        let Saved { w_max, cwnd_prior, epoch, counted } = self.before;
+        let CubicSnapshot { w_max, cwnd_prior, epoch, counted } = self.before;
         (self.w_max, self.cwnd_prior, self.epoch, self.counted) = (w_max, cwnd_prior, epoch, counted);
     }
 }
@@ -226,7 +226,7 @@ mod tests {
     /// A loss at `w_max` segments, then rounds of a window's acknowledgements; the window after each round.
     fn after_loss(config: &Config, rtt: Duration, w_max: u64, rounds: u64) -> Vec<(f64, f64)> {
         let mut cubic = Cubic::new(config);
-        let mut window = Window::new(config, 1000);
+        let mut window = CongestionWindow::new(config, 1000);
         window.cwnd = w_max * 1000;
         let ssthresh = cubic.on_congestion(&window, window.cwnd);
         window.reduce(ssthresh, ssthresh);
@@ -236,7 +236,7 @@ mod tests {
     /// Rounds of a window's acknowledgements; the moment and the window after each.
     fn rounds_of(
         cubic: &mut Cubic,
-        window: &mut Window,
+        window: &mut CongestionWindow,
         start: Instant,
         rtt: Duration,
         rounds: u64,
@@ -260,8 +260,8 @@ mod tests {
         let k = libm::cbrt(1000.0 * 0.3 / 0.4);
         for (t, cwnd) in after_loss(&config, Duration::from_millis(100), 1000, 150) {
             let expected = 0.4 * (t - k) * (t - k) * (t - k) + 1000.0;
-            // The window pursues the target of one round trip ahead with a time constant of a round trip, which cancel; half as fast it
-            // would lag by what a round adds.
+            // The target is one round trip ahead and the window follows it with a time constant of one round trip: both
+            // cancel. At half that speed the window would lag by the growth of one round.
             let slope = 3.0 * 0.4 * (t - k) * (t - k) * 0.1;
             assert!((cwnd - expected).abs() <= slope / 2.0 + 1.0, "at {t}: {cwnd} for {expected}");
         }
@@ -280,7 +280,7 @@ mod tests {
         Config { cubic_growth: CubicGrowth::Counted, ..config() }
     }
 
-    /// 8/15 of a segment per round in whole segments, beyond W_max too, where RFC 9438 has a whole one.
+    /// 8/15 of a segment per round in whole segments, also beyond W_max, where RFC 9438 has one segment.
     #[test]
     fn counted_growth_keeps_its_pace_beyond_the_window_of_before() {
         let series = |config: &Config| after_loss(config, Duration::from_millis(40), 20, 60);
@@ -292,14 +292,14 @@ mod tests {
         assert!(series(&counting()).iter().all(|(_, cwnd)| cwnd.fract() == 0.0));
     }
 
-    /// Where the function leads, counting whole segments follows it as the real numbers do.
+    /// Where the function leads, counted growth follows it like continuous growth.
     #[test]
     fn counted_growth_follows_the_cubic_function() {
         let config = Config { cubic_reno_friendly: false, ..counting() };
         let k = libm::cbrt(1000.0 * 0.3 / 0.4);
         for (t, cwnd) in after_loss(&config, Duration::from_millis(100), 1000, 80) {
             let expected = 0.4 * (t - k) * (t - k) * (t - k) + 1000.0;
-            // A price is a whole number, and stays so for a part of a round.
+            // A price is a whole number and holds for a part of a round.
             let slope = 3.0 * 0.4 * (t - k) * (t - k) * 0.1;
             assert!((cwnd - expected).abs() <= 2.0 * slope + 2.0, "at {t}: {cwnd} for {expected}");
         }
@@ -310,8 +310,8 @@ mod tests {
     fn counted_growth_before_a_loss_is_a_twentieth() {
         let config = counting();
         let mut cubic = Cubic::new(&config);
-        let mut window = Window::new(&config, 1000);
-        let begin = |window: &mut Window| (window.cwnd, window.ssthresh) = (100_000, 100_000);
+        let mut window = CongestionWindow::new(&config, 1000);
+        let begin = |window: &mut CongestionWindow| (window.cwnd, window.ssthresh) = (100_000, 100_000);
         begin(&mut window);
         let grown = |series: &[(f64, f64)]| series.iter().map(|(_, cwnd)| *cwnd).collect::<Vec<_>>();
         let expected = [105.0, 110.0, 115.0, 121.0];
@@ -319,7 +319,7 @@ mod tests {
             grown(&rounds_of(&mut cubic, &mut window, Instant::ZERO, Duration::from_millis(10), 4)),
             expected
         );
-        // A time-out forgets what the window was.
+        // A time-out forgets the earlier window.
         cubic.on_congestion(&window, window.cwnd);
         assert!(cubic.w_max > 0.0);
         cubic.on_timeout();
@@ -335,7 +335,7 @@ mod tests {
     fn with_pauses(config: &Config, mut pause: impl FnMut(&mut Cubic, Instant) -> Instant) -> f64 {
         let rtt = Duration::from_millis(100);
         let mut cubic = Cubic::new(config);
-        let mut window = Window::new(config, 1000);
+        let mut window = CongestionWindow::new(config, 1000);
         window.cwnd = 1_000_000;
         let ssthresh = cubic.on_congestion(&window, window.cwnd);
         window.reduce(ssthresh, ssthresh);
@@ -347,9 +347,9 @@ mod tests {
         window.cwnd as f64 / 1000.0
     }
 
-    /// RFC 9438 sections 4.2 and 5.8: t leaves out the time in which the application sends nothing, be it longer than a
-    /// time-out or shorter than a round trip. After 6 s of use W = 0.4 (6 − 9.09)³ + 1000 = 988; were the pauses
-    /// counted, t would be 10 s at least, and W beyond W_max.
+    /// RFC 9438 sections 4.2 and 5.8: t excludes the time in which the application sends nothing, longer than a
+    /// time-out or shorter than a round trip. After 6 s of use W = 0.4 (6 − 9.09)³ + 1000 = 988. If the pauses counted,
+    /// t would be at least 10 s, and W beyond W_max.
     #[test]
     fn idle_time_is_no_time_of_the_cubic_function() {
         for config in [config(), counting()] {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     /// "Periods during which cwnd has not been updated due to application-limited behavior" are not t either (RFC 9438
-    /// section 4.2), though something is always in flight. Linux counts them.
+    /// section 4.2), although data is always in flight. Linux counts them.
     #[test]
     fn a_window_in_part_used_stops_the_clock_of_rfc_9438() {
         let trickle = |cubic: &mut Cubic, now: Instant| {
@@ -387,7 +387,7 @@ mod tests {
         let config = Config { cubic_reno_friendly: false, ..config() };
         let rtt = Duration::from_millis(100);
         let mut cubic = Cubic::new(&config);
-        let mut window = Window::new(&config, 1000);
+        let mut window = CongestionWindow::new(&config, 1000);
         window.cwnd = 1_000_000;
         let ssthresh = cubic.on_congestion(&window, window.cwnd);
         window.reduce(ssthresh, ssthresh);
@@ -399,7 +399,7 @@ mod tests {
         let start = series.iter().position(|(_, cwnd)| *cwnd >= 700.0).expect("congestion avoidance");
         for (round, (_, cwnd)) in series.iter().enumerate().skip(start) {
             let d = (round - start) as f64 * 0.1 - 9.086;
-            // The stage began within the round, and the window lags by at most a round.
+            // The stage began within the round, and the window lags by at most one round.
             let slope = 3.0 * 0.4 * d * d * 0.1;
             let expected = 0.4 * d * d * d + 1000.0;
             assert!((cwnd - expected).abs() <= 1.5 * slope, "{cwnd} for {expected} in round {round}");
@@ -411,7 +411,7 @@ mod tests {
     fn after_a_time_out_the_estimate_starts_from_the_threshold() {
         let rtt = Duration::from_millis(100);
         let mut cubic = Cubic::new(&config());
-        let mut window = Window::new(&config(), 1000);
+        let mut window = CongestionWindow::new(&config(), 1000);
         window.cwnd = 20_000;
         let ssthresh = cubic.on_congestion(&window, window.cwnd);
         cubic.on_timeout();
@@ -434,7 +434,7 @@ mod tests {
     fn a_second_loss_below_the_first_makes_room() {
         let config = config();
         let mut cubic = Cubic::new(&config);
-        let mut window = Window::new(&config, 1000);
+        let mut window = CongestionWindow::new(&config, 1000);
         window.cwnd = 100_000;
         assert_eq!(cubic.on_congestion(&window, 100_000), 70_000);
         assert_eq!(cubic.w_max, 100.0);

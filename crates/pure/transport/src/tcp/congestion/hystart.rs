@@ -2,32 +2,32 @@
 
 use netrig_core::{Duration, Instant};
 
-use super::Acked;
+use super::control::Acked;
 use crate::tcp::config;
 
-/// Bounds of the growth of the round-trip time that ends slow start, and how many samples of a round are
-/// looked at: the same in Linux (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`, `HYSTART_MIN_SAMPLES`,
-/// net/ipv4/tcp_cubic.c) and RFC 9406 section 4.3.
+/// Bounds of the growth of the round-trip time that ends slow start, and the samples needed in a round. Both are the
+/// same in Linux (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`, `HYSTART_MIN_SAMPLES`, net/ipv4/tcp_cubic.c) and RFC 9406
+/// section 4.3.
 const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESHOLD: Duration = Duration::from_millis(16);
 const RTT_SAMPLES: u32 = 8;
-/// Linux: no look before the window has 16 segments (`hystart_low_window`).
+/// Linux: the smallest window at which slow start may end, segments (`hystart_low_window`).
 const LINUX_LOW_WINDOW: u64 = 16;
-/// Linux: acknowledgements this close together are one train (`hystart_ack_delta_us`).
+/// Linux: the largest spacing of acknowledgements in a train (`hystart_ack_delta_us`).
 const LINUX_ACK_SPACING: Duration = Duration::from_millis(2);
 /// RFC 9406 section 4.3: rounds of conservative slow start, its divisor, and L of a sender without pacing.
 const CSS_ROUNDS: u32 = 5;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const L: u64 = 8;
 
-/// How slow start is to go on.
+/// How slow start continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlowStart {
     /// As configured.
     Standard,
-    /// By a share of what was acknowledged, at most so many segments before the division.
+    /// Growth by the acknowledged data, at most `segments`, both divided by `divisor`.
     Limited { divisor: u64, segments: u64 },
-    /// Not at all: ssthresh is the window of now.
+    /// Slow start ends: ssthresh becomes the current window.
     Over,
 }
 
@@ -38,12 +38,12 @@ pub(crate) struct HyStart {
     round_end: u64,
     round_start: Instant,
     last_ack: Instant,
-    /// Smallest round-trip time ever, and of this round and the last one.
+    /// Smallest round-trip time of the connection, of this round and of the previous one.
     smallest: Duration,
     current: Duration,
     previous: Duration,
     samples: u32,
-    /// Conservative slow start: its baseline and its rounds so far.
+    /// Conservative slow start: its baseline round-trip time and its rounds so far.
     conservative: Option<(Duration, u32)>,
     over: bool,
 }
@@ -64,8 +64,8 @@ impl HyStart {
         }
     }
 
-    /// Slow start begins again, after a time-out. RFC 9406 section 4.3 uses it for the first slow start only,
-    /// and Linux whenever it slow-starts.
+    /// Slow start begins again after a time-out. RFC 9406 section 4.3 applies HyStart++ to the first slow start only;
+    /// Linux applies HyStart to each.
     pub fn restart(&mut self) {
         let over = self.variant == config::HyStart::PlusPlus;
         *self = Self { smallest: self.smallest, over, ..Self::new(self.variant) };
@@ -129,7 +129,7 @@ impl HyStart {
             {
                 self.conservative = Some((self.current, 0));
             }
-            // The round-trip time shrank: it was jitter, slow start goes on.
+            // The round-trip time shrank: it was jitter, and slow start continues.
             Some((baseline, _)) if enough && self.current < baseline => self.conservative = None,
             Some((_, rounds)) if rounds >= CSS_ROUNDS => return SlowStart::Over,
             _ => {}

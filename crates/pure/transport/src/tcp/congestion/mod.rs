@@ -1,198 +1,31 @@
-//! Congestion control: how the window answers acknowledgements and congestion signals.
+//! Congestion control: how the window reacts to acknowledgements and congestion signals.
 //!
-//! One algorithm is one file behind [`CongestionControl`]. It moves a [`Window`]; when something counts as
-//! lost is the affair of [`super::recovery`].
+//! One algorithm is one file behind [`CongestionControl`]. It changes a [`CongestionWindow`]. [`super::recovery`]
+//! decides when a segment counts as lost.
 
+mod control;
 mod counted;
 mod cubic;
 mod hystart;
 mod reno;
 mod scalable;
+mod table;
 mod tahoe;
 
-use netrig_core::{Duration, Instant};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use netrig_core::Instant;
 
-use super::config::{Avoidance, Config, WindowCounts};
+pub(crate) use self::control::{Acked, CongestionControl, CongestionWindow};
+pub use self::table::Congestion;
+use self::table::algorithms;
+use super::config::Config;
 
-/// The congestion window and what bounds slow start, in bytes (of full segments, if packets are counted).
-#[derive(Clone, Debug)]
-pub(crate) struct Window {
-    pub cwnd: u64,
-    pub ssthresh: u64,
-    /// Sender maximum segment size.
-    smss: u64,
-    /// Whether packets are counted; then slow start after a time-out ends at a whole number of them.
-    packets: bool,
-    avoidance: Avoidance,
-    slow_start_limit: u64,
-    /// What congestion avoidance has been acknowledged and not yet turned into window.
-    credit: u64,
-}
-
-impl Window {
-    pub fn new(config: &Config, smss: u64) -> Self {
-        let cap = config.send_window.of(smss);
-        Self {
-            cwnd: u64::from(config.initial_window.max(1)) * smss,
-            ssthresh: config.initial_ssthresh.of(smss).min(cap),
-            smss,
-            packets: config.window_counts == WindowCounts::Packets,
-            avoidance: config.avoidance,
-            slow_start_limit: config.slow_start_limit.of(smss),
-            credit: 0,
-        }
-    }
-
-    pub fn smss(&self) -> u64 {
-        self.smss
-    }
-
-    pub fn in_slow_start(&self) -> bool {
-        self.cwnd < self.ssthresh
-    }
-
-    /// RFC 5681 equation 2: cwnd grows by what was acknowledged, up to `limit`. Returns what of it
-    /// lies beyond ssthresh.
-    fn slow_start(&mut self, acked: u64, limit: u64) -> u64 {
-        let counted = acked.min(limit);
-        let growth = counted.min(self.ssthresh - self.cwnd);
-        self.cwnd += growth;
-        counted - growth
-    }
-
-    /// A segment more per round trip.
-    fn avoid(&mut self, acked: u64) {
-        match self.avoidance {
-            // RFC 5681 section 3.1: count the bytes; a window's worth of them is worth a segment.
-            Avoidance::ByteCounting => {
-                self.credit += acked;
-                if self.credit >= self.cwnd {
-                    self.credit -= self.cwnd;
-                    self.cwnd += self.smss;
-                }
-            }
-            // RFC 5681 equation 3; what division leaves over is kept.
-            Avoidance::PerAck => {
-                self.credit += self.smss * self.smss;
-                let growth = self.credit / self.cwnd;
-                self.credit -= growth * self.cwnd;
-                self.cwnd += growth;
-            }
-        }
-    }
-
-    /// Congestion avoidance of whole packets: a packet for every `price` that are acknowledged (`tcp_cong_avoid_ai`,
-    /// net/ipv4/tcp_cong.c).
-    fn buy(&mut self, price: u64, packets: u64) {
-        let price = price * self.smss;
-        // What was saved while a packet was dearer buys one, and not several at the new price.
-        if self.credit >= price {
-            self.credit = 0;
-            self.cwnd += self.smss;
-        }
-        self.credit += packets * self.smss;
-        let bought = self.credit / price;
-        self.credit -= bought * price;
-        self.cwnd += bought * self.smss;
-    }
-
-    /// At least two segments (RFC 5681 equation 4). A window that counts packets and grows by whole ones has
-    /// no fractions to halve; one that grows by 1/cwnd has.
-    fn threshold(&self, bytes: u64) -> u64 {
-        let bytes = if self.avoidance == Avoidance::ByteCounting { self.whole(bytes) } else { bytes };
-        bytes.max(2 * self.smss)
-    }
-
-    /// So many bytes in whole packets, if packets are counted.
-    pub fn whole(&self, bytes: u64) -> u64 {
-        if self.packets { bytes / self.smss * self.smss } else { bytes }
-    }
-
-    /// The window after a congestion signal.
-    pub fn reduce(&mut self, ssthresh: u64, cwnd: u64) {
-        self.ssthresh = ssthresh;
-        self.cwnd = cwnd.max(self.smss);
-        self.credit = 0;
-    }
-}
-
-/// What an acknowledgement tells a congestion control.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Acked {
-    pub now: Instant,
-    /// Newly acknowledged, in the window's unit.
-    pub amount: u64,
-    /// Round-trip time of this acknowledgement, if it can be told.
-    pub rtt: Option<Duration>,
-    pub srtt: Duration,
-    /// Offset of the oldest outstanding byte.
-    pub una: u64,
-    /// Offset of the next new byte.
-    pub nxt: u64,
-}
-
-/// A congestion control algorithm.
-pub(crate) trait CongestionControl {
-    /// New data was acknowledged while the sender was not in fast recovery, and the window may grow.
-    fn on_ack(&mut self, window: &mut Window, acked: &Acked);
-
-    /// A congestion signal, be it loss, time-out or ECN: what ssthresh is to be if `base` was in use.
-    fn on_congestion(&mut self, window: &Window, base: u64) -> u64;
-
-    /// The retransmission timer ran out; `on_congestion` was asked before if it was the first time.
-    fn on_timeout(&mut self) {}
-
-    /// Data was acknowledged, but the window does not grow, for the sender does not fill it.
-    fn on_unused(&mut self, now: Instant) {
-        let _ = now;
-    }
-
-    /// Data is sent while nothing is in flight. The data before were sent at `last_sent`.
-    fn on_resume(&mut self, now: Instant, last_sent: Instant) {
-        let _ = (now, last_sent);
-    }
-
-    /// The last congestion signal was spurious; the window has been restored.
-    fn on_undo(&mut self) {}
-
-    /// Whether duplicate acknowledgements lead to fast recovery; if not, a loss that they tell of is answered like
-    /// a time-out: one segment, and all that is outstanding again.
-    fn recovers(&self) -> bool {
-        true
-    }
-}
-
-/// Declares the algorithms that a file can name: those modelled here, each with the type that implements
-/// [`CongestionControl`] and is made by `new(&Config) -> Self`, and those that only kernels have.
-macro_rules! algorithms {
+/// Declares the enum that dispatches to the algorithms of the table.
+macro_rules! dispatch {
     (
         $($(#[doc = $doc:literal])+ $name:ident => $algorithm:ty;)+
         kernels: $($(#[doc = $kernel_doc:literal])+ $kernel:ident;)+
     ) => {
-        /// How the congestion window grows and by how much a loss reduces it.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        #[serde(rename_all = "kebab-case")]
-        pub enum Congestion {
-            $($(#[doc = $doc])+ $name,)+
-            $($(#[doc = $kernel_doc])+ $kernel,)+
-        }
-
-        impl Congestion {
-            /// Those that connections of this crate have.
-            pub const MODELLED: &[Self] = &[$(Self::$name),+];
-        }
-
-        /// As in a file.
-        impl std::fmt::Display for Congestion {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                // Each is one word.
-                f.write_str(&format!("{self:?}").to_lowercase())
-            }
-        }
-
-        /// An algorithm at work: any of them.
+        /// The state of one algorithm.
         #[derive(Clone, Debug)]
         pub(crate) enum Algorithm {
             $($name(Box<$algorithm>),)+
@@ -202,18 +35,18 @@ macro_rules! algorithms {
             pub fn new(config: &Config) -> Self {
                 match config.congestion {
                     $(Congestion::$name => Self::$name(Box::new(<$algorithm>::new(config))),)+
-                    // Whoever makes a connection has looked at `MODELLED`; to who has not it is what the RFC asks for.
+                    // Callers check `MODELLED` before. Without this check the RFC's algorithm is used.
                     $(Congestion::$kernel => Self::Reno(Box::new(reno::Reno::new(config))),)+
                 }
             }
         }
 
         impl CongestionControl for Algorithm {
-            fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+            fn on_ack(&mut self, window: &mut CongestionWindow, acked: &Acked) {
                 match self { $(Self::$name(algorithm) => algorithm.on_ack(window, acked),)+ }
             }
 
-            fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+            fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64 {
                 match self { $(Self::$name(algorithm) => algorithm.on_congestion(window, base),)+ }
             }
 
@@ -240,17 +73,4 @@ macro_rules! algorithms {
     };
 }
 
-algorithms! {
-    /// Slow start and congestion avoidance; every loss begins again at one segment (Jacobson 1988).
-    Tahoe => tahoe::Tahoe;
-    /// Additive increase, multiplicative decrease (RFC 5681). With `recovery = "newreno"` this is what is called
-    /// NewReno.
-    Reno => reno::Reno;
-    /// CUBIC (RFC 9438).
-    Cubic => cubic::Cubic;
-    /// Scalable TCP: growth and reduction both in proportion to the window (Kelly 2003).
-    Scalable => scalable::Scalable;
-    kernels:
-    /// BBR: by the rate and the round-trip time that it measures (draft-ietf-ccwg-bbr). Only kernels have it.
-    Bbr;
-}
+algorithms!(dispatch);

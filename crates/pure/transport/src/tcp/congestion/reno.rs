@@ -1,9 +1,9 @@
 //! Additive increase, multiplicative decrease (RFC 5681 section 3.1).
 
-use super::{Acked, CongestionControl, Window};
+use super::control::{Acked, CongestionControl, CongestionWindow};
 use crate::tcp::config::Config;
 
-/// One segment more per round trip, half as much after a loss. It has no state beside the window.
+/// Adds one segment per round trip and halves the window after a loss. It has no state besides the window.
 #[derive(Clone, Debug)]
 pub(crate) struct Reno;
 
@@ -14,7 +14,7 @@ impl Reno {
 }
 
 impl CongestionControl for Reno {
-    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+    fn on_ack(&mut self, window: &mut CongestionWindow, acked: &Acked) {
         let mut amount = acked.amount;
         if window.in_slow_start() {
             amount = window.slow_start(amount, window.slow_start_limit);
@@ -25,7 +25,7 @@ impl CongestionControl for Reno {
     }
 
     /// RFC 5681 equation 4: ssthresh = max(FlightSize / 2, 2 SMSS).
-    fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+    fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64 {
         window.threshold(base / 2)
     }
 }
@@ -43,15 +43,15 @@ mod tests {
     }
 
     /// Acknowledges one window, a segment at a time.
-    fn round(window: &mut Window) {
+    fn round(window: &mut CongestionWindow) {
         for _ in 0..window.cwnd / 1000 {
             Reno.on_ack(window, &acked(1000));
         }
     }
 
-    fn window(avoidance: Avoidance, ssthresh: Limit) -> Window {
+    fn window(avoidance: Avoidance, ssthresh: Limit) -> CongestionWindow {
         let config = Config { avoidance, initial_ssthresh: ssthresh, ..Config::of(Profile::Rfc) };
-        Window::new(&config, 1000)
+        CongestionWindow::new(&config, 1000)
     }
 
     #[test]
@@ -73,8 +73,8 @@ mod tests {
         assert_eq!(window.cwnd, 17_000);
     }
 
-    /// Equation 3 adds a little less than a segment: SMSS²/cwnd with a window that grows meanwhile. The sum
-    /// over a round of w acknowledgements is w·ln(1 + 1/w) at least, 1 − 1/(2w) and a bit.
+    /// Equation 3 adds a little less than a segment: SMSS²/cwnd, while the window grows. The sum over a round of w
+    /// acknowledgements is at least w·ln(1 + 1/w), a little more than 1 − 1/(2w).
     #[test]
     fn per_ack_avoidance_adds_almost_a_segment() {
         let mut window = window(Avoidance::PerAck, Limit::Count(10));
@@ -98,7 +98,7 @@ mod tests {
         let window = window(Avoidance::ByteCounting, Limit::UNBOUNDED);
         assert_eq!(Reno.on_congestion(&window, 45_000), 22_500);
         assert_eq!(Reno.on_congestion(&window, 3_000), 2_000);
-        let packets = Window::new(&Config::of(Profile::Linux), 1000);
+        let packets = CongestionWindow::new(&Config::of(Profile::Linux), 1000);
         assert_eq!(Reno.on_congestion(&packets, 45_000), 22_000);
     }
 }

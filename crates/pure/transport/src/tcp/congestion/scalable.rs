@@ -1,23 +1,23 @@
 //! Scalable TCP (T. Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", ACM CCR 33(2),
 //! 2003).
 
-use super::{Acked, CongestionControl, Window};
+use super::control::{Acked, CongestionControl, CongestionWindow};
 use crate::tcp::config::Config;
 
-/// 1/a: for each segment that is acknowledged the window grows by a hundredth of one.
+/// 1/a: each acknowledged segment adds a hundredth of a segment.
 const ACKED_PER_SEGMENT: u64 = 100;
 
-/// 1/b: a loss takes an eighth of the window.
+/// 1/b: a loss removes an eighth of the window.
 const SHARE_LOST: u64 = 8;
 
-/// Up to so many segments it does what TCP always did (the paper's lwnd), so that it is fair where TCP fares well.
+/// Up to this window, segments, it behaves like Reno (the paper's lwnd), to be fair to TCP where TCP performs well.
 const LEGACY_WINDOW: u64 = 16;
 
-/// A window that grows by the same share in each round trip, so that the way back from a loss takes the same number of
-/// them however large the window is.
+/// The window grows by the same share in each round trip. The recovery from a loss therefore takes the same number of
+/// round trips for any window.
 #[derive(Clone, Debug)]
 pub(crate) struct Scalable {
-    /// Acknowledged and not yet turned into window, bytes.
+    /// Acknowledged and not yet used for growth, bytes.
     credit: u64,
 }
 
@@ -27,13 +27,13 @@ impl Scalable {
     }
 }
 
-/// Whether a window of so many bytes is one of the old days.
-fn is_legacy(bytes: u64, window: &Window) -> bool {
+/// Whether a window of `bytes` is small enough for Reno's behaviour.
+fn is_legacy(bytes: u64, window: &CongestionWindow) -> bool {
     bytes <= LEGACY_WINDOW * window.smss()
 }
 
 impl CongestionControl for Scalable {
-    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+    fn on_ack(&mut self, window: &mut CongestionWindow, acked: &Acked) {
         let mut amount = acked.amount;
         if window.in_slow_start() {
             amount = window.slow_start(amount, window.slow_start_limit);
@@ -49,7 +49,7 @@ impl CongestionControl for Scalable {
         self.credit %= ACKED_PER_SEGMENT;
     }
 
-    fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+    fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64 {
         self.credit = 0;
         let loss = if is_legacy(base, window) { base / 2 } else { base / SHARE_LOST };
         window.threshold(base - loss)
@@ -65,18 +65,19 @@ mod tests {
 
     const SMSS: u64 = 1000;
 
-    /// An algorithm whose window of so many segments has just met a loss.
-    fn after_a_loss_at(segments: u64) -> (Scalable, Window) {
+    /// The algorithm and its window after a loss at `segments` segments.
+    fn after_a_loss_at(segments: u64) -> (Scalable, CongestionWindow) {
         let config = Config::of(Profile::Rfc);
-        let (mut scalable, mut window) = (Scalable::new(&config), Window::new(&config, SMSS));
+        let (mut scalable, mut window) = (Scalable::new(&config), CongestionWindow::new(&config, SMSS));
         window.cwnd = segments * SMSS;
         let ssthresh = scalable.on_congestion(&window, window.cwnd);
         window.reduce(ssthresh, ssthresh);
         (scalable, window)
     }
 
-    /// Acknowledges segments one by one until the window is so large: how many, and in how many round trips.
-    fn until(scalable: &mut Scalable, window: &mut Window, segments: u64) -> (u64, u64) {
+    /// Acknowledges segments one by one until the window has `segments` segments. Returns the acknowledgements and
+    /// round trips.
+    fn until(scalable: &mut Scalable, window: &mut CongestionWindow, segments: u64) -> (u64, u64) {
         let (mut acknowledged, mut rounds, mut round) = (0, 0, 0);
         while window.cwnd < segments * SMSS {
             if round == 0 {

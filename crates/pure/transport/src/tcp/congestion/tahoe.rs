@@ -1,9 +1,10 @@
 //! Tahoe (V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988): no fast recovery.
 
-use super::{Acked, CongestionControl, Window, reno};
+use super::control::{Acked, CongestionControl, CongestionWindow};
+use super::reno;
 use crate::tcp::config::Config;
 
-/// Grows as [`reno::Reno`] does; after every loss it begins again at one segment.
+/// Grows like [`reno::Reno`]. After every loss the window is one segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Tahoe(reno::Reno);
 
@@ -14,11 +15,11 @@ impl Tahoe {
 }
 
 impl CongestionControl for Tahoe {
-    fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
+    fn on_ack(&mut self, window: &mut CongestionWindow, acked: &Acked) {
         self.0.on_ack(window, acked);
     }
 
-    fn on_congestion(&mut self, window: &Window, base: u64) -> u64 {
+    fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64 {
         self.0.on_congestion(window, base)
     }
 

@@ -1,22 +1,22 @@
-//! Forward RTO-recovery (RFC 5682): was the time-out spurious?
+//! Forward RTO-recovery (RFC 5682): detects spurious time-outs.
 
-/// The algorithm's place after a time-out.
+/// The algorithm's step after a time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frto {
-    /// Step 2: the first segment was sent again, its acknowledgement is awaited.
+    /// Step 2: the first segment is retransmitted and its acknowledgement expected.
     First,
-    /// Step 3: two new segments were let out, and the second acknowledgement is awaited.
+    /// Step 3: two new segments are sent and the second acknowledgement expected.
     Second,
 }
 
-/// What an acknowledgement tells.
+/// Conclusion from one acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Steps 2a, 3a: retransmit as after any time-out.
+pub(crate) enum FrtoVerdict {
+    /// Steps 2a and 3a: retransmit as after any time-out.
     Genuine,
-    /// Step 2b: go on with new data before anything is sent again.
+    /// Step 2b: send new data before further retransmissions.
     TryNewData,
-    /// Step 3b: what was sent before the time-out arrived.
+    /// Step 3b: data sent before the time-out arrived.
     Spurious,
     /// Not decided by this acknowledgement.
     Undecided,
@@ -24,15 +24,15 @@ pub(crate) enum Verdict {
 
 /// One acknowledgement as F-RTO sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Evidence {
+pub(crate) struct FrtoEvidence {
     /// SND.UNA advanced.
     pub advanced: bool,
     /// Everything that was outstanding at the time-out is acknowledged.
     pub complete: bool,
-    /// A duplicate, or news by selective acknowledgement.
+    /// It is a duplicate, or a selective acknowledgement reports new arrivals.
     pub duplicate: bool,
-    /// Something that was outstanding at the time-out and was sent only once arrived, and it can be told
-    /// from an answer to the retransmission.
+    /// A segment arrived that was outstanding at the time-out and sent only once, and the acknowledgement does not come
+    /// from the retransmission.
     pub original_arrived: bool,
     /// Selective acknowledgements are in use.
     pub sack: bool,
@@ -40,20 +40,20 @@ pub(crate) struct Evidence {
 
 impl Frto {
     /// RFC 5682 section 2.1, with SACK section 3.1.
-    pub fn judge(self, evidence: Evidence) -> Verdict {
-        let Evidence { advanced, complete, duplicate, original_arrived, sack } = evidence;
+    pub fn judge(self, evidence: FrtoEvidence) -> FrtoVerdict {
+        let FrtoEvidence { advanced, complete, duplicate, original_arrived, sack } = evidence;
         if original_arrived && (sack || self == Self::Second) {
-            return Verdict::Spurious;
+            return FrtoVerdict::Spurious;
         }
         match self {
-            // Step 2a: a duplicate, or everything is acknowledged by the retransmission.
-            Self::First if complete || (duplicate && !advanced && !sack) => Verdict::Genuine,
-            Self::First if advanced => Verdict::TryNewData,
+            // Step 2a: a duplicate, or the retransmission acknowledged everything.
+            Self::First if complete || (duplicate && !advanced && !sack) => FrtoVerdict::Genuine,
+            Self::First if advanced => FrtoVerdict::TryNewData,
             // Step 3a.
-            Self::Second if duplicate => Verdict::Genuine,
+            Self::Second if duplicate => FrtoVerdict::Genuine,
             // Step 3b without SACK: the second acknowledgement advances too.
-            Self::Second if advanced && !sack => Verdict::Spurious,
-            _ => Verdict::Undecided,
+            Self::Second if advanced && !sack => FrtoVerdict::Spurious,
+            _ => FrtoVerdict::Undecided,
         }
     }
 }
@@ -62,27 +62,35 @@ impl Frto {
 mod tests {
     use super::*;
 
-    const NOTHING: Evidence =
-        Evidence { advanced: false, complete: false, duplicate: false, original_arrived: false, sack: false };
+    const NOTHING: FrtoEvidence = FrtoEvidence {
+        advanced: false,
+        complete: false,
+        duplicate: false,
+        original_arrived: false,
+        sack: false,
+    };
 
     /// RFC 5682 section 2.1, steps 2 and 3.
     #[test]
     fn two_advances_are_spurious_and_a_duplicate_is_not() {
-        let advance = Evidence { advanced: true, ..NOTHING };
-        let duplicate = Evidence { duplicate: true, ..NOTHING };
-        assert_eq!(Frto::First.judge(advance), Verdict::TryNewData);
-        assert_eq!(Frto::Second.judge(advance), Verdict::Spurious);
-        assert_eq!(Frto::First.judge(duplicate), Verdict::Genuine);
-        assert_eq!(Frto::Second.judge(duplicate), Verdict::Genuine);
-        assert_eq!(Frto::First.judge(Evidence { complete: true, ..advance }), Verdict::Genuine);
+        let advance = FrtoEvidence { advanced: true, ..NOTHING };
+        let duplicate = FrtoEvidence { duplicate: true, ..NOTHING };
+        assert_eq!(Frto::First.judge(advance), FrtoVerdict::TryNewData);
+        assert_eq!(Frto::Second.judge(advance), FrtoVerdict::Spurious);
+        assert_eq!(Frto::First.judge(duplicate), FrtoVerdict::Genuine);
+        assert_eq!(Frto::Second.judge(duplicate), FrtoVerdict::Genuine);
+        assert_eq!(Frto::First.judge(FrtoEvidence { complete: true, ..advance }), FrtoVerdict::Genuine);
     }
 
-    /// RFC 5682 section 3.1: with SACK only data that was not sent again counts.
+    /// RFC 5682 section 3.1: with SACK only data that was not retransmitted counts.
     #[test]
     fn with_sack_only_originals_count() {
-        let advance = Evidence { advanced: true, sack: true, ..NOTHING };
-        assert_eq!(Frto::First.judge(advance), Verdict::TryNewData);
-        assert_eq!(Frto::Second.judge(advance), Verdict::Undecided);
-        assert_eq!(Frto::Second.judge(Evidence { original_arrived: true, ..advance }), Verdict::Spurious);
+        let advance = FrtoEvidence { advanced: true, sack: true, ..NOTHING };
+        assert_eq!(Frto::First.judge(advance), FrtoVerdict::TryNewData);
+        assert_eq!(Frto::Second.judge(advance), FrtoVerdict::Undecided);
+        assert_eq!(
+            Frto::Second.judge(FrtoEvidence { original_arrived: true, ..advance }),
+            FrtoVerdict::Spurious
+        );
     }
 }

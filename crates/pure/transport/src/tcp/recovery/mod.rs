@@ -1,5 +1,4 @@
-//! Finding losses and repairing them: the scoreboard of what is outstanding, and one file for each
-//! algorithm that judges it.
+//! Detection and repair of losses: the scoreboard of outstanding segments, and one file for each algorithm.
 
 mod frto;
 mod prr;
@@ -7,8 +6,8 @@ mod rack;
 mod scoreboard;
 mod undo;
 
-pub(crate) use frto::{Evidence, Frto, Verdict};
+pub(crate) use frto::{Frto, FrtoEvidence, FrtoVerdict};
 pub(crate) use prr::Prr;
-pub(crate) use rack::{Probe, ProbeVerdict, Rack, Situation};
+pub(crate) use rack::{ProbeVerdict, Rack, Situation, TailLossProbe};
 pub(crate) use scoreboard::{Delivered, Scoreboard};
 pub(crate) use undo::Undo;

@@ -1,11 +1,11 @@
-//! RACK-TLP (RFC 8985): losses are told by time.
+//! RACK-TLP (RFC 8985): detects losses by time.
 
 use netrig_core::{Duration, Instant};
 
 use super::scoreboard::{Delivered, Scoreboard};
 use crate::tcp::clock::ago;
 
-/// How many recoveries without a duplicate report end the larger reordering window (RFC 8985 section 6.2,
+/// Recoveries without a duplicate report after which the reordering window shrinks again (RFC 8985 section 6.2,
 /// `RACK.reo_wnd_persist`).
 const PERSIST: u32 = 16;
 
@@ -25,7 +25,7 @@ pub(crate) struct Rack {
     window_persist: u32,
 }
 
-/// What else RACK looks at.
+/// The sender's state that RACK reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     /// In fast recovery or in recovery from a time-out.
@@ -47,13 +47,13 @@ impl Rack {
         }
     }
 
-    /// Repeated segments sent after this cannot be what was acknowledged at `now` (RFC 8985 section 6.2, step
+    /// An acknowledgement at `now` cannot refer to a retransmission sent after this time (RFC 8985 section 6.2, step
     /// 2).
     pub fn plausible_until(&self, now: Instant) -> Instant {
         if self.min_rtt == Duration::MAX { now } else { ago(now, self.min_rtt) }
     }
 
-    /// RFC 8985 section 6.2, steps 1 to 3: what an acknowledgement tells.
+    /// Takes an acknowledgement (RFC 8985 section 6.2, steps 1 to 3).
     pub fn on_ack(&mut self, now: Instant, delivered: &Delivered) {
         if let Some(sent_at) = delivered.earliest_original
             && !delivered.repeated
@@ -67,8 +67,8 @@ impl Rack {
         self.reordering_seen |= delivered.reordered;
     }
 
-    /// RFC 8985 section 6.2, step 4: a duplicate was reported, so the window was too small; one more quarter
-    /// of the smallest round-trip time, once per round.
+    /// RFC 8985 section 6.2, step 4: a reported duplicate shows that the reordering window was too small. It grows by a
+    /// quarter of the smallest round-trip time, once per round.
     pub fn on_duplicate_report(&mut self, una: u64, nxt: u64) {
         if self.dsack_round.is_some_and(|round| una < round) {
             return;
@@ -86,7 +86,7 @@ impl Rack {
         }
     }
 
-    /// RFC 8985 section 6.2, step 4: how long reordering is given.
+    /// The reordering window (RFC 8985 section 6.2, step 4).
     fn reordering_window(&self, board: &Scoreboard, situation: &Situation) -> Duration {
         if !self.reordering_seen
             && (situation.recovering || board.sacked_segments() >= situation.dup_ack_threshold)
@@ -97,7 +97,7 @@ impl Rack {
         (quarter * self.window_multiple).min(situation.srtt.unwrap_or(Duration::MAX))
     }
 
-    /// Marks what is lost. Returns whether anything was, and when to look again.
+    /// Marks lost segments. Returns whether any are lost, and the time of the next check.
     pub fn detect(
         &self,
         now: Instant,
@@ -109,8 +109,8 @@ impl Rack {
         board.judge_by_time(now, latest, patience)
     }
 
-    /// RFC 8985 section 6.3: at a time-out the first segment is lost, and what was sent so long ago that it
-    /// should have been acknowledged.
+    /// RFC 8985 section 6.3: at a time-out the first segment counts as lost, and so do segments whose acknowledgement
+    /// is overdue.
     pub fn on_timeout(&self, now: Instant, board: &mut Scoreboard, situation: &Situation) {
         board.mark_first_lost();
         let patience = self.rtt + self.reordering_window(board, situation);
@@ -118,27 +118,27 @@ impl Rack {
     }
 }
 
-/// A tail loss probe on its way (RFC 8985 section 7.1).
+/// An outstanding tail loss probe (RFC 8985 section 7.1).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Probe {
+pub(crate) struct TailLossProbe {
     /// `TLP.end_seq`: SND.NXT when it was sent.
     pub end: u64,
     /// `TLP.is_retrans`.
     pub repeated: bool,
 }
 
-/// What an acknowledgement tells of a probe.
+/// Conclusion of an acknowledgement about a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeVerdict {
-    /// Nothing yet.
+    /// Not yet decided.
     Open,
-    /// The probe is accounted for; nothing was lost.
+    /// The probe was received; nothing was lost.
     Answered,
-    /// The probe repaired a single loss, which must be answered as a congestion signal.
+    /// The probe repaired a single loss, which counts as a congestion signal.
     Repaired,
 }
 
-impl Probe {
+impl TailLossProbe {
     /// RFC 8985 section 7.4.2. `duplicate_report`: the acknowledgement has a DSACK block for the probe;
     /// `plain_duplicate`: it is a duplicate without selective acknowledgements.
     pub fn judge(self, ack: u64, duplicate_report: bool, plain_duplicate: bool) -> ProbeVerdict {
@@ -162,17 +162,17 @@ mod tests {
     /// RFC 8985 section 7.4.2, case by case.
     #[test]
     fn a_probe_is_judged_by_the_acknowledgement() {
-        let repeated = Probe { end: 100, repeated: true };
+        let repeated = TailLossProbe { end: 100, repeated: true };
         assert_eq!(repeated.judge(99, false, false), ProbeVerdict::Open);
         assert_eq!(repeated.judge(100, true, false), ProbeVerdict::Answered);
         assert_eq!(repeated.judge(100, false, true), ProbeVerdict::Answered);
         assert_eq!(repeated.judge(100, false, false), ProbeVerdict::Open);
         assert_eq!(repeated.judge(101, false, false), ProbeVerdict::Repaired);
-        let new = Probe { end: 100, repeated: false };
+        let new = TailLossProbe { end: 100, repeated: false };
         assert_eq!(new.judge(100, false, false), ProbeVerdict::Answered);
     }
 
-    /// RFC 8985 section 3.3.2: however often duplicates are reported, reordering is given a smoothed round trip at most.
+    /// RFC 8985 section 3.3.2: the reordering window never exceeds a smoothed round-trip time.
     #[test]
     fn reordering_is_given_a_round_trip_at_most() {
         let board = Scoreboard::new(&Config::of(Profile::Rfc), 1000, 0);
@@ -185,8 +185,7 @@ mod tests {
         assert_eq!([1, 4, 5, 20].map(window), [ms(25), ms(100), ms(120), ms(120)]);
     }
 
-    /// RFC 8985 section 6.2: one more quarter per round with a duplicate report, none before 16 recoveries
-    /// without.
+    /// RFC 8985 section 6.2: another quarter per round with a duplicate report; reset after 16 recoveries without one.
     #[test]
     fn duplicate_reports_widen_the_window() {
         let mut rack = Rack::new();

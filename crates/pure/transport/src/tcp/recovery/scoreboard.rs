@@ -1,4 +1,4 @@
-//! What was sent and is not yet acknowledged, segment by segment (RFC 6675 section 3).
+//! The outstanding segments (RFC 6675 section 3).
 
 use std::collections::VecDeque;
 
@@ -7,25 +7,25 @@ use netrig_core::Instant;
 use crate::tcp::config::{Config, Recovery, WindowCounts};
 use crate::tcp::ranges::Ranges;
 
-/// The peer has it, out of order.
+/// Selectively acknowledged.
 const SACKED: u8 = 1;
-/// Deemed lost.
+/// Counted as lost.
 const LOST: u8 = 2;
-/// Sent again, and the copy is deemed to be on its way.
+/// Retransmitted, and the copy counts as in flight.
 const RESENT: u8 = 4;
 /// Sent more than once.
 const REPEATED: u8 = 8;
 
-/// One segment as it was sent. It begins where the one before it ends.
+/// One segment as it was sent. It begins at the end of the segment before.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentSegment {
     end: u64,
     sent_at: Instant,
     len: u32,
     marks: u8,
 }
 
-impl Sent {
+impl SentSegment {
     const fn has(&self, mark: u8) -> bool {
         self.marks & mark != 0
     }
@@ -34,45 +34,45 @@ impl Sent {
         self.marks & (SACKED | LOST | RESENT) == LOST
     }
 
-    /// How many copies are on their way (RFC 6675 section 4, SetPipe).
+    /// Copies in flight (RFC 6675 section 4, SetPipe).
     const fn copies(&self) -> u64 {
         if self.has(SACKED) { 0 } else { !self.has(LOST) as u64 + self.has(RESENT) as u64 }
     }
 }
 
-/// What one acknowledgement tells of what arrived.
+/// The arrivals that one acknowledgement reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivered {
-    /// Newly known to have arrived, cumulatively or selectively, in the window's unit.
+    /// Newly acknowledged, cumulatively or selectively, in the window's unit.
     pub amount: u64,
     /// Newly acknowledged by the acknowledgement number, in the window's unit.
     pub acknowledged: u64,
-    /// Whether the acknowledgement number covers something that was sent more than once.
+    /// Whether the acknowledgement number covers a retransmitted segment.
     pub repeated: bool,
-    /// Whether a selective acknowledgement covers something that was sent more than once.
+    /// Whether a selective acknowledgement covers a retransmitted segment.
     pub repeated_sacked: bool,
-    /// When the first of those that were sent once was sent.
+    /// Send time of the first of the segments sent once.
     pub earliest_original: Option<Instant>,
-    /// The same, but only if it lies beyond the segment that was timed last.
+    /// The same, but only for segments beyond the one that was timed last.
     pub timed: Option<Instant>,
-    /// The smallest end of a segment that was sent once.
+    /// Smallest end of a segment sent once.
     pub original_end: u64,
-    /// When the last of them was sent, and where it ends. A repeated segment that was sent less than the
-    /// smallest round-trip time ago does not count: its first copy arrived.
+    /// Send time and end of the latest segment. A retransmitted segment that was sent less than the smallest round-trip
+    /// time ago does not count: its first copy arrived.
     pub latest: Option<(Instant, u64)>,
-    /// Whether something arrived that had been sent once, and before something known to have arrived earlier.
+    /// Whether a segment sent once arrived after a segment with higher offsets.
     pub reordered: bool,
-    /// Repeated segments count in `latest` if they were sent at or before this. Nothing if losses are not found by time: then
-    /// neither `latest` nor `reordered` is told.
+    /// Retransmitted segments count in `latest` if they were sent at or before this. `None` if losses are not detected
+    /// by time: then neither `latest` nor `reordered` is set.
     plausible_until: Option<Instant>,
     /// Segments that end at or before this do not count in `timed`.
     timed_beyond: u64,
-    /// The largest offset that was known to have arrived before this acknowledgement.
+    /// The largest offset acknowledged before this acknowledgement.
     highest_before: Option<u64>,
 }
 
 impl Delivered {
-    /// An empty account. See the fields for `plausible_until` and `timed_beyond`.
+    /// No arrivals. See the fields for `plausible_until` and `timed_beyond`.
     pub fn new(plausible_until: Option<Instant>, timed_beyond: u64) -> Self {
         Self {
             amount: 0,
@@ -91,11 +91,11 @@ impl Delivered {
     }
 
     #[inline]
-    fn add(&mut self, sent: &Sent, amount: u64, highest: u64) {
+    fn add(&mut self, sent: &SentSegment, amount: u64, highest: u64) {
         self.amount += amount;
         let repeated = sent.has(REPEATED);
         if !repeated {
-            // An acknowledgement may report what came out of order before it tells what it acknowledges below that.
+            // Selectively acknowledged segments are added before cumulatively acknowledged ones with lower offsets.
             let earliest =
                 |so_far: Option<Instant>| Some(so_far.map_or(sent.sent_at, |at| at.min(sent.sent_at)));
             self.earliest_original = earliest(self.earliest_original);
@@ -106,8 +106,8 @@ impl Delivered {
         }
         let Some(plausible_until) = self.plausible_until else { return };
         if !repeated {
-            // One acknowledgement may tell of what waited for it and of what lies beyond a gap: that is no reordering
-            // (Linux: `prior_fack` in tcp_clean_rtx_queue, net/ipv4/tcp_input.c).
+            // One acknowledgement may cover both data below and data beyond a gap. That is no reordering (Linux:
+            // `prior_fack` in tcp_clean_rtx_queue, net/ipv4/tcp_input.c).
             self.reordered |= sent.end < *self.highest_before.get_or_insert(highest);
         }
         if !repeated || sent.sent_at <= plausible_until {
@@ -116,18 +116,18 @@ impl Delivered {
     }
 }
 
-/// The outstanding segments and what is known of each.
+/// The outstanding segments and the state of each.
 ///
-/// Each segment is marked and unmarked a bounded number of times, so that an acknowledgement costs a search
-/// in the worst case (logarithmic) and nothing in proportion to the window.
+/// Each segment is marked and unmarked a bounded number of times. An acknowledgement therefore costs at most a search
+/// (logarithmic), and no time in proportion to the window.
 #[derive(Clone, Debug)]
 pub(crate) struct Scoreboard {
-    sent: VecDeque<Sent>,
-    /// The number of the first record in `sent`, counted since the start of the connection.
+    sent: VecDeque<SentSegment>,
+    /// Number of the first record in `sent`, counted since the start of the connection.
     first: u64,
     una: u64,
     nxt: u64,
-    /// What a segment of any length weighs, if packets are counted.
+    /// Weight of every segment, if the window counts packets.
     per_packet: Option<u64>,
     outstanding: u64,
     in_flight: u64,
@@ -137,11 +137,11 @@ pub(crate) struct Scoreboard {
     awaiting: u32,
     /// No record before this number awaits resending.
     resend_from: u64,
-    /// Records before this number were judged by what is selectively acknowledged above them.
+    /// Records before this number were judged by the selective acknowledgements above them.
     judged: u64,
-    /// The largest offset known to have arrived.
+    /// The largest acknowledged offset, cumulatively or selectively.
     highest: u64,
-    /// Transmissions in order of time, if losses are found by time: number and moment.
+    /// Transmissions in order of time, if losses are detected by time: number and send time.
     order: Option<VecDeque<(u64, Instant)>>,
 }
 
@@ -167,22 +167,22 @@ impl Scoreboard {
         }
     }
 
-    /// SND.UNA: the oldest offset that is not acknowledged.
+    /// SND.UNA: the oldest unacknowledged offset.
     pub fn una(&self) -> u64 {
         self.una
     }
 
-    /// SND.NXT: the offset of what is sent next for the first time.
+    /// SND.NXT: the offset of the next new data.
     pub fn nxt(&self) -> u64 {
         self.nxt
     }
 
-    /// All that is not acknowledged cumulatively: FlightSize (RFC 5681 section 2).
+    /// Data not acknowledged cumulatively: FlightSize (RFC 5681 section 2).
     pub fn outstanding(&self) -> u64 {
         self.outstanding
     }
 
-    /// What is deemed to be on its way: pipe (RFC 6675 section 2).
+    /// Data that counts as in flight: pipe (RFC 6675 section 2).
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
@@ -191,7 +191,7 @@ impl Scoreboard {
         self.sent.is_empty()
     }
 
-    /// How many segments are outstanding.
+    /// Number of outstanding segments.
     pub fn segments(&self) -> usize {
         self.sent.len()
     }
@@ -205,28 +205,28 @@ impl Scoreboard {
         self.sacked_segments
     }
 
-    /// Whether anything deemed lost waits to be sent again.
+    /// Whether a lost segment is not yet retransmitted.
     pub fn has_losses(&self) -> bool {
         self.awaiting > 0
     }
 
-    /// Whether anything is deemed lost that has not arrived since, sent again or not.
+    /// Whether a segment counts as lost and is not yet acknowledged, retransmitted or not.
     pub fn misses_any(&self) -> bool {
         self.sent.iter().any(|sent| sent.marks & (LOST | SACKED) == LOST)
     }
 
-    /// Segments that were sent again and have not arrived, and when the first of them was.
+    /// Number of unacknowledged retransmitted segments, and the earliest time of a retransmission.
     pub fn resent(&self) -> (u32, Option<Instant>) {
         let resent = || self.sent.iter().filter(|sent| sent.marks & (RESENT | SACKED) == RESENT);
         (resent().count() as u32, resent().map(|sent| sent.sent_at).min())
     }
 
-    /// Whether the peer has something beyond what it is missing.
+    /// Whether the peer has data beyond a gap.
     pub fn has_gaps(&self) -> bool {
         self.sacked_segments > 0
     }
 
-    /// What a segment of `len` weighs in the window's unit.
+    /// Weight of a segment of `len` bytes in the window's unit.
     pub fn weight(&self, len: u64) -> u64 {
         self.per_packet.unwrap_or(len)
     }
@@ -235,14 +235,14 @@ impl Scoreboard {
         number.saturating_sub(self.first) as usize
     }
 
-    /// A new segment from SND.NXT to `end` goes out.
+    /// A new segment from SND.NXT to `end` is sent.
     pub fn push(&mut self, now: Instant, end: u64) {
         let len = (end - self.nxt) as u32;
         let weight = self.weight(u64::from(len));
         if let Some(order) = &mut self.order {
             order.push_back((self.first + self.sent.len() as u64, now));
         }
-        self.sent.push_back(Sent { end, sent_at: now, len, marks: 0 });
+        self.sent.push_back(SentSegment { end, sent_at: now, len, marks: 0 });
         self.nxt = end;
         self.outstanding += weight;
         self.in_flight += weight;
@@ -277,7 +277,7 @@ impl Scoreboard {
         self.sacked.remove_before(ack);
     }
 
-    /// A part of the first segment may be acknowledged: one that was cut otherwise the first time.
+    /// Handles an acknowledgement of a part of the first segment.
     fn acknowledge_part(&mut self, ack: u64, delivered: &mut Delivered) {
         let Some(mut first) = self.sent.front().copied() else { return };
         let left = (first.end - ack).min(u64::from(first.len));
@@ -297,7 +297,7 @@ impl Scoreboard {
         self.sent[0] = first;
     }
 
-    /// The peer has `start..end`. Tells whether any of it is news.
+    /// The peer has `start..end`. Returns whether any of it is newly acknowledged.
     pub fn sack(&mut self, start: u64, end: u64, delivered: &mut Delivered) -> bool {
         let (start, end) = (start.max(self.una), end.min(self.nxt));
         if start >= end {
@@ -321,7 +321,7 @@ impl Scoreboard {
         true
     }
 
-    fn mark_sacked(&mut self, i: usize, sent: Sent, delivered: &mut Delivered) {
+    fn mark_sacked(&mut self, i: usize, sent: SentSegment, delivered: &mut Delivered) {
         let weight = self.weight(u64::from(sent.len));
         self.in_flight -= sent.copies() * weight;
         self.awaiting -= u32::from(sent.awaits_resending());
@@ -332,14 +332,14 @@ impl Scoreboard {
         self.sent[i].marks |= SACKED;
     }
 
-    /// Marks the first outstanding segment lost; a copy of it that was sent is lost too.
+    /// Marks the first outstanding segment as lost, and any retransmitted copy of it.
     pub fn mark_first_lost(&mut self) {
         if !self.sent.is_empty() {
             self.mark_lost(0);
         }
     }
 
-    /// Returns whether the segment was not yet awaiting resending.
+    /// Returns false if the segment was acknowledged or already awaits resending.
     fn mark_lost(&mut self, i: usize) -> bool {
         let sent = self.sent[i];
         if sent.has(SACKED) || sent.awaits_resending() {
@@ -354,7 +354,7 @@ impl Scoreboard {
     }
 
     /// RFC 6675 section 4, IsLost: a segment is lost if `threshold` ranges above it, or more than
-    /// (`threshold` − 1) SMSS, are selectively acknowledged. Marks all of them; tells whether there were any.
+    /// (`threshold` − 1) SMSS, are selectively acknowledged. Marks all such segments; returns whether there are any.
     pub fn judge_by_sacks(&mut self, threshold: u32, smss: u64) -> bool {
         let mut bytes = 0;
         let mut bound = None;
@@ -376,7 +376,7 @@ impl Scoreboard {
         any
     }
 
-    /// RFC 6675 section 5.1: after a time-out all that is not selectively acknowledged is deemed lost.
+    /// RFC 6675 section 5.1: after a time-out all segments without selective acknowledgement count as lost.
     pub fn mark_all_lost(&mut self) {
         for i in 0..self.sent.len() {
             self.mark_lost(i);
@@ -384,8 +384,8 @@ impl Scoreboard {
         self.judged = self.first + self.sent.len() as u64;
     }
 
-    /// RFC 8985 section 6.2, step 5: what was sent before `latest` (a transmission known to have arrived) and
-    /// more than `patience` ago is lost. Returns whether any was, and when the next one will be.
+    /// RFC 8985 section 6.2, step 5: a segment is lost if it was sent before `latest` (a transmission known to have
+    /// arrived) and more than `patience` ago. Returns whether any is lost, and when the next one will be.
     pub fn judge_by_time(
         &mut self,
         now: Instant,
@@ -414,7 +414,7 @@ impl Scoreboard {
         (any, None)
     }
 
-    /// The next segment to send again: its place for [`Scoreboard::resend`] and its length.
+    /// The next segment to retransmit: its index for [`Scoreboard::resend`] and its length.
     pub fn next_lost(&mut self) -> Option<(usize, u64)> {
         if self.awaiting == 0 {
             return None;
@@ -427,8 +427,8 @@ impl Scoreboard {
         Some((i, u64::from(self.sent[i].len)))
     }
 
-    /// The first segment after the offset `from` that is neither known to have arrived nor deemed lost, while something beyond
-    /// it has arrived: its place and its length.
+    /// The first segment after the offset `from` that is neither acknowledged nor lost, below an acknowledged segment:
+    /// its index and its length.
     pub fn first_missing(&self, from: u64) -> Option<(usize, u64)> {
         let start = self.sent.partition_point(|sent| sent.end <= from);
         let below = self.sent.range(start..).take_while(|sent| sent.end <= self.highest);
@@ -436,13 +436,13 @@ impl Scoreboard {
         Some((i, u64::from(sent.len)))
     }
 
-    /// The last segment that the peer is not known to have: its place and its length.
+    /// The last segment without selective acknowledgement: its index and its length.
     pub fn last_missing(&self) -> Option<(usize, u64)> {
         let i = self.sent.iter().rposition(|sent| !sent.has(SACKED))?;
         Some((i, u64::from(self.sent[i].len)))
     }
 
-    /// The `i`-th outstanding segment goes out again; returns the range of offsets that it takes.
+    /// The `i`-th outstanding segment is retransmitted. Returns its range of offsets.
     pub fn resend(&mut self, now: Instant, i: usize) -> (u64, u64) {
         let sent = self.sent[i];
         self.awaiting -= u32::from(sent.awaits_resending());
@@ -457,7 +457,7 @@ impl Scoreboard {
         (sent.end - u64::from(sent.len), sent.end)
     }
 
-    /// Nothing was lost after all: what waits to be sent again is on its way.
+    /// The losses were spurious: lost segments count as in flight again.
     pub fn forgive_losses(&mut self) {
         for i in 0..self.sent.len() {
             let sent = self.sent[i];
@@ -471,7 +471,7 @@ impl Scoreboard {
         self.order_anew();
     }
 
-    /// Transmissions leave `order` when they are judged; what was forgiven is to be judged again.
+    /// Rebuilds `order`. Transmissions leave it when they are judged; forgiven ones must be judged again.
     fn order_anew(&mut self) {
         let Some(order) = &mut self.order else { return };
         let missing = self.sent.iter().zip(self.first..).filter(|(sent, _)| !sent.has(SACKED));

@@ -1,45 +1,44 @@
-//! Was a retransmission needless? By timestamps (Eifel, RFC 3522) and by reports of duplicates (RFC 3708).
+//! Detection of spurious retransmissions by timestamps (Eifel, RFC 3522) and reports of duplicates (RFC 3708).
 
-/// What is known of the retransmissions since the last reduction of the window. Times are those of the
-/// timestamps option, milliseconds.
+/// The retransmissions since the last reduction of the window. Times are those of the timestamps option, milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Undo {
-    /// Reports of duplicates before this offset tell of older retransmissions.
+    /// Reports of duplicates before this offset concern older retransmissions.
     from: u64,
     first_resent: Option<u32>,
     resent: u32,
-    /// Segments sent again that the peer has not reported to have twice.
+    /// Retransmitted segments that the peer has not reported as duplicates.
     unreported: u32,
 }
 
 impl Undo {
-    /// The window is reduced; SND.UNA is `una`. So many segments are on their way that were sent again before, the
-    /// first of them at `first_resent`: their acknowledgements tell nothing of this reduction.
+    /// The window is reduced; SND.UNA is `una`. `resent` segments in flight were retransmitted before, the first of
+    /// them at `first_resent`. Their acknowledgements say nothing about this reduction.
     pub const fn new(una: u64, resent: u32, first_resent: Option<u32>) -> Self {
         Self { from: una, first_resent, resent, unreported: resent }
     }
 
-    /// A segment is sent again.
+    /// A segment is retransmitted.
     pub fn on_resent(&mut self, clock: u32) {
         self.first_resent.get_or_insert(clock);
         self.resent += 1;
         self.unreported += 1;
     }
 
-    /// The peer has so many segments from `start` on twice.
+    /// The peer reports `segments` duplicate segments from `start` on.
     pub fn on_duplicates(&mut self, start: u64, segments: u32) {
         if start >= self.from {
             self.unreported = self.unreported.saturating_sub(segments);
         }
     }
 
-    /// RFC 3708 section 2: all that was sent again had arrived before.
+    /// RFC 3708 section 2: every retransmitted segment had arrived before.
     pub const fn is_refuted_by_duplicates(&self) -> bool {
         self.resent > 0 && self.unreported == 0
     }
 
-    /// RFC 3522 section 3.2, step 4: the acknowledgement of something sent again echoes a timestamp from
-    /// before.
+    /// RFC 3522 section 3.2, step 4: the acknowledgement of a retransmitted segment echoes a timestamp from before the
+    /// retransmission.
     pub fn is_refuted_by_echo(&self, echoed: u32) -> bool {
         self.first_resent.is_some_and(|resent| crate::Serial(echoed).before(crate::Serial(resent)))
     }
@@ -59,7 +58,7 @@ mod tests {
         assert!(!undo.is_refuted_by_echo(70));
     }
 
-    /// One that was sent again before the reduction echoes its own moment, and is no sign.
+    /// A segment retransmitted before the reduction echoes its own time, which is no sign.
     #[test]
     fn an_earlier_retransmission_refutes_nothing() {
         let mut undo = Undo::new(1000, 1, Some(60));

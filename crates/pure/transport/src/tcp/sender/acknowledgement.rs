@@ -1,55 +1,55 @@
-//! What an acknowledgement means.
+//! Handling of acknowledgements.
 
 use netrig_core::{Duration, Instant};
 
-use super::{PATH, Phase, Sender, Telemetry, Usage};
+use super::{CongestionPhase, PATH, Sender, Telemetry, Usage};
 use crate::Incident;
 use crate::tcp::clock::{ago, timestamp};
 use crate::tcp::config::{Growth, NewrenoTimer, Recovery, RttSampling};
 use crate::tcp::congestion::{Acked, CongestionControl};
-use crate::tcp::recovery::{Delivered, Evidence, Frto, ProbeVerdict, Prr, Verdict};
+use crate::tcp::recovery::{Delivered, Frto, FrtoEvidence, FrtoVerdict, ProbeVerdict, Prr};
 use crate::tcp::segment::SackBlocks;
 
 /// The acknowledging part of a segment, by stream offsets.
 #[derive(Clone, Debug)]
 pub(crate) struct Acknowledgement<'a> {
-    /// Everything before this is acknowledged.
+    /// The acknowledgement number: everything before this is acknowledged.
     pub number: u64,
     /// The peer's window, bytes.
     pub window: u64,
     /// The offset of the segment that carried it, in the peer's stream.
     pub carrier: i64,
-    /// The segment has data, SYN or FIN: then it is no duplicate.
+    /// The segment has data, SYN or FIN, and is therefore no duplicate.
     pub occupies: bool,
     /// The blocks of the SACK option.
     pub sack: &'a SackBlocks,
-    /// This end's initial sequence number, to read them.
+    /// This end's initial sequence number, to translate `sack`.
     pub iss: crate::Serial,
     /// Time since the echoed timestamp was sent, milliseconds.
     pub echoed: Option<u32>,
-    /// The peer tells of congestion (RFC 3168 section 6.1.2).
+    /// The peer reports congestion (RFC 3168 section 6.1.2).
     pub congestion: bool,
 }
 
-/// What the selective part of an acknowledgement told.
+/// Result of the SACK option of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
-struct SackNews {
-    /// Something arrived that was not known to have.
+struct SackResult {
+    /// Data is newly acknowledged.
     news: bool,
     /// A duplicate was reported (RFC 2883).
     duplicate: bool,
 }
 
-/// What an acknowledgement told, taken together.
+/// The effect of an acknowledgement.
 #[derive(Clone, Debug)]
-struct Told {
+struct AckReport {
     number: u64,
     /// SND.UNA advanced.
     advanced: bool,
-    sack: SackNews,
-    /// A duplicate by RFC 5681 section 2: no data, nothing new, and the window as before.
+    sack: SackResult,
+    /// A duplicate by RFC 5681 section 2: no data, nothing newly acknowledged, and an unchanged window.
     plain_duplicate: bool,
-    /// What counts as a duplicate here: with SACK, news of any kind.
+    /// What counts as a duplicate here: with SACK, any newly acknowledged data.
     duplicate: bool,
     delivered: Delivered,
 }
@@ -63,12 +63,12 @@ impl Sender {
         let had_outstanding = !self.board.is_empty();
         let window_changed = self.update_window(ack);
         if !had_outstanding && !advanced && ack.sack.is_empty() {
-            // The common case of an end that only receives: nothing is asked, nothing is answered.
+            // The common case of an end that only receives: nothing to do.
             return;
         }
         let mut delivered = Delivered::new(self.plausible_until(now), self.timed);
         let sack =
-            if ack.sack.is_empty() { SackNews::default() } else { self.read_sack(ack, &mut delivered) };
+            if ack.sack.is_empty() { SackResult::default() } else { self.read_sack(ack, &mut delivered) };
         if advanced {
             let before = self.buffer.held();
             self.board.acknowledge(ack.number, &mut delivered);
@@ -85,49 +85,50 @@ impl Sender {
         }
         let plain_duplicate = !advanced && had_outstanding && !ack.occupies && !window_changed;
         let duplicate = if self.sack { sack.news } else { plain_duplicate };
-        let told = Told { number: ack.number, advanced, sack, plain_duplicate, duplicate, delivered };
-        self.reconsider(now, ack, &told, telemetry);
+        let report = AckReport { number: ack.number, advanced, sack, plain_duplicate, duplicate, delivered };
+        self.reconsider(now, ack, &report, telemetry);
         if ack.congestion && self.ecn {
             self.on_congestion_echo(telemetry);
         }
         let was = self.phase;
-        self.advance_phase(now, &told, telemetry);
+        self.advance_phase(now, &report, telemetry);
         let growing = match (was, self.phase) {
-            (Phase::Open | Phase::Loss, Phase::Open) | (Phase::Loss, Phase::Loss) => true,
-            // The acknowledgement that ends recovery grows nothing, unless every one does.
-            (Phase::Recovery, Phase::Open) => self.config.growth == Growth::Always,
+            (CongestionPhase::Open | CongestionPhase::Loss, CongestionPhase::Open)
+            | (CongestionPhase::Loss, CongestionPhase::Loss) => true,
+            // The acknowledgement that ends recovery does not grow the window, unless growth is unconditional.
+            (CongestionPhase::Recovery, CongestionPhase::Open) => self.config.growth == Growth::Always,
             _ => false,
         };
         if advanced && growing {
-            self.grow(now, told.delivered.acknowledged, rtt);
+            self.grow(now, report.delivered.acknowledged, rtt);
         }
         self.renew_usage();
         self.rearm(now, advanced, sack.news);
     }
 
-    /// Until when repeated segments tell of the latest arrival, if losses are found by time.
+    /// Latest plausible send time of an acknowledged retransmission, if losses are detected by time.
     fn plausible_until(&self, now: Instant) -> Option<Instant> {
         (self.recovery == Recovery::Rack).then(|| self.rack.plausible_until(now))
     }
 
-    /// Judges what was done before in doubt: a probe, a time-out, a reduction of the window.
+    /// Judges earlier decisions: a probe, a time-out, a reduction of the window.
     fn reconsider(
         &mut self,
         now: Instant,
         ack: &Acknowledgement<'_>,
-        told: &Told,
+        report: &AckReport,
         telemetry: &mut Telemetry,
     ) {
-        let Told { delivered, sack, .. } = told;
+        let AckReport { delivered, sack, .. } = report;
         if let Some(probe) = self.probe {
-            let unanswered = told.plain_duplicate && !sack.news;
+            let unanswered = report.plain_duplicate && !sack.news;
             self.judge_probe(probe.judge(ack.number, sack.duplicate, unanswered), telemetry);
         }
         if let Some(frto) = self.frto {
-            let evidence = Evidence {
-                advanced: told.advanced,
+            let evidence = FrtoEvidence {
+                advanced: report.advanced,
                 complete: ack.number >= self.recover,
-                duplicate: told.duplicate,
+                duplicate: report.duplicate,
                 original_arrived: delivered.original_end <= self.recover
                     && (self.sack || !delivered.repeated),
                 sack: self.sack,
@@ -142,7 +143,7 @@ impl Sender {
         }
     }
 
-    /// A probe of a closed window may have been taken in: then its byte is as good as sent.
+    /// If the peer accepted a probe of its closed window, the probe's byte counts as sent.
     fn accept_probe_byte(&mut self, now: Instant, number: u64, telemetry: &mut Telemetry) {
         if self.window_probe.sent && number > self.board.nxt() {
             self.board.push(now, number);
@@ -151,12 +152,12 @@ impl Sender {
         }
     }
 
-    /// The largest acknowledgement number that makes sense: SND.NXT, and one more for a window probe.
+    /// The largest valid acknowledgement number: SND.NXT, and one more for a window probe.
     pub fn highest_acknowledgeable(&self) -> u64 {
         self.board.nxt() + u64::from(self.window_probe.sent)
     }
 
-    /// Whether the peer's window is known, is this one, and is not probed.
+    /// Whether the peer's window is known, equals `window`, and is not probed.
     #[inline]
     fn window_is_steady(&self, window: u64) -> bool {
         self.peer_window == window
@@ -165,26 +166,26 @@ impl Sender {
             && self.window_probe.backoffs == 0
     }
 
-    /// Whether nothing is outstanding, so that an acknowledgement with this window and without news changes nothing.
+    /// Whether nothing is outstanding, so that an acknowledgement with this window changes nothing.
     #[inline]
     pub fn is_idle_with_window(&self, window: u64) -> bool {
         self.board.is_empty() && self.window_is_steady(window)
     }
 
-    /// The window of before was told again by the segment at `carrier`, which acknowledges everything before `number`.
+    /// The segment at `carrier`, which acknowledges everything before `number`, advertises the same window again.
     #[inline]
     pub fn confirm_window(&mut self, carrier: i64, number: u64) {
-        let told_by = (carrier, number);
-        if told_by >= self.window_told_by {
-            self.window_told_by = told_by;
+        let update = (carrier, number);
+        if update >= self.last_window_update {
+            self.last_window_update = update;
             self.peer_edge = number + self.peer_window;
         }
     }
 
-    /// Whether an acknowledgement of new data with this window, and without selective blocks, says nothing beside that.
+    /// Whether an acknowledgement of new data with this window, and without SACK blocks, has no other effect.
     #[inline]
     pub fn may_acknowledge_fast(&self, window: u64) -> bool {
-        self.phase == Phase::Open
+        self.phase == CongestionPhase::Open
             && self.window_is_steady(window)
             && !self.board.has_gaps()
             && self.recovery != Recovery::Rack
@@ -194,7 +195,7 @@ impl Sender {
             && self.prr.is_none()
     }
 
-    /// What [`Sender::on_acknowledgement`] does with such an acknowledgement of everything before `number`.
+    /// Does what [`Sender::on_acknowledgement`] does for such an acknowledgement of everything before `number`.
     #[inline]
     pub fn acknowledge_fast(
         &mut self,
@@ -218,7 +219,7 @@ impl Sender {
         self.rearm(now, true, false);
     }
 
-    /// A new round trip begins once all that was outstanding at the begin of the last one is acknowledged.
+    /// Begins a new round trip once all data outstanding at the start of the last one is acknowledged.
     #[inline]
     fn renew_usage(&mut self) {
         if self.board.una() >= self.usage.until {
@@ -226,15 +227,15 @@ impl Sender {
         }
     }
 
-    /// RFC 9293 section 3.10.7.4: SND.WND is taken from the latest segment. Tells whether it changed.
+    /// RFC 9293 section 3.10.7.4: takes SND.WND from the latest segment. Returns whether it changed.
     fn update_window(&mut self, ack: &Acknowledgement<'_>) -> bool {
-        let told_by = (ack.carrier, ack.number);
-        if told_by < self.window_told_by {
+        let update = (ack.carrier, ack.number);
+        if update < self.last_window_update {
             return false;
         }
-        self.window_told_by = told_by;
+        self.last_window_update = update;
         if self.window_probe.backoffs > 0 {
-            // RFC 9293 section 3.8.6.1 (MUST-37): the peer lives as long as it answers probes.
+            // RFC 9293 section 3.8.6.1 (MUST-37): the connection stays open as long as the peer answers probes.
             self.errors = 0;
         }
         // The window of a SYN is not scaled, and so cannot be compared.
@@ -251,10 +252,10 @@ impl Sender {
         changed
     }
 
-    fn read_sack(&mut self, ack: &Acknowledgement<'_>, delivered: &mut Delivered) -> SackNews {
-        let mut told = SackNews::default();
+    fn read_sack(&mut self, ack: &Acknowledgement<'_>, delivered: &mut Delivered) -> SackResult {
+        let mut report = SackResult::default();
         if !self.sack {
-            return told;
+            return report;
         }
         let una = self.board.una();
         let base = ack.iss.plus(una as u32);
@@ -267,18 +268,18 @@ impl Sender {
             let within_second =
                 || blocks.get(1).is_some_and(|(l, r)| n == 0 && offset(*l) <= left && right <= offset(*r));
             if n == 0 && (right <= ack.number || within_second()) {
-                told.duplicate = true;
+                report.duplicate = true;
                 if let Some(undo) = &mut self.undo {
                     undo.on_duplicates(left, right.saturating_sub(left).div_ceil(self.smss) as u32);
                 }
                 continue;
             }
-            told.news |= self.board.sack(left.max(ack.number), right, delivered);
+            report.news |= self.board.sack(left.max(ack.number), right, delivered);
         }
-        told
+        report
     }
 
-    /// Takes the round-trip time (RFC 6298 section 3). Returns what this acknowledgement alone tells of it.
+    /// Measures the round-trip time (RFC 6298 section 3). Returns the round-trip time of this acknowledgement alone.
     fn measure(
         &mut self,
         now: Instant,
@@ -286,9 +287,9 @@ impl Sender {
         advanced: bool,
         delivered: &Delivered,
     ) -> Option<Duration> {
-        // Karn's rule: not if any of it was sent twice.
+        // Karn's rule: no measurement if any acknowledged segment was retransmitted.
         if delivered.repeated || delivered.repeated_sacked {
-            // RFC 7323 section 4.1: unless a timestamp tells which copy was meant.
+            // RFC 7323 section 4.1: unless a timestamp identifies the copy.
             let echoed = Duration::from_millis(echoed.filter(|_| advanced)?.into());
             self.measured(ago(now, echoed), now);
             return None;
@@ -305,25 +306,25 @@ impl Sender {
         rtt
     }
 
-    /// RFC 3168 section 6.1.2: as for a loss, but nothing is sent again, and at most once per window.
+    /// RFC 3168 section 6.1.2: reduces the window as for a loss, without retransmission and at most once per window.
     fn on_congestion_echo(&mut self, telemetry: &mut Telemetry) {
-        if self.phase != Phase::Open || self.board.una() <= self.reduced_until {
+        if self.phase != CongestionPhase::Open || self.board.una() <= self.reduced_until {
             return;
         }
         let base = self.congested_base(0);
         let ssthresh = self.algorithm.on_congestion(&self.window, base);
         self.reduced_until = self.board.nxt();
-        self.tell_reduced = true;
+        self.cwr_pending = true;
         if self.config.prr {
             self.prr = Some(Prr::new(self.board.in_flight()));
-            self.phase = Phase::Reducing;
+            self.phase = CongestionPhase::Reducing;
             self.recover = self.board.nxt();
             self.window.ssthresh = ssthresh;
         } else {
             self.window.reduce(ssthresh, ssthresh);
         }
         telemetry.counters.ecn_reductions += 1;
-        telemetry.tell(Incident::EcnReduction { path: PATH, cwnd: ssthresh });
+        telemetry.report(Incident::EcnReduction { path: PATH, cwnd: ssthresh });
     }
 
     /// RFC 8985 section 7.4.2.
@@ -332,41 +333,41 @@ impl Sender {
             return;
         }
         self.probe = None;
-        if verdict == ProbeVerdict::Repaired && self.phase == Phase::Open {
+        if verdict == ProbeVerdict::Repaired && self.phase == CongestionPhase::Open {
             let base = self.congested_base(0);
             let ssthresh = self.algorithm.on_congestion(&self.window, base);
             self.window.reduce(ssthresh, ssthresh);
             telemetry.counters.fast_recoveries += 1;
-            telemetry.tell(Incident::Recovered { path: PATH, cwnd: ssthresh });
+            telemetry.report(Incident::Recovered { path: PATH, cwnd: ssthresh });
         }
     }
 
-    fn judge_time_out(&mut self, frto: Frto, evidence: Evidence, telemetry: &mut Telemetry) {
+    fn judge_time_out(&mut self, frto: Frto, evidence: FrtoEvidence, telemetry: &mut Telemetry) {
         match frto.judge(evidence) {
-            Verdict::Undecided => {}
-            Verdict::Genuine => {
+            FrtoVerdict::Undecided => {}
+            FrtoVerdict::Genuine => {
                 self.frto = None;
-                // Step 3a: slow start goes on from three segments at most; two of them are the new ones.
+                // Step 3a: slow start continues from at most three segments; two of them are the new ones.
                 if frto == Frto::Second {
                     self.window.cwnd = 3 * self.smss;
                 }
             }
-            // Step 2b; with nothing new to send it cannot be told (RFC 5682 section 2.1).
-            Verdict::TryNewData => {
+            // Step 2b: without new data to send it cannot be decided (RFC 5682 section 2.1).
+            FrtoVerdict::TryNewData => {
                 self.frto = (self.unsent() > 0 && self.peer_edge > self.board.nxt()).then_some(Frto::Second);
                 self.window.cwnd = self.board.in_flight() + 2 * self.smss;
             }
-            Verdict::Spurious => self.undo_reduction(telemetry),
+            FrtoVerdict::Spurious => self.undo_reduction(telemetry),
         }
     }
 
-    /// The time-out, or the fast retransmission, was needless: as if it had not been (RFC 4015; RFC 5682
-    /// section 3.4 leaves the response open).
+    /// Undoes a spurious time-out or fast retransmission (RFC 4015; RFC 5682 section 3.4 leaves the response open).
     fn undo_reduction(&mut self, telemetry: &mut Telemetry) {
         self.board.forgive_losses();
         let before = self.before.take();
-        // RFC 9438 section 4.9.2: what was learnt long after recovery does not shrink a window that has grown beyond it.
-        let outgrown = |(cwnd, _): (u64, u64)| self.phase == Phase::Open && self.window.cwnd >= cwnd;
+        // RFC 9438 section 4.9.2: an undo long after recovery does not shrink a window that has grown further.
+        let outgrown =
+            |(cwnd, _): (u64, u64)| self.phase == CongestionPhase::Open && self.window.cwnd >= cwnd;
         if !before.is_some_and(outgrown) {
             if let Some((cwnd, ssthresh)) = before {
                 self.window.reduce(ssthresh, cwnd.max(self.window.cwnd));
@@ -375,26 +376,26 @@ impl Sender {
         }
         self.rtt.reset_backoff();
         match self.phase {
-            Phase::Loss => {
+            CongestionPhase::Loss => {
                 telemetry.counters.spurious_timeouts += 1;
-                telemetry.tell(Incident::SpuriousTimeout { path: PATH });
+                telemetry.report(Incident::SpuriousTimeout { path: PATH });
             }
-            _ => telemetry.tell(Incident::Recovered { path: PATH, cwnd: self.window.cwnd }),
+            _ => telemetry.report(Incident::Recovered { path: PATH, cwnd: self.window.cwnd }),
         }
         (self.frto, self.prr, self.undo) = (None, None, None);
-        self.phase = Phase::Open;
+        self.phase = CongestionPhase::Open;
         self.dup_acks = 0;
     }
 
-    /// Leaves, enters or goes on with recovery.
-    fn advance_phase(&mut self, now: Instant, told: &Told, telemetry: &mut Telemetry) {
-        let &Told { advanced, duplicate, ref delivered, .. } = told;
-        if advanced && self.phase != Phase::Open && told.number >= self.recover {
-            let recovering = self.phase == Phase::Recovery;
+    /// Leaves, enters or continues recovery.
+    fn advance_phase(&mut self, now: Instant, report: &AckReport, telemetry: &mut Telemetry) {
+        let &AckReport { advanced, duplicate, ref delivered, .. } = report;
+        if advanced && self.phase != CongestionPhase::Open && report.number >= self.recover {
+            let recovering = self.phase == CongestionPhase::Recovery;
             self.leave(telemetry);
-            // What was lost of the data sent since is a loss of its own: with IsLost (SND.UNA) recovery begins anew
-            // (RFC 6675 section 5, step 2), whether it has been sent again by now or not. Behind a time-out the window
-            // has grown from nothing, and only what is found lost from now on counts.
+            // Losses among the data sent since are new losses. With IsLost (SND.UNA) recovery begins again (RFC 6675
+            // section 5, step 2), whether the data has been retransmitted or not. After a time-out the window starts
+            // from one segment, and only losses detected from now on count.
             if recovering && self.is_selective() && self.board.misses_any() {
                 self.enter_recovery(now, delivered, telemetry);
             }
@@ -407,23 +408,23 @@ impl Sender {
         } else if advanced {
             self.dup_acks = 0;
         }
-        if self.phase == Phase::Open && !duplicate && !self.board.has_gaps() {
+        if self.phase == CongestionPhase::Open && !duplicate && !self.board.has_gaps() {
             return;
         }
         let lost = match self.recovery {
             Recovery::None => false,
-            Recovery::Reno | Recovery::Newreno => self.judge_by_duplicates(now, told, telemetry),
+            Recovery::Reno | Recovery::Newreno => self.judge_by_duplicates(now, report, telemetry),
             Recovery::Sack => self.judge_by_sacks(now, delivered, telemetry),
             Recovery::Rack => self.detect_by_time(now, delivered, telemetry),
         };
         self.reduce_proportionally(delivered, advanced && !lost);
     }
 
-    /// RFC 5681 section 3.2 and RFC 6582 section 3.2. Tells whether a loss was found.
-    fn judge_by_duplicates(&mut self, now: Instant, told: &Told, telemetry: &mut Telemetry) -> bool {
-        let &Told { advanced, duplicate, ref delivered, .. } = told;
+    /// RFC 5681 section 3.2 and RFC 6582 section 3.2. Returns whether a loss was detected.
+    fn judge_by_duplicates(&mut self, now: Instant, report: &AckReport, telemetry: &mut Telemetry) -> bool {
+        let &AckReport { advanced, duplicate, ref delivered, .. } = report;
         match self.phase {
-            Phase::Open | Phase::Reducing => {
+            CongestionPhase::Open | CongestionPhase::Reducing => {
                 let enough = duplicate && self.dup_acks == self.config.dup_ack_threshold;
                 if enough && self.board.una() > self.guard {
                     self.enter_recovery(now, delivered, telemetry);
@@ -431,9 +432,9 @@ impl Sender {
                 }
             }
             // RFC 5681 section 3.2, step 4: each further duplicate is a segment that left the network.
-            Phase::Recovery if duplicate => self.window.cwnd += self.smss,
-            Phase::Recovery if advanced => self.on_partial(now, delivered, telemetry),
-            Phase::Recovery | Phase::Loss => {}
+            CongestionPhase::Recovery if duplicate => self.window.cwnd += self.smss,
+            CongestionPhase::Recovery if advanced => self.on_partial(now, delivered, telemetry),
+            CongestionPhase::Recovery | CongestionPhase::Loss => {}
         }
         false
     }
@@ -458,18 +459,19 @@ impl Sender {
         self.partial_seen = true;
     }
 
-    /// RFC 6675 section 5. Tells whether a loss was found.
+    /// RFC 6675 section 5. Returns whether a loss was detected.
     fn judge_by_sacks(&mut self, now: Instant, delivered: &Delivered, telemetry: &mut Telemetry) -> bool {
         let lost = self.board.judge_by_sacks(self.config.dup_ack_threshold, self.smss);
         let counted = self.dup_acks >= self.config.dup_ack_threshold;
-        let enters = matches!(self.phase, Phase::Open | Phase::Reducing) && (counted || lost);
+        let enters =
+            matches!(self.phase, CongestionPhase::Open | CongestionPhase::Reducing) && (counted || lost);
         if enters {
             self.enter_recovery(now, delivered, telemetry);
         }
         lost || enters
     }
 
-    /// RFC 8985 section 6.2. Tells whether a loss was found.
+    /// RFC 8985 section 6.2. Returns whether a loss was detected.
     pub(super) fn detect_by_time(
         &mut self,
         now: Instant,
@@ -480,15 +482,15 @@ impl Sender {
         let (lost, look_again) = self.rack.detect(now, &mut self.board, &situation);
         let margin = self.config.loss_timer_margin;
         self.reordering_at = look_again.map_or(Instant::NEVER, |at| self.fires(now, at - now + margin));
-        if lost && matches!(self.phase, Phase::Open | Phase::Reducing) {
+        if lost && matches!(self.phase, CongestionPhase::Open | CongestionPhase::Reducing) {
             self.enter_recovery(now, delivered, telemetry);
         }
         lost
     }
 
-    /// A loss: the window shrinks, and the first lost segment goes out at once.
+    /// A loss was detected: reduces the window and retransmits the first lost segment at once.
     fn enter_recovery(&mut self, now: Instant, delivered: &Delivered, telemetry: &mut Telemetry) {
-        // Each segment that arrived out of order before this acknowledgement may have let another one out.
+        // Limited transmit may have sent a segment for each one that arrived out of order before this acknowledgement.
         let arrived = match self.sack {
             true => self.board.sacked_amount().saturating_sub(delivered.amount),
             false => u64::from(self.config.dup_ack_threshold - 1) * self.smss,
@@ -498,14 +500,14 @@ impl Sender {
         self.remember();
         // After a reduction by ECN in the same window ssthresh stands (RFC 3168 section 6.1.2).
         let ssthresh = match self.phase {
-            Phase::Reducing => self.window.ssthresh,
+            CongestionPhase::Reducing => self.window.ssthresh,
             _ => self.algorithm.on_congestion(&self.window, base),
         };
         telemetry.counters.fast_recoveries += 1;
         if !self.algorithm.recovers() {
             self.enter_loss(now, ssthresh);
         } else {
-            self.phase = Phase::Recovery;
+            self.phase = CongestionPhase::Recovery;
             self.recover = self.board.nxt();
             self.reduced_until = self.board.nxt();
             self.guard = self.board.nxt();
@@ -530,15 +532,15 @@ impl Sender {
             };
             self.window.reduce(ssthresh, cwnd);
         }
-        telemetry.tell(Incident::FastRetransmit { path: PATH, cwnd: self.window.cwnd });
+        telemetry.report(Incident::FastRetransmit { path: PATH, cwnd: self.window.cwnd });
     }
 
-    /// Whether losses are found by what the peer has selectively acknowledged.
+    /// Whether losses are detected by selective acknowledgements.
     const fn is_selective(&self) -> bool {
         matches!(self.recovery, Recovery::Sack | Recovery::Rack)
     }
 
-    /// RFC 9937: what the window is during recovery or after an ECN echo.
+    /// RFC 9937: sets the window during recovery or after an ECN echo.
     pub(super) fn reduce_proportionally(&mut self, delivered: &Delivered, safe: bool) {
         let Some(prr) = &mut self.prr else { return };
         let (in_flight, ssthresh) = (self.board.in_flight(), self.window.ssthresh);
@@ -547,13 +549,13 @@ impl Sender {
         }
     }
 
-    /// The end of recovery.
+    /// Ends recovery.
     fn leave(&mut self, telemetry: &mut Telemetry) {
         match self.phase {
-            Phase::Open => return,
-            Phase::Loss => self.frto = None,
-            Phase::Reducing => self.window.cwnd = self.window.ssthresh,
-            Phase::Recovery => {
+            CongestionPhase::Open => return,
+            CongestionPhase::Loss => self.frto = None,
+            CongestionPhase::Reducing => self.window.cwnd = self.window.ssthresh,
+            CongestionPhase::Recovery => {
                 // RFC 6582 section 3.2, step 3, full acknowledgement, option 1; RFC 9937 section 6.
                 self.window.cwnd = match self.recovery {
                     Recovery::Newreno => {
@@ -562,15 +564,15 @@ impl Sender {
                     }
                     _ => self.window.ssthresh,
                 };
-                telemetry.tell(Incident::Recovered { path: PATH, cwnd: self.window.cwnd });
+                telemetry.report(Incident::Recovered { path: PATH, cwnd: self.window.cwnd });
             }
         }
-        if matches!(self.phase, Phase::Recovery | Phase::Loss) {
+        if matches!(self.phase, CongestionPhase::Recovery | CongestionPhase::Loss) {
             self.rack.on_recovered();
         }
         self.prr = None;
         self.dup_acks = 0;
-        self.phase = Phase::Open;
+        self.phase = CongestionPhase::Open;
     }
 
     fn grow(&mut self, now: Instant, amount: u64, rtt: Option<Duration>) {
@@ -581,8 +583,8 @@ impl Sender {
             self.algorithm.on_unused(now);
             return;
         }
-        // Once a gap is filled, data is acknowledged that arrived long ago. It tells of a window in flight at most: the
-        // window "MUST NOT be increased by more than SMSS bytes per RTT" (RFC 5681 section 3.1).
+        // Once a gap is filled, an acknowledgement covers data that arrived long ago. At most a window of it counts:
+        // the window "MUST NOT be increased by more than SMSS bytes per RTT" (RFC 5681 section 3.1).
         let amount = amount.min(self.window.cwnd);
         let (una, nxt, srtt) = (self.board.una(), self.board.nxt(), self.srtt.unwrap_or_default());
         self.algorithm.on_ack(&mut self.window, &Acked { now, amount, rtt, srtt, una, nxt });
@@ -593,7 +595,8 @@ impl Sender {
         if self.board.is_empty() {
             self.retransmission_at = Instant::NEVER;
             self.reordering_at = Instant::NEVER;
-        } else if advanced && !(self.phase == Phase::Recovery && self.recovery == Recovery::Newreno) {
+        } else if advanced && !(self.phase == CongestionPhase::Recovery && self.recovery == Recovery::Newreno)
+        {
             self.restart_timer(now);
         }
         if advanced || news {

@@ -1,7 +1,7 @@
-//! The sending half: what is outstanding, what may be sent, and the timers that watch over it.
+//! The sending half: outstanding data, data that may be sent, and the timers of both.
 //!
-//! `transmit.rs` decides what goes out next, `acknowledgement.rs` what an acknowledgement means, and
-//! `timeout.rs` what happens when nothing comes.
+//! `transmit.rs` chooses the next segment, `acknowledgement.rs` handles acknowledgements, and `timeout.rs` handles
+//! timers.
 
 mod acknowledgement;
 mod timeout;
@@ -16,8 +16,8 @@ pub(crate) use acknowledgement::Acknowledgement;
 pub(crate) use transmit::Transmission;
 
 use super::config::{Config, Framing, Recovery};
-use super::congestion::{Algorithm, Window};
-use super::recovery::{Frto, Probe, Prr, Rack, Scoreboard, Undo};
+use super::congestion::{Algorithm, CongestionWindow};
+use super::recovery::{Frto, Prr, Rack, Scoreboard, TailLossProbe, Undo};
 use super::rtt::RttEstimator;
 use super::send_buffer::SendBuffer;
 use crate::{Counters, Incident, PathId};
@@ -25,7 +25,7 @@ use crate::{Counters, Incident, PathId};
 /// TCP's only path.
 pub(crate) const PATH: PathId = PathId(0);
 
-/// What a connection tells of itself: counters and the lines of the time line.
+/// Counters and incidents of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Telemetry {
     pub counters: Counters,
@@ -33,86 +33,86 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    pub fn tell(&mut self, incident: Incident) {
+    pub fn report(&mut self, incident: Incident) {
         self.incidents.push_back(incident);
     }
 }
 
-/// What the sender is doing about congestion (the states of `tcp_ca_state` in Linux have other names).
+/// State of congestion control and recovery (`tcp_ca_state` in Linux, with other names).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Nothing is wrong.
+enum CongestionPhase {
+    /// No loss and no congestion signal.
     Open,
-    /// Fast recovery, until all that was outstanding at its begin is acknowledged.
+    /// Fast recovery, until all data outstanding at its start is acknowledged.
     Recovery,
     /// The window shrinks after a congestion signal without loss.
     Reducing,
-    /// After a time-out, or a loss without fast recovery: slow start over what is outstanding.
+    /// After a time-out, or a loss without fast recovery: slow start, retransmitting the outstanding data.
     Loss,
 }
 
-/// How the window was used in the current round trip: an unused window does not grow.
+/// Use of the window in the current round trip. An unused window does not grow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
-    /// The congestion window stopped the sender.
+    /// The congestion window limited the sender.
     limited: bool,
     /// The most that was in flight.
     most: u64,
-    /// The round ends when this is acknowledged.
+    /// The round ends when this offset is acknowledged.
     until: u64,
 }
 
-/// The sending half of a connection that is synchronised. Offsets: 0 is this end's SYN, data begin at 1.
+/// The sending half of a synchronised connection. Offsets: 0 is this end's SYN, data begins at 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     config: Arc<Config>,
-    /// Losses are found this way: the configured one, unless it needs SACK and SACK was not agreed.
+    /// Loss recovery: the configured one, unless it needs SACK and SACK was not negotiated.
     recovery: Recovery,
-    /// Selective acknowledgements are agreed and heeded.
+    /// Selective acknowledgements are negotiated and used.
     sack: bool,
     ecn: bool,
     smss: u64,
     buffer: SendBuffer,
     board: Scoreboard,
-    /// The user will give no more data; FIN follows the last byte.
+    /// The user has closed: FIN follows the last byte.
     closing: bool,
 
-    window: Window,
+    window: CongestionWindow,
     algorithm: Algorithm,
     usage: Usage,
     /// `send_window` in the window's unit.
     cap: u64,
 
-    /// The right edge of the peer's window, its size, and the largest size ever told.
+    /// Right edge of the peer's window, its size, and the largest size so far.
     peer_edge: u64,
     peer_window: u64,
     peer_window_most: u64,
     window_from_syn: bool,
-    /// SND.WL1 and SND.WL2 (RFC 9293 section 3.10.7.4): the segment that told the window last.
-    window_told_by: (i64, u64),
+    /// SND.WL1 and SND.WL2 (RFC 9293 section 3.10.7.4): the segment of the last window update.
+    last_window_update: (i64, u64),
 
     rtt: RttEstimator,
-    /// A copy of the estimate for the many who ask.
+    /// A copy of `rtt.srtt()`, which is read often.
     srtt: Option<Duration>,
-    /// Segments up to here are not timed again, if one per round trip is timed.
+    /// Segments up to this offset are not timed, if one per round trip is timed.
     timed: u64,
 
-    phase: Phase,
-    /// The current or last [`Phase::Loss`] came from the timer.
+    phase: CongestionPhase,
+    /// The current or last [`CongestionPhase::Loss`] was caused by the timer.
     timed_out: bool,
-    /// Where the phase ends: recover (RFC 6582), RecoveryPoint (RFC 6675).
+    /// Offset at which the phase ends: recover (RFC 6582), RecoveryPoint (RFC 6675).
     recover: u64,
     /// Duplicates of acknowledgements up to this offset start no fast retransmit (RFC 6582 section 3.2, step
     /// 1).
     guard: u64,
     dup_acks: u32,
-    /// New data sent since something arrived out of order: what limited transmit let out, or a part of it.
+    /// New data sent since data arrived out of order: sent by limited transmit, at least in part.
     sent_since_gap: u64,
-    /// The next retransmission does not ask the congestion window.
+    /// The next retransmission ignores the congestion window.
     retransmit_now: bool,
     /// RFC 6675 section 4, NextSeg rule 4: one rescue retransmission per recovery.
     rescued: bool,
-    /// HighRxt (RFC 6675 section 2): the end of the last segment that this recovery sent again in its order.
+    /// HighRxt (RFC 6675 section 2): the end of the last segment that this recovery retransmitted in order.
     high_resent: u64,
     /// NewReno: the first partial acknowledgement restarted the timer.
     partial_seen: bool,
@@ -120,23 +120,23 @@ pub(crate) struct Sender {
     rack: Rack,
     frto: Option<Frto>,
     undo: Option<Undo>,
-    probe: Option<Probe>,
+    probe: Option<TailLossProbe>,
     probe_due: bool,
-    /// A round trip was measured since the last probe, or since the connection began.
+    /// A round-trip time was measured since the last probe, or since the start of the connection.
     measured_since_probe: bool,
     window_probe: WindowProbe,
     /// Window and threshold before the last reduction.
     before: Option<(u64, u64)>,
-    /// Reductions by ECN wait until this is acknowledged (RFC 3168 section 6.1.2).
+    /// No further reduction by ECN until this offset is acknowledged (RFC 3168 section 6.1.2).
     reduced_until: u64,
-    /// CWR is to be set on the next new segment.
-    pub tell_reduced: bool,
+    /// The next new segment carries CWR.
+    pub cwr_pending: bool,
 
     /// Time-outs in a row.
     errors: u32,
-    /// When data was last sent, if any was.
+    /// Time at which data was last sent.
     last_sent: Option<Instant>,
-    /// End of the last segment that was not full (Minshall's variant of Nagle's rule).
+    /// End of the last partial segment (Minshall's variant of Nagle's rule).
     small_end: u64,
     retransmission_at: Instant,
     probe_at: Instant,
@@ -144,38 +144,38 @@ pub(crate) struct Sender {
     persist_at: Instant,
     /// This host's own interface is down.
     pub interface_down: bool,
-    /// The window had no room for a full segment when last asked, and nothing but data to send has come since.
+    /// The window had no room for a full segment at the last check. Since then, only data to send has been added.
     window_full: bool,
 }
 
 /// Probing of a closed window (RFC 9293 section 3.8.6.1).
 #[derive(Clone, Copy, Debug, Default)]
 struct WindowProbe {
-    /// The timer ran out: one goes out next.
+    /// The timer expired: a probe is sent next.
     due: bool,
-    /// One byte beyond what is recorded as sent is on its way.
+    /// A byte beyond the data recorded as sent is in flight.
     sent: bool,
     backoffs: u32,
 }
 
-/// What became of the options in the handshake, as far as the sender cares.
+/// Options negotiated in the handshake, as far as the sender needs them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreement {
-    /// Largest segment's data, fixed options taken off.
+    /// Data of the largest segment, without fixed options, bytes.
     pub smss: u64,
     pub sack: bool,
     /// Explicit congestion notification.
     pub ecn: bool,
     /// The peer's window at the end of the handshake.
     pub window: u64,
-    /// RTO until something is measured.
+    /// RTO before the first measurement.
     pub rto_initial: Duration,
-    /// The initial window is one segment, for more than one SYN was lost (RFC 6928 section 3).
+    /// The initial window is one segment, because more than one SYN was lost (RFC 6928 section 3).
     pub cautious: bool,
 }
 
 impl Sender {
-    /// A sender before its handshake: it only collects data.
+    /// A sender before the handshake: it only queues data.
     pub fn new(config: Arc<Config>) -> Self {
         let smss = config.mss.bytes().max(1);
         Self {
@@ -186,7 +186,7 @@ impl Sender {
             buffer: SendBuffer::new(1, config.framing == Framing::WholePackets),
             board: Scoreboard::new(&config, smss, 1),
             closing: false,
-            window: Window::new(&config, smss),
+            window: CongestionWindow::new(&config, smss),
             algorithm: Algorithm::new(&config),
             usage: Usage::default(),
             cap: config.send_window.of(smss),
@@ -194,11 +194,11 @@ impl Sender {
             peer_window: 0,
             peer_window_most: 0,
             window_from_syn: true,
-            window_told_by: (i64::MIN, 0),
+            last_window_update: (i64::MIN, 0),
             rtt: RttEstimator::new(&config),
             srtt: None,
             timed: 0,
-            phase: Phase::Open,
+            phase: CongestionPhase::Open,
             timed_out: false,
             recover: 1,
             guard: 0,
@@ -218,7 +218,7 @@ impl Sender {
             window_probe: WindowProbe::default(),
             before: None,
             reduced_until: 0,
-            tell_reduced: false,
+            cwr_pending: false,
             errors: 0,
             last_sent: None,
             small_end: 0,
@@ -232,7 +232,7 @@ impl Sender {
         }
     }
 
-    /// A packet arrived, a timer fired or the user acted: what was found to fill the window may have changed.
+    /// A packet arrived, a timer fired or the user acted: the window may have room again.
     #[inline]
     pub fn reconsider_window(&mut self) {
         self.window_full = false;
@@ -247,11 +247,11 @@ impl Sender {
             Recovery::Sack | Recovery::Rack if !sack => Recovery::Newreno,
             recovery => recovery,
         };
-        // Where duplicates inflate the window, reports of what left the network would count it twice.
+        // If duplicates inflate the window, SACK reports would count the same segments twice.
         self.sack = sack && !matches!(self.recovery, Recovery::Reno | Recovery::Newreno);
         let judged_by = Config { recovery: self.recovery, ..(*self.config).clone() };
         self.board = Scoreboard::new(&judged_by, self.smss, 1);
-        self.window = Window::new(&self.config, self.smss);
+        self.window = CongestionWindow::new(&self.config, self.smss);
         if cautious {
             self.window.cwnd = self.smss;
         }
@@ -260,19 +260,19 @@ impl Sender {
         (self.peer_window, self.peer_window_most, self.peer_edge) = (window, window, 1 + window);
     }
 
-    /// The round trip of the handshake was measured.
+    /// Takes a measured round-trip time.
     pub fn measured(&mut self, sent: Instant, now: Instant) {
         self.rtt.measured(sent, now);
         self.srtt = self.rtt.srtt();
         self.measured_since_probe = true;
     }
 
-    /// Takes data to send.
+    /// Queues data to send.
     pub fn push(&mut self, data: Data) {
         self.buffer.push(data);
     }
 
-    /// No more data will be given.
+    /// Marks the end of the stream.
     pub fn close(&mut self) {
         self.closing = true;
     }
@@ -287,17 +287,17 @@ impl Sender {
         self.closing && self.board.una() > self.buffer.end()
     }
 
-    /// Bytes given and not acknowledged.
+    /// Bytes queued and not acknowledged.
     pub fn unacknowledged(&self) -> u64 {
         self.buffer.held()
     }
 
-    /// Bytes given and not sent.
+    /// Bytes queued and not sent.
     pub fn unsent(&self) -> u64 {
         self.buffer.end().saturating_sub(self.board.nxt())
     }
 
-    /// Whether data wait that the window keeps back, and more of them would too.
+    /// Whether the window holds back unsent data, and would hold back more.
     #[inline]
     pub fn has_full_window(&self) -> bool {
         self.window_full && self.buffer.end() > self.board.nxt()
@@ -311,7 +311,7 @@ impl Sender {
             && !self.window_probe.due
             && !self.probe_due
             && !self.board.has_losses()
-            && self.phase != Phase::Recovery
+            && self.phase != CongestionPhase::Recovery
     }
 
     /// The data of a transmission.
@@ -361,7 +361,7 @@ impl Sender {
         self.retransmission_at.min(self.probe_at).min(self.reordering_at).min(self.persist_at)
     }
 
-    /// Stops all timers: the connection is over.
+    /// Stops all timers.
     pub fn stop(&mut self) {
         self.retransmission_at = Instant::NEVER;
         self.probe_at = Instant::NEVER;
@@ -373,16 +373,15 @@ impl Sender {
         self.config.timer_wheel.fires(now, delay)
     }
 
-    /// Starts the retransmission timer anew (RFC 6298 section 5).
+    /// Restarts the retransmission timer (RFC 6298 section 5).
     fn restart_timer(&mut self, now: Instant) {
         self.retransmission_at = self.fires(now, self.rtt.rto());
     }
 
-    /// What the next segment is held against the congestion window with. Without SACK the duplicates that
-    /// inflate the window stand for what left the network, so all that is outstanding counts (RFC 5681
-    /// section 3.2).
+    /// The data in flight to compare with the congestion window. Without SACK, duplicates inflate the window by the
+    /// segments that left the network. Then all outstanding data counts (RFC 5681 section 3.2).
     fn in_flight(&self) -> u64 {
-        let inflated = !self.sack && self.phase != Phase::Loss;
+        let inflated = !self.sack && self.phase != CongestionPhase::Loss;
         if inflated { self.board.outstanding() } else { self.board.in_flight() }
     }
 }

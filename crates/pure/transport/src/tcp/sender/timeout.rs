@@ -1,8 +1,8 @@
-//! What happens when nothing comes: time-outs, probes, and the end of patience.
+//! Timers of the sender: retransmission, reordering, probes, and the failure of the connection.
 
 use netrig_core::{Duration, Instant};
 
-use super::{PATH, Phase, Sender, Telemetry};
+use super::{CongestionPhase, PATH, Sender, Telemetry};
 use crate::Incident;
 use crate::tcp::clock::timestamp;
 use crate::tcp::config::{BackoffSsthresh, Recovery, SsthreshFrom};
@@ -13,7 +13,7 @@ use crate::tcp::recovery::{Delivered, Frto, Situation, Undo};
 const WORST_ACK_DELAY: Duration = Duration::from_millis(200);
 
 impl Sender {
-    /// Does what is due at `now`. Returns false if the peer is to be given up.
+    /// Handles the timers that are due at `now`. Returns false if the connection has failed.
     pub fn on_timer(&mut self, now: Instant, telemetry: &mut Telemetry) -> bool {
         if self.reordering_at <= now {
             self.reordering_at = Instant::NEVER;
@@ -22,13 +22,13 @@ impl Sender {
         if self.probe_at <= now {
             self.probe_at = Instant::NEVER;
             self.probe_due = true;
-            // RFC 8985 section 7.3: the timer starts anew with the probe.
+            // RFC 8985 section 7.3: the probe restarts the timer.
             self.restart_timer(now);
         }
         if self.persist_at <= now {
             self.persist_at = Instant::NEVER;
             self.window_probe.due = true;
-            // A window that is open a little is not probed: the wait for a larger segment ends (RFC 9293 section 3.8.6.2.1).
+            // A window that is not quite closed is not probed: a partial segment is sent (RFC 9293 section 3.8.6.2.1).
             if self.peer_edge <= self.board.nxt() {
                 self.window_probe.backoffs += 1;
                 self.errors += 1;
@@ -45,14 +45,14 @@ impl Sender {
         true
     }
 
-    /// RFC 8985 section 6.2, step 5: nobody has filled the gap in time.
+    /// RFC 8985 section 6.2, step 5: the gap was not filled in time.
     fn on_reordering_timer(&mut self, now: Instant, telemetry: &mut Telemetry) {
         let was = self.phase;
         let mut delivered = Delivered::new(Some(now), 0);
         self.detect_by_time(now, &delivered, telemetry);
-        if was != Phase::Recovery && self.phase == Phase::Recovery {
-            // The moment stands for the acknowledgement that would have told it: what it lets out is no debt
-            // (`tcp_rack_reo_timeout`, net/ipv4/tcp_recovery.c).
+        if was != CongestionPhase::Recovery && self.phase == CongestionPhase::Recovery {
+            // The timer stands for an acknowledgement that delivers one segment (`tcp_rack_reo_timeout`,
+            // net/ipv4/tcp_recovery.c).
             delivered.amount = self.smss;
             self.reduce_proportionally(&delivered, false);
         }
@@ -69,7 +69,7 @@ impl Sender {
         let rto = self.rtt.rto();
         telemetry.counters.timeouts += 1;
         let local = self.interface_down && !self.config.local_drop_retry.is_zero();
-        // What this host dropped itself says nothing about the peer.
+        // A packet that this host dropped says nothing about the peer.
         if !local || self.errors == 0 {
             self.errors += 1;
         }
@@ -79,21 +79,20 @@ impl Sender {
             return false;
         }
         let first = self.errors == 1;
-        let recovering = matches!(self.phase, Phase::Recovery | Phase::Loss);
+        let recovering = matches!(self.phase, CongestionPhase::Recovery | CongestionPhase::Loss);
         if first {
             self.remember();
         }
         let ssthresh = match self.config.backoff_ssthresh {
             BackoffSsthresh::Once | BackoffSsthresh::OncePerLoss if !first => self.window.ssthresh,
-            BackoffSsthresh::OncePerLoss if self.phase == Phase::Recovery => self.window.ssthresh,
+            BackoffSsthresh::OncePerLoss if self.phase == CongestionPhase::Recovery => self.window.ssthresh,
             _ => self.algorithm.on_congestion(&self.window, self.congested_base(0)),
         };
         self.algorithm.on_timeout();
         self.enter_loss(now, ssthresh);
         self.timed_out = true;
         self.dup_acks = 0;
-        // RFC 5682 section 2.1, step 1: not if recovery goes on already; what still arrives then tells
-        // nothing.
+        // RFC 5682 section 2.1, step 1: not during a recovery, when further arrivals prove nothing.
         self.frto = (self.config.frto && !recovering).then_some(Frto::First);
         if local {
             self.retransmission_at = self.fires(now, self.config.local_drop_retry);
@@ -102,11 +101,11 @@ impl Sender {
             self.restart_timer(now);
         }
         let cwnd = self.window.cwnd;
-        telemetry.tell(Incident::Timeout { path: PATH, rto, errors: self.errors, limit, cwnd });
+        telemetry.report(Incident::Timeout { path: PATH, rto, errors: self.errors, limit, cwnd });
         true
     }
 
-    /// Keeps what an undo restores.
+    /// Saves the state that an undo restores.
     pub(super) fn remember(&mut self) {
         self.before = Some((self.window.cwnd, self.window.ssthresh));
         self.undo = self.config.undo.then(|| {
@@ -115,21 +114,21 @@ impl Sender {
         });
     }
 
-    /// All that is outstanding counts as lost; slow start from one segment (RFC 5681 section 3.1, LW).
+    /// All outstanding data counts as lost; slow start from one segment (RFC 5681 section 3.1, LW).
     pub(super) fn enter_loss(&mut self, now: Instant, ssthresh: u64) {
-        // A sender that does not ask what is on its way sends all of it again.
+        // A sender that does not track the data in flight retransmits all of it.
         if self.recovery == Recovery::Rack && self.algorithm.recovers() {
             let situation = self.situation();
             self.rack.on_timeout(now, &mut self.board, &situation);
         } else {
             self.board.mark_all_lost();
         }
-        self.phase = Phase::Loss;
+        self.phase = CongestionPhase::Loss;
         self.timed_out = false;
         self.recover = self.board.nxt();
         self.guard = self.board.nxt();
         self.timed = self.board.nxt();
-        // What RACK still believes to be on its way does not count against the first retransmission.
+        // Data that RACK still counts as in flight does not delay the first retransmission.
         self.window.reduce(self.window.whole(ssthresh), self.board.in_flight() + self.smss);
         self.prr = None;
         self.probe = None;
@@ -139,21 +138,20 @@ impl Sender {
         self.retransmit_now = true;
     }
 
-    /// What a reduction of the window is reckoned from. `beyond`: what was let out although the window was
-    /// full, for something had arrived out of order (limited transmit); it does not count (RFC 5681 section
-    /// 3.2, step 2).
+    /// The amount from which a reduction of the window is computed. `beyond` is the data that limited transmit sent
+    /// beyond the full window; it does not count (RFC 5681 section 3.2, step 2).
     pub(super) fn congested_base(&self, beyond: u64) -> u64 {
-        // What the window is worth: duplicates inflate it in recovery, and after a time-out it begins anew.
+        // The effective window: duplicates inflate cwnd in recovery, and after a time-out it starts from one segment.
         let window = match self.phase {
-            Phase::Open | Phase::Reducing => self.window.cwnd,
-            Phase::Recovery => self.window.ssthresh,
-            Phase::Loss if self.config.ssthresh_from == SsthreshFrom::Cwnd => self.window.cwnd,
-            Phase::Loss => self.window.cwnd.max(self.window.ssthresh),
+            CongestionPhase::Open | CongestionPhase::Reducing => self.window.cwnd,
+            CongestionPhase::Recovery => self.window.ssthresh,
+            CongestionPhase::Loss if self.config.ssthresh_from == SsthreshFrom::Cwnd => self.window.cwnd,
+            CongestionPhase::Loss => self.window.cwnd.max(self.window.ssthresh),
         };
         match self.config.ssthresh_from {
-            // Equation 4 says what ssthresh is at most. While a gap is open, data stays unacknowledged that arrived
-            // long ago, so only a window of it may have been in flight; and when a retransmission is lost, ssthresh
-            // "MUST be lowered twice" (RFC 5681 section 4.3).
+            // Equation 4 is an upper bound of ssthresh. While a gap is open, data that arrived long ago stays
+            // unacknowledged; at most a window of it was in flight. If a retransmission is lost, ssthresh "MUST be
+            // lowered twice" (RFC 5681 section 4.3).
             SsthreshFrom::FlightSize => self.board.outstanding().saturating_sub(beyond).min(window),
             SsthreshFrom::Cwnd => window.min(self.cap),
         }
@@ -161,18 +159,18 @@ impl Sender {
 
     pub(super) fn situation(&self) -> Situation {
         Situation {
-            recovering: matches!(self.phase, Phase::Recovery | Phase::Loss),
+            recovering: matches!(self.phase, CongestionPhase::Recovery | CongestionPhase::Loss),
             dup_ack_threshold: self.config.dup_ack_threshold,
             srtt: self.srtt,
         }
     }
 
-    /// RFC 8985 section 7.2: a probe goes after two round-trip times without an acknowledgement, if the timer
-    /// has nothing to do before.
+    /// RFC 8985 section 7.2: a probe is sent after two round-trip times without an acknowledgement, unless the
+    /// retransmission timer expires before.
     pub(super) fn schedule_probe(&mut self, now: Instant) {
         let wanted = self.recovery == Recovery::Rack
             && self.config.tail_loss_probe
-            && self.phase == Phase::Open
+            && self.phase == CongestionPhase::Open
             && self.probe.is_none()
             && self.board.sacked_segments() == 0
             && !self.board.is_empty();

@@ -1,15 +1,15 @@
-//! What goes out next.
+//! Choice of the next segment to send.
 
 use netrig_core::Instant;
 
-use super::{PATH, Phase, Sender, Telemetry};
+use super::{CongestionPhase, PATH, Sender, Telemetry};
 use crate::Incident;
 use crate::tcp::clock::timestamp;
 use crate::tcp::config::{Framing, Growth, IdleRestart, LimitedTransmit, Nagle, Recovery};
 use crate::tcp::congestion::CongestionControl;
-use crate::tcp::recovery::{Frto, Probe};
+use crate::tcp::recovery::{Frto, TailLossProbe};
 
-/// A segment that is to be sent, by stream offsets.
+/// A segment to send, by stream offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transmission {
     /// First byte.
@@ -23,7 +23,7 @@ pub(crate) struct Transmission {
 }
 
 impl Sender {
-    /// The next segment with data or FIN, if one may go at `now`.
+    /// The next segment with data or FIN, if one may be sent at `now`.
     pub fn transmit(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         if self.window_probe.due {
             return self.probe_window(now, telemetry);
@@ -38,7 +38,7 @@ impl Sender {
             return self.retransmit_lost(now, telemetry);
         }
         let new = self.send_new(now, telemetry);
-        if new.is_none() && self.phase == Phase::Recovery {
+        if new.is_none() && self.phase == CongestionPhase::Recovery {
             return self.repair_in_advance(now, telemetry);
         }
         new
@@ -58,11 +58,11 @@ impl Sender {
         Some(again)
     }
 
-    /// The `i`-th outstanding segment goes out again.
+    /// Retransmits the `i`-th outstanding segment.
     fn resend(&mut self, now: Instant, i: usize, telemetry: &mut Telemetry) -> Transmission {
         let (start, sequence_end) = self.board.resend(now, i);
         let end = sequence_end.min(self.buffer.end());
-        // A retransmitted segment measures nothing (Karn), and the one that was being timed is given up.
+        // A retransmitted segment is not timed (Karn), and the current measurement is discarded.
         self.timed = self.board.nxt();
         if self.retransmission_at == Instant::NEVER {
             self.restart_timer(now);
@@ -75,15 +75,15 @@ impl Sender {
         }
         telemetry.counters.bytes_retransmitted += end - start;
         match self.phase {
-            Phase::Loss if self.timed_out => telemetry.counters.timeout_retransmissions += 1,
+            CongestionPhase::Loss if self.timed_out => telemetry.counters.timeout_retransmissions += 1,
             _ => telemetry.counters.fast_retransmissions += 1,
         }
         self.last_sent = Some(now);
         Transmission { start, end, fin: sequence_end > end, new: false }
     }
 
-    /// RFC 6675 section 4, NextSeg when nothing is lost and there is no new data. Rule 3: what is missing below something that
-    /// arrived. Rule 4, once per recovery: the last segment that the peer is not known to have.
+    /// RFC 6675 section 4, NextSeg without lost and without new data. Rule 3: a missing segment below an acknowledged
+    /// one. Rule 4, once per recovery: the last segment without acknowledgement.
     fn repair_in_advance(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         if self.recovery != Recovery::Sack || self.unsent() > 0 {
             return None;
@@ -113,9 +113,9 @@ impl Sender {
         let len = self.fit(now, len, fin_waits)?;
         let fin = fin_waits && len == unsent;
         let sequence_len = len + u64::from(fin);
-        // The window is one of data: FIN, which takes a number too, goes along with the last of it.
+        // The window counts data only: FIN, which also takes a sequence number, is sent with the last data.
         if !self.has_room(self.board.weight(len.max(1))) {
-            // More data make the segment no larger.
+            // More data would not enlarge the segment.
             self.window_full = len == self.smss || self.config.framing == Framing::WholePackets;
             return None;
         }
@@ -131,26 +131,26 @@ impl Sender {
             && self.peer_edge.saturating_sub(self.board.nxt()) >= self.smss
             && !self.board.has_losses()
         {
-            // Another full segment waits, so this is what the next call would find.
+            // Another full segment waits: this is the result that the next call would find.
             self.window_full = !self.has_room(self.board.weight(self.smss));
         }
         Some(Transmission { start, end: start + len, fin, new: true })
     }
 
-    /// How much of a segment of `len` the peer's window and Nagle's rule let go (RFC 9293 section 3.8.6.2.1).
+    /// The length of a segment of up to `len` bytes that the peer's window and Nagle's rule allow (RFC 9293 section
+    /// 3.8.6.2.1).
     fn fit(&mut self, now: Instant, len: u64, fin_waits: bool) -> Option<u64> {
         let usable = self.peer_edge.saturating_sub(self.board.nxt());
         if len <= usable {
-            // (1) A full segment, or (2) all there is, if Nagle's rule does not hold it back. FIN never
-            // waits.
+            // (1) A full segment, or (2) all unsent data, if Nagle's rule allows it. FIN never waits.
             let whole = len == self.smss || self.config.framing == Framing::WholePackets;
             return (whole || fin_waits || self.may_send_small()).then_some(len);
         }
-        // (3) Half of the largest window that the peer ever offered.
+        // (3) Half of the largest window that the peer has advertised.
         if usable > 0 && usable >= self.peer_window_most / 2 {
             return Some(usable);
         }
-        // (4) Else the persist timer overrides, once nothing is outstanding (RFC 9293 section 3.8.6.1).
+        // (4) Otherwise the persist timer overrides, once nothing is outstanding (RFC 9293 section 3.8.6.1).
         if self.board.is_empty() && self.persist_at == Instant::NEVER {
             self.persist_at = self.fires(now, self.persist_interval());
         }
@@ -169,7 +169,9 @@ impl Sender {
     /// Whether the congestion window has room for a new segment.
     fn has_room(&mut self, weight: u64) -> bool {
         let in_flight = match self.phase {
-            Phase::Open if self.config.limited_transmit == LimitedTransmit::Off => self.board.outstanding(),
+            CongestionPhase::Open if self.config.limited_transmit == LimitedTransmit::Off => {
+                self.board.outstanding()
+            }
             _ => self.in_flight(),
         };
         let beyond = self.beyond_window();
@@ -180,15 +182,15 @@ impl Sender {
         self.board.outstanding() + weight <= self.cap || self.board.is_empty()
     }
 
-    /// RFC 3042 section 2: for the first two duplicates, two segments beyond the window. With SACK what they
-    /// report has left the count already.
+    /// RFC 3042 section 2: two segments beyond the window for the first two duplicates. With SACK the reported segments
+    /// are no longer counted in flight.
     fn beyond_window(&self) -> u64 {
         let allowed = match self.phase {
-            Phase::Open => self.config.limited_transmit != LimitedTransmit::Off,
-            Phase::Loss => self.config.limited_transmit == LimitedTransmit::AnyData,
-            Phase::Recovery | Phase::Reducing => false,
+            CongestionPhase::Open => self.config.limited_transmit != LimitedTransmit::Off,
+            CongestionPhase::Loss => self.config.limited_transmit == LimitedTransmit::AnyData,
+            CongestionPhase::Recovery | CongestionPhase::Reducing => false,
         };
-        // The third duplicate is for fast retransmit.
+        // The third duplicate starts fast retransmit.
         let few = self.dup_acks < self.config.dup_ack_threshold;
         if allowed && few && !self.sack { u64::from(self.dup_acks) * self.smss } else { 0 }
     }
@@ -209,8 +211,8 @@ impl Sender {
         self.schedule_probe(now);
     }
 
-    /// Data is sent while nothing is in flight. RFC 5681 section 4.1: after more than a time-out of silence the old
-    /// window says nothing about the path.
+    /// Data is sent while nothing is in flight. RFC 5681 section 4.1: after more than a time-out without sending, the
+    /// old window is not valid any more.
     fn resume(&mut self, now: Instant) {
         let Some(last_sent) = self.last_sent else { return };
         self.algorithm.on_resume(now, last_sent);
@@ -223,7 +225,7 @@ impl Sender {
             IdleRestart::None => {}
             IdleRestart::InitialWindow => self.window.cwnd = restart,
             IdleRestart::Decay => {
-                // RFC 2861 section 3.2: ssthresh remembers three quarters of the window.
+                // RFC 2861 section 3.2: ssthresh keeps three quarters of the window.
                 self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 4 * 3);
                 let halvings = (idle.as_nanos() / rto.as_nanos().max(1)).min(63) as u32;
                 self.window.cwnd = (self.window.cwnd >> halvings).max(restart);
@@ -242,8 +244,8 @@ impl Sender {
         }
     }
 
-    /// One byte, or FIN, beyond a closed window (RFC 9293 section 3.8.6.1), or as much as one that is open a little takes (section
-    /// 3.8.6.2.1, rule 4).
+    /// One byte, or FIN, beyond a closed window (RFC 9293 section 3.8.6.1). If the window is not quite closed, a
+    /// partial segment that fits it (section 3.8.6.2.1, rule 4).
     fn probe_window(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
         self.window_probe.due = false;
         let start = self.board.nxt();
@@ -260,7 +262,7 @@ impl Sender {
         Some(Transmission { start, end, fin: start == end, new: false })
     }
 
-    /// New data of `len` bytes, which is as much as the peer's window takes.
+    /// Sends `len` bytes of new data, which must fit the peer's window.
     fn send_what_fits(&mut self, now: Instant, len: u64, telemetry: &mut Telemetry) -> Transmission {
         let start = self.board.nxt();
         let fin = self.closing && start + len == self.buffer.end();
@@ -273,9 +275,9 @@ impl Sender {
         Transmission { start, end: start + len, fin, new: true }
     }
 
-    /// RFC 8985 section 7.3: new data if there is some and the peer takes it, else the last segment again.
+    /// RFC 8985 section 7.3: new data if there is any and the peer's window has room, else the last segment again.
     fn probe_for_loss(&mut self, now: Instant, telemetry: &mut Telemetry) -> Option<Transmission> {
-        // Else probes could go on without a measurement that tells of a longer path. The timer has been started anew.
+        // Otherwise probes could continue although the path has become longer. The timer is already restarted.
         if self.config.probe_needs_sample && !self.measured_since_probe {
             return None;
         }
@@ -288,12 +290,12 @@ impl Sender {
             let (i, _) = self.board.last_missing()?;
             self.resend(now, i, telemetry)
         };
-        self.probe = Some(Probe { end: self.board.nxt(), repeated: !transmission.new });
+        self.probe = Some(TailLossProbe { end: self.board.nxt(), repeated: !transmission.new });
         self.probe_at = Instant::NEVER;
         self.measured_since_probe = false;
         self.restart_timer(now);
         telemetry.counters.tail_loss_probes += 1;
-        telemetry.tell(Incident::TailLossProbe { path: PATH });
+        telemetry.report(Incident::TailLossProbe { path: PATH });
         Some(transmission)
     }
 }

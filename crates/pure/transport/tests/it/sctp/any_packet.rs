@@ -1,5 +1,5 @@
-//! What holds for any bytes that arrive as an SCTP packet: the property that `fuzz/` searches a counterexample
-//! of, and that [`corpus`](super::corpus) replays.
+//! The property of any bytes received as an SCTP packet. `fuzz/` searches counterexamples of it, and
+//! [`corpus`](super::corpus) replays them.
 
 use netrig_core::{Data, Endpoint, StreamId};
 use netrig_transport::sctp::packet::{Chunk, Packet};
@@ -8,18 +8,18 @@ use netrig_transport::{Connection, Serial};
 
 use super::pair::*;
 
-/// Bytes that the user of the attacked end gave to send, at most.
+/// Most bytes that the user of the attacked end sends.
 const GIVEN: u64 = 60_000;
 
-/// Things that may happen after an attack until the association is quiet: a timer that is set again for the
-/// moment at which it ran out would go on for ever.
+/// Most events after an attack until the association is quiet. A timer that is set again for its expiration time would
+/// never end.
 const MOST_STEPS: u32 = 5_000;
 
-/// The most that an IPv4 packet carries beside its header (RFC 791 section 3.1).
+/// The largest payload of an IPv4 packet (RFC 791 section 3.1).
 const MOST_BYTES: usize = 65_535 - 20;
 
-/// The bytes are refused with a reason or understood in a way that does not change any more; and what was
-/// understood is survived by an association in whatever state it is.
+/// The bytes are refused with a reason, or parsed to a packet that does not change by encoding and parsing. An
+/// association in any state survives the packet.
 pub fn check(bytes: &[u8]) {
     if bytes.len() <= MOST_BYTES
         && let Some(packet) = read(bytes)
@@ -47,7 +47,7 @@ fn read(bytes: &[u8]) -> Option<Packet> {
     let encoded = wire::encode(&packet);
     assert_eq!(encoded.len() as u32, packet.wire_len());
     assert_eq!(wire::decode(&encoded).as_ref(), Ok(&packet));
-    // No more is kept than came; what came without its padding gets it.
+    // The parsed packet is no longer than the bytes, except for missing padding.
     assert!(encoded.len() <= bytes.len().next_multiple_of(4));
     Some(packet)
 }
@@ -60,11 +60,11 @@ enum Stage {
     CookieWait,
     CookieEchoed,
     Established,
-    /// Data is on its way and nothing of it acknowledged.
+    /// Data is in flight and not acknowledged.
     Sending,
-    /// The retransmission timer ran out.
+    /// The retransmission timer expired.
     TimedOut,
-    /// A piece of what arrived is missing.
+    /// A fragment of the received data is missing.
     Receiving,
     ShutdownPending,
     ShutdownSent,
@@ -99,9 +99,9 @@ impl Stage {
         }
     }
 
-    /// Two hosts, the attacked one in this state, and a network that loses everything from now on: the peer is
-    /// cut off, and another speaks in its name. The hosts are the same every time, tags and all, so that what
-    /// fits them can stand in a corpus.
+    /// Two hosts, the attacked one in this state, and a network that loses all later packets: the peer is cut off, and
+    /// an attacker takes its place. The hosts are the same every time, tags included, so that a corpus can contain
+    /// matching packets.
     fn reached(self) -> Pair {
         let mut pair = Pair::new(&rfc(), 2, ms(20));
         if !matches!(self, Self::Listening | Self::CookieWait | Self::CookieEchoed) {
@@ -160,11 +160,11 @@ impl Stage {
     }
 }
 
-/// What an end sends in answer fits a packet, and is understood as it was meant.
+/// A reply of an end fits a packet, and is parsed to the same packet.
 fn can_be_sent(packet: &Packet) {
     let bytes = wire::encode(packet);
     assert!(bytes.len() <= MOST_BYTES, "{} bytes", bytes.len());
-    // As bytes, for bulk data comes back as what it stands for.
+    // Compared as bytes, because bulk data is parsed as zeros.
     assert_eq!(wire::decode(&bytes).as_ref().map(wire::encode), Ok(bytes));
 }
 
@@ -172,8 +172,8 @@ fn close(pair: &mut Pair, side: Side) {
     pair.act(side, |association, now| association.close(now));
 }
 
-/// Lets an end in a state hear the packet as it is, as its peer would have written it, and chunk by chunk; then
-/// waits until nothing happens any more.
+/// Passes the packet to an end in a state: unchanged, with the numbers of its peer, and chunk by chunk. Then waits
+/// until there are no more events.
 fn attack(stage: Stage, packet: &Packet) {
     let mut pair = stage.reached();
     let side = stage.side();
@@ -201,7 +201,7 @@ fn attack(stage: Stage, packet: &Packet) {
         let Some(association) = &end.association else { continue };
         assert!(association.unacknowledged() <= given, "{stage:?}");
         assert!(association.poll_timeout().is_none_or(|at| at > pair.now), "{stage:?}");
-        // Once as it is, once shifted, once by itself; and what was on its way before.
+        // Once unchanged, once shifted, once alone; then the packets that were in flight before.
         assert!(end.bytes() <= 3 * carried + GIVEN, "{stage:?}");
     }
 }
@@ -213,7 +213,7 @@ fn carried(chunk: &Chunk) -> u64 {
     }
 }
 
-/// The numbers that a packet to an end must have to be heard.
+/// The numbers that a packet must have to be accepted by an end.
 #[derive(Clone, Copy)]
 struct Numbers {
     tag: u32,
@@ -224,7 +224,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Those of an end that has an association.
+    /// The numbers of an end with an association.
     fn of(pair: &Pair, side: Side) -> Option<Self> {
         let tag = match side {
             Side::Client => &pair.client,

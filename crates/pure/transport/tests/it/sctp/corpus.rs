@@ -1,4 +1,4 @@
-//! What fuzzing found worth keeping, packet by packet.
+//! The fuzz corpus, packet by packet.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn every_sctp_packet_of_the_corpus_is_survived() {
     for file in folder.read_dir().expect("the corpus is there") {
         let file = file.expect("the corpus can be read").path();
         let bytes = std::fs::read(&file).expect("the corpus can be read");
-        // Its name stands in what is printed if it is not survived.
+        // The output of a failed test contains the file name.
         println!("{}", file.display());
         any_packet::check(&bytes);
         replayed += 1;

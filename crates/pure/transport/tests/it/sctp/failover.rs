@@ -1,4 +1,4 @@
-//! Paths that fail and come back (RFC 9260 sections 6.4, 8.1 to 8.3; RFC 7829).
+//! Paths that fail and work again (RFC 9260 sections 6.4, 8.1 to 8.3; RFC 7829).
 
 use netrig_core::{CloseReason, Duration, Instant};
 use netrig_transport::sctp::{Config, LocalDrop, RetransmitTo};
@@ -6,7 +6,7 @@ use netrig_transport::{Connection, Control, Incident, PathId, PathState, Profile
 
 use super::pair::*;
 
-/// Retransmissions stay on the path, and no path is avoided before it is given up.
+/// Retransmissions stay on the path, and no path is avoided before it becomes inactive.
 pub(super) fn stubborn(path_max_retrans: u32) -> Config {
     Config {
         path_max_retrans,
@@ -48,7 +48,7 @@ fn timeouts(pair: &Pair) -> Vec<(Instant, Duration, u32)> {
     .collect()
 }
 
-/// The law of the link-down study: from the last start of T3-rtx, a path is given up after the sum of
+/// The law of the link-down study: from the last start of T3-rtx, a path becomes inactive after the sum of
 /// min(RTO 2^i, RTO.Max) over i = 0 .. Path.Max.Retrans.
 #[test]
 fn fail_over_takes_the_sum_of_the_doubled_timers() {
@@ -65,7 +65,7 @@ fn fail_over_takes_the_sum_of_the_doubled_timers() {
             .find(|(_, change)| *change == (0, PathState::Inactive))
             .expect("given up");
         assert_eq!(failed, started + sum, "Path.Max.Retrans {path_max_retrans}");
-        // Not a packet of data arrives before, and the first one leaves over the other path at that moment.
+        // No packet of data arrives before, and the first one is sent over the other path at that time.
         let moved = pair.data_packets().find(|crossing| crossing.path == 1).expect("moved");
         assert_eq!(moved.at, failed);
         let errors: Vec<_> =
@@ -74,7 +74,7 @@ fn fail_over_takes_the_sum_of_the_doubled_timers() {
     }
 }
 
-/// With Path.Max.Retrans 5 that is 63 RTO, as the study's page says.
+/// With Path.Max.Retrans 5 that is 63 RTO, as on the study's page.
 #[test]
 fn the_default_is_sixty_three_timers() {
     let mut pair = failing(&Config { rto_max: s(1000), ..stubborn(5) });
@@ -84,7 +84,7 @@ fn the_default_is_sixty_three_timers() {
     assert_eq!(moved - Instant::from_nanos(first.as_nanos() - rto.as_nanos()), rto * 63);
 }
 
-/// Section 6.4.1: retransmissions over the other path keep data moving long before the path is given up.
+/// Section 6.4.1: retransmissions over the other path deliver data long before the path becomes inactive.
 #[test]
 fn retransmissions_over_the_other_path_need_one_timer() {
     let config = Config { retransmit_to: RetransmitTo::AlternatePath, ..stubborn(5) };
@@ -96,10 +96,10 @@ fn retransmissions_over_the_other_path_need_one_timer() {
     assert!(pair.data_packets().filter(|crossing| crossing.at > first).count() > 20);
 }
 
-/// RFC 7829 with its recommended threshold of 0: the first time-out moves everything.
+/// RFC 7829 with its recommended threshold of 0: the first time-out moves all data.
 #[test]
 fn potentially_failed_moves_data_at_the_first_time_out() {
-    // The threshold is the profile's.
+    // The threshold of the profile.
     let config = Config { potentially_failed: true, ..stubborn(5) };
     let mut pair = failing(&config);
     pair.run_for(s(10));
@@ -107,7 +107,7 @@ fn potentially_failed_moves_data_at_the_first_time_out() {
     assert_eq!(paths_changed(&pair).last(), Some(&(first, (0, PathState::PotentiallyFailed))));
     assert!(pair.data_packets().filter(|crossing| crossing.at >= first).all(|crossing| crossing.path == 1));
     assert_eq!(timeouts(&pair).len(), 1);
-    // Probed meanwhile, each time after twice as long, until it is given up or answers.
+    // Probed meanwhile at doubled intervals, until it becomes inactive or answers.
     let probes = pair.sent_by(Side::Client).filter(|c| c.path == 0 && c.has("HEARTBEAT")).count();
     assert!(probes >= 2, "{probes}");
     pair.mend(0);
@@ -117,8 +117,8 @@ fn potentially_failed_moves_data_at_the_first_time_out() {
     assert_eq!(last, 0, "back to the primary");
 }
 
-/// RFC 7829 section 3.2: if no path is active, data takes a potentially failed one and none that is inactive. The first path is given
-/// up by then, and the second one has lost a packet.
+/// RFC 7829 section 3.2: if no path is active, data uses a potentially failed one, not an inactive one. The first path
+/// is inactive by then, and the second one has lost a packet.
 #[test]
 fn a_potentially_failed_path_goes_before_an_inactive_one() {
     let config = Config { potentially_failed: true, heartbeat_interval: s(100), ..stubborn(2) };
@@ -136,8 +136,8 @@ fn a_potentially_failed_path_goes_before_an_inactive_one() {
     assert!(pair.data_packets().count() > 0 && pair.data_packets().all(|crossing| crossing.path == 1));
 }
 
-/// RFC 7829 section 3.2: "if the Path Heartbeat function is disabled for the destination address in question, HEARTBEATs MUST
-/// NOT be sent".
+/// RFC 7829 section 3.2: "if the Path Heartbeat function is disabled for the destination address in question,
+/// HEARTBEATs MUST NOT be sent".
 #[test]
 fn without_heartbeats_a_potentially_failed_path_is_not_probed() {
     let config = Config { potentially_failed: true, heartbeats: false, ..stubborn(5) };
@@ -173,8 +173,8 @@ fn a_primary_that_works_again_gets_its_data_back_or_not() {
     }
 }
 
-/// RFC 7829 section 5: with more errors than PSMR the primary is the path that data takes, for good. PSMR may be PFMR, which is 0,
-/// or more, or PMR without potentially failed paths.
+/// RFC 7829 section 5: with more errors than PSMR the path of the data becomes the primary permanently. PSMR may be
+/// PFMR, which is 0, or more, or PMR without potentially failed paths.
 #[test]
 fn primary_switchover() {
     for (potentially_failed, threshold) in [(true, 0), (true, 2), (false, 5)] {
@@ -216,7 +216,7 @@ fn an_idle_path_that_fails_is_found_by_heartbeats() {
     assert_eq!(pair.status(1).state, PathState::Active);
 }
 
-/// Section 8.3: HB.interval and one RTO, give or take half of it.
+/// Section 8.3: HB.interval plus one RTO ± 50 %.
 #[test]
 fn heartbeats_come_at_their_interval() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -224,7 +224,7 @@ fn heartbeats_come_at_their_interval() {
     let beats: Vec<_> = pair.sent_by(Side::Client).filter(|c| c.has("HEARTBEAT")).map(|c| c.at).collect();
     assert!(beats.len() > 100);
     let gaps: Vec<_> = beats.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    // Each is scheduled anew when its answer comes, 200 ms later; the RTO is 1 s.
+    // Each is scheduled when its answer arrives, 200 ms later; the RTO is 1 s.
     assert!(gaps.iter().all(|gap| *gap >= ms(30_500) && *gap <= ms(31_700)), "{gaps:?}");
     assert!(gaps.iter().any(|gap| *gap < ms(30_900)) && gaps.iter().any(|gap| *gap > ms(31_300)));
 }
@@ -278,9 +278,9 @@ fn the_association_ends_when_nobody_answers_on_any_path() {
     }
 }
 
-/// A single path cannot fail over: after an outage that its counters survive, it goes on. The data that is acknowledged then clears
-/// the counts of path and association (RFC 9260 sections 8.1 and 8.2), as no heartbeat does here, and makes the path active (RFC
-/// 7829 section 3.2): each of two outages may take as many errors as if there were no other.
+/// A single path cannot fail over: after an outage within its error limits, it continues. The data that is acknowledged
+/// then clears the counts of path and association (RFC 9260 sections 8.1 and 8.2), as no heartbeat does here, and makes
+/// the path active (RFC 7829 section 3.2): each of two outages may cause as many errors as a single one.
 #[test]
 fn one_path_goes_on_after_an_outage() {
     for profile in Profile::ALL {
@@ -321,12 +321,12 @@ fn a_local_drop_is_answered_as_the_profile_says() {
         pair.act(Side::Client, |client, now| client.control(now, Control::InterfaceDown(PathId(0))));
         pair
     };
-    // As if the loss were far away.
+    // As for a loss in the network.
     let mut pair = down(LocalDrop::BackOff);
     pair.run_for(s(100));
     assert!(timeouts(&pair).windows(2).take(3).all(|pair| pair[1].1 == pair[0].1 * 2));
 
-    // Every 500 ms, without back-off and without end; and no error is counted.
+    // Every 500 ms, without back-off and without limit; and no error is counted.
     let mut pair = down(LocalDrop::Probe);
     let start = pair.now;
     pair.run_for(s(20));
@@ -336,7 +336,7 @@ fn a_local_drop_is_answered_as_the_profile_says() {
     pair.mend(0);
     pair.act(Side::Client, |client, now| client.control(now, Control::InterfaceUp(PathId(0))));
     let before = pair.server.bytes();
-    // A probe, and then enough for a part of the message to be handed on.
+    // A probe, and then enough for a part of the message to be delivered.
     pair.run_for(s(2));
     assert!(pair.server.bytes() > before, "goes on with the next probe");
 
@@ -354,7 +354,7 @@ fn a_local_drop_is_answered_as_the_profile_says() {
     assert_eq!(pair.status(0).state, PathState::Active);
 }
 
-/// The coarse timers of Linux: late by at most their grain, never early.
+/// The coarse timers of Linux: late by at most their granularity, never early.
 #[test]
 fn a_coarse_timer_is_late_and_never_early() {
     let config = Config { timer_wheel: TimerWheel::Linux250, ..stubborn(3) };
@@ -367,7 +367,7 @@ fn a_coarse_timer_is_late_and_never_early() {
     }
 }
 
-/// A heartbeat's answer that the peer did not get from here confirms nothing (section 5.4).
+/// A HEARTBEAT ACK with a forged nonce confirms nothing (section 5.4).
 #[test]
 fn invented_heartbeat_acks_are_ignored() {
     let mut pair = Pair::new(&rfc(), 2, ms(100));
@@ -385,7 +385,7 @@ fn invented_heartbeat_acks_are_ignored() {
     assert_eq!(status.state, PathState::Unconfirmed);
 }
 
-/// A chosen primary that does not work yet gets the data as soon as it does.
+/// A chosen primary path that does not work yet gets the data as soon as it works.
 #[test]
 fn a_choice_is_obeyed_when_it_can_be() {
     let config = Config { return_to_primary: false, ..rfc() };
@@ -398,7 +398,7 @@ fn a_choice_is_obeyed_when_it_can_be() {
     let errors = pair.status(1).errors;
     pair.fill(1000);
     assert_eq!(pair.data_packets().last().map(|crossing| crossing.path), Some(0));
-    // RFC 7829 section 3.2: that it was chosen changes neither its state nor its count.
+    // RFC 7829 section 3.2: the choice changes neither its state nor its error count.
     assert_eq!((pair.status(1).state, pair.status(1).errors), (PathState::PotentiallyFailed, errors));
     pair.rule(|_| Verdict::Pass);
     pair.run_for(s(120));
@@ -407,8 +407,8 @@ fn a_choice_is_obeyed_when_it_can_be() {
     assert_eq!(pair.data_packets().last().map(|crossing| crossing.path), Some(1));
 }
 
-/// RFC 9260 section 6.3.3: T3-rtx of a retransmission over another path has the RTO of that path. Here the first path has measured
-/// its round trip, and the other one has RTO.Initial.
+/// RFC 9260 section 6.3.3: T3-rtx of a retransmission over another path has the RTO of that path. Here the first path
+/// has measured its round trip, and the other one has RTO.Initial.
 #[test]
 fn the_timer_of_a_retransmission_is_that_of_its_path() {
     let config = Config {
@@ -433,7 +433,7 @@ fn the_timer_of_a_retransmission_is_that_of_its_path() {
     assert_eq!(paths[..2], [0, 1]);
 }
 
-/// Round trips go on being measured on a path whose timed chunk went over the other one.
+/// Round-trip times are still measured on a path whose timed chunk was retransmitted over the other one.
 #[test]
 fn a_path_measures_again_after_its_chunk_went_elsewhere() {
     let config = Config {
@@ -456,8 +456,8 @@ fn a_path_measures_again_after_its_chunk_went_elsewhere() {
     assert_eq!((pair.status(0).srtt, pair.status(0).rto), (Some(ms(100 + 100 + 200)), ms(400 + 4 * 200)));
 }
 
-/// With one path, which data goes on probing, each time-out counts once and doubles the timer once, whatever
-/// RFC 7829 says of heartbeats.
+/// With one path, which data keeps probing, each time-out counts once and doubles the timer once, regardless of the
+/// heartbeats of RFC 7829.
 #[test]
 fn a_single_path_counts_each_failure_once() {
     for profile in Profile::ALL {
@@ -490,7 +490,7 @@ fn a_single_path_counts_each_failure_once() {
 #[test]
 fn a_dead_spare_path_does_not_end_the_association() {
     for (profile, end) in [(Profile::Rfc, None), (Profile::Linux, Some(CloseReason::TimedOut))] {
-        // The first one that counts ends it.
+        // The first one that counts ends the association.
         let config = Config { association_max_retrans: 0, ..Config::of(profile) };
         let mut pair = Pair::connected(&config, 2, ms(100));
         pair.cut(1);

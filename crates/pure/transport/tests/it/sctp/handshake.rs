@@ -2,7 +2,7 @@
 
 use netrig_core::{CloseReason, ConnectionEvent, Data, Endpoint, Instant, Size, StreamId};
 use netrig_transport::sctp::packet::{Cause, Chunk, Parameter, chunk};
-use netrig_transport::sctp::{Association, Config, Endpoints, Listener, PathAddresses, Response};
+use netrig_transport::sctp::{Association, Config, Endpoints, Listener, ListenerResponse, PathAddresses};
 use netrig_transport::{Connection, Control, PathId, PathState, Payload, Profile};
 
 use super::pair::*;
@@ -18,7 +18,7 @@ fn four_ways_and_then_data() {
     assert_eq!(pair.server.connected(), Some(at(ms(300))));
     assert_eq!(pair.client.connected(), Some(at(ms(400))));
     assert_eq!(pair.server.bytes(), 1000);
-    // RFC 9260 section 8.5.1 A: INIT carries tag 0; all else the tag of its receiver.
+    // RFC 9260 section 8.5.1 A: INIT carries tag 0; all other packets carry the tag of the receiver.
     let [Chunk::Init(init)] = &pair.log[0].packet.chunks[..] else { panic!("INIT") };
     let [Chunk::InitAck(ack)] = &pair.log[1].packet.chunks[..] else { panic!("INIT ACK") };
     let tags: Vec<_> = pair.log.iter().map(|crossing| crossing.packet.verification_tag).collect();
@@ -26,7 +26,7 @@ fn four_ways_and_then_data() {
     assert_eq!(tags, [0, ours, theirs, ours, theirs, ours]);
 }
 
-/// What the ends announce in INIT and INIT ACK: tag and first TSN of each.
+/// Tag and first TSN of each end, in INIT and INIT ACK.
 fn announced(seed: u64) -> [(u32, u32); 2] {
     let mut pair = Pair::with(&rfc(), &rfc(), 1, ms(100), seed);
     pair.open();
@@ -37,9 +37,9 @@ fn announced(seed: u64) -> [(u32, u32); 2] {
     })
 }
 
-/// RFC 9260 sections 3.3.2, 3.3.3, 5.1 and 5.3.1: tags and first TSNs are random. They come from the random stream that an end is
-/// given: the same seed gives the same ones, and over many seeds no two are equal, no tag is zero, and each bit is set in about half
-/// of them.
+/// RFC 9260 sections 3.3.2, 3.3.3, 5.1 and 5.3.1: tags and first TSNs are random. They are drawn from the random stream
+/// of an end: the same seed gives the same ones, and over many seeds no two are equal, no tag is zero, and each bit is
+/// set in about half of them.
 #[test]
 fn tags_and_first_tsns_are_random_and_follow_from_the_seed() {
     const SEEDS: usize = 400;
@@ -152,13 +152,13 @@ fn the_listener_keeps_nothing_before_the_cookie_comes_back() {
             parameters: Vec::new(),
         };
         let packet = forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]);
-        let Some(Response::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else {
+        let Some(ListenerResponse::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else {
             panic!("INIT is answered")
         };
         let Payload::Sctp(body) = reply.payload else { panic!("SCTP") };
         assert_eq!(body.verification_tag, tag);
     }
-    // Its random stream's position is all that may differ.
+    // Only the position of its random stream may differ.
     assert!(format!("{:?}", pair.listener).len() <= size + 64);
 }
 
@@ -228,7 +228,7 @@ fn a_cookie_that_comes_twice_makes_one_association() {
     assert_eq!(pair.server.bytes(), 5000);
 }
 
-/// Section 5.2.4 action B: both ends open at the same moment.
+/// Section 5.2.4 action B: both ends open at the same time.
 #[test]
 fn two_that_call_each_other_get_one_association() {
     let config = rfc();
@@ -250,7 +250,7 @@ fn two_that_call_each_other_get_one_association() {
     assert!(pair.client.connected().is_some() && pair.server.connected().is_some());
     assert_eq!((pair.server.bytes(), pair.client.bytes()), (30_000, 7000));
     assert_eq!((pair.client.closed(), pair.server.closed()), (None, None));
-    // The INIT ACK of each end says what its own INIT said, and goes to the peer's tag.
+    // The INIT ACK of each end repeats the content of its INIT, and has the peer's tag.
     let said = |side| {
         let inits = pair.sent_by(side).filter_map(|crossing| match &crossing.packet.chunks[0] {
             Chunk::Init(init) => Some((false, init, crossing.packet.verification_tag)),
@@ -265,7 +265,7 @@ fn two_that_call_each_other_get_one_association() {
     assert_eq!((to_them, to_us), (theirs, ours));
 }
 
-/// Section 5.2.4 action A: the peer lost its state and opens anew from the same addresses and ports.
+/// Section 5.2.4 action A: the peer lost its state and opens again from the same addresses and ports.
 #[test]
 fn a_restarted_peer_gets_a_new_association_in_place_of_the_old() {
     let config = rfc();
@@ -301,15 +301,15 @@ fn a_restart_must_not_bring_addresses_along() {
     assert_eq!(pair.server.closed(), None);
 }
 
-/// What each end thinks of its paths.
+/// The path states of each end.
 fn states(pair: &mut Pair, side: Side) -> [PathState; 2] {
     let end = if side == Side::Client { pair.client() } else { pair.server() };
     [0, 1].map(|path| end.path_status(PathId(path)).expect("two paths").state)
 }
 
 /// RFC 9260 section 5.4: "Any addresses passed to the sender of the INIT chunk by its upper layer [...] are
-/// automatically considered to be CONFIRMED"; to the receiver of the COOKIE ECHO only the one that the INIT ACK
-/// was sent to is.
+/// automatically considered to be CONFIRMED"; for the receiver of the COOKIE ECHO only the address that the INIT
+/// ACK was sent to is.
 #[test]
 fn other_paths_are_confirmed_before_data_may_use_them() {
     let mut pair = Pair::new(&rfc(), 2, ms(100));
@@ -318,7 +318,7 @@ fn other_paths_are_confirmed_before_data_may_use_them() {
     pair.run_for(ms(400));
     assert_eq!(states(&mut pair, Side::Client), [PathState::Active, PathState::Active]);
     assert_eq!(states(&mut pair, Side::Server), [PathState::Active, PathState::Unconfirmed]);
-    // Probed once per RTO, which doubles, and never believed.
+    // Probed once per RTO, which doubles, and never confirmed.
     pair.run_for(s(40));
     assert_eq!(states(&mut pair, Side::Server)[1], PathState::Unconfirmed);
     assert!(pair.sent_by(Side::Server).filter(|crossing| crossing.path == 1).count() >= 5);
@@ -345,8 +345,8 @@ fn data_over_an_unconfirmed_path_is_acknowledged_over_another() {
     assert!(over_it.all(|crossing| crossing.names().starts_with("HEARTBEAT")));
 }
 
-/// A host with several addresses may answer an INIT from another one than it was sent to, as usrsctp does.
-/// Returns over which path COOKIE ECHO and data go then.
+/// A host with several addresses may answer an INIT from another address, as usrsctp does. Returns the paths of COOKIE
+/// ECHO and data in this case.
 fn answered_from_another_address(alternates: Vec<PathAddresses>) -> (usize, usize) {
     let routes =
         [0, 1].map(|path| PathAddresses { local: client_address(path), remote: server_address(path) });
@@ -368,12 +368,16 @@ fn answered_from_another_address(alternates: Vec<PathAddresses>) -> (usize, usiz
     };
     client.open(now);
     let init = client.poll_transmit(now).expect("INIT");
-    let Some(Response::Reply(mut ack)) = listener.handle_packet(now, init) else { panic!("INIT ACK") };
+    let Some(ListenerResponse::Reply(mut ack)) = listener.handle_packet(now, init) else {
+        panic!("INIT ACK")
+    };
     ack.header.flow.src = server_address(1);
     client.handle_packet(now, ack);
     let echo = client.poll_transmit(now).expect("COOKIE ECHO");
     let echoed = path(&echo);
-    let Some(Response::Accepted(mut server)) = listener.handle_packet(now, echo) else { panic!("accepted") };
+    let Some(ListenerResponse::Accepted(mut server)) = listener.handle_packet(now, echo) else {
+        panic!("accepted")
+    };
     let ack = server.poll_transmit(now).expect("COOKIE ACK");
     client.handle_packet(now, ack);
     client.send(now, StreamId(0), Data::Fill(1000));
@@ -382,7 +386,7 @@ fn answered_from_another_address(alternates: Vec<PathAddresses>) -> (usize, usiz
     (echoed, path(&data))
 }
 
-/// RFC 9260 section 6.4: a reply goes to where it was asked for; by default data goes to the primary path.
+/// RFC 9260 section 6.4: a reply is sent to the source of the request; by default data uses the primary path.
 #[test]
 fn an_init_ack_from_another_address_does_not_move_the_primary() {
     let second = PathAddresses { local: client_address(1), remote: server_address(1) };
@@ -395,7 +399,8 @@ fn a_cookie_is_not_echoed_to_an_address_that_only_the_peer_vouches_for() {
     assert_eq!(answered_from_another_address(Vec::new()), (0, 0));
 }
 
-/// RFC 9260 section 5.4: the same when the handshake starts over after a stale cookie, with an address that the first INIT ACK listed.
+/// RFC 9260 section 5.4: the same if the handshake restarts after a stale cookie, with an address that the first INIT
+/// ACK listed.
 #[test]
 fn a_later_cookie_is_not_echoed_to_a_listed_address_either() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -467,7 +472,8 @@ fn streams_are_as_many_as_both_ends_want() {
     pair.run_for(s(1));
     assert_eq!(pair.client().streams(), (3, 20));
     assert_eq!(pair.server().streams(), (20, 3));
-    // Ends of ours take as many as a peer wants. One that takes two gets two, of the listener and of who opened.
+    // netrig accepts any number of streams. An end that accepts two gets two, from the listener and from the active
+    // end.
     let init = chunk::Init {
         initiate_tag: 5,
         a_rwnd: 9999,
@@ -501,11 +507,13 @@ fn unknown_parameters_are_reported_as_their_highest_bits_say() {
         outbound_streams: 1,
         inbound_streams: 1,
         initial_tsn: netrig_transport::Serial(1),
-        // Skip in silence; skip and report; then stop and report, which hides what follows.
+        // Skip silently; skip and report; then stop and report, which hides later parameters.
         parameters: vec![unknown(0x8001), unknown(0xC001), unknown(0x4001), unknown(0xC002)],
     };
     let packet = through_bytes(forged(Side::Server, 0, 0, vec![Chunk::Init(Box::new(init))]));
-    let Some(Response::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else { panic!("reply") };
+    let Some(ListenerResponse::Reply(reply)) = pair.listener.handle_packet(pair.now, packet) else {
+        panic!("reply")
+    };
     let Payload::Sctp(body) = reply.payload else { panic!("SCTP") };
     let Chunk::InitAck(ack) = &body.chunks[0] else { panic!("INIT ACK") };
     let reported: Vec<_> = ack
@@ -519,8 +527,8 @@ fn unknown_parameters_are_reported_as_their_highest_bits_say() {
     assert_eq!(reported, [0xC001, 0x4001]);
 }
 
-/// RFC 9260 sections 3.3.2, 5.1 and 12.3: what a listener, and an association that exists, answer to an INIT that cannot be: an
-/// ABORT with the cause and with the tag of the INIT, to where it came from, or nothing.
+/// RFC 9260 sections 3.3.2, 5.1 and 12.3: the reply of a listener, and of an existing association, to an invalid INIT:
+/// an ABORT with the cause and the tag of the INIT to its source, or nothing.
 #[test]
 fn impossible_inits_are_answered_by_abort_or_silence() {
     let good = chunk::Init {
@@ -563,7 +571,7 @@ fn impossible_inits_are_answered_by_abort_or_silence() {
                 (5, vec![Chunk::Abort(chunk::Abort { reflected: false, causes: causes.clone() })])
             };
             assert_eq!(answers, causes.iter().map(abort).collect::<Vec<_>>(), "{chunks:?}");
-            // Whatever came, what exists goes on, and what does not can begin.
+            // In any case an existing association continues, and a new one can be opened.
             pair.log.clear();
             pair.open();
             pair.fill(1000);
@@ -576,8 +584,8 @@ fn impossible_inits_are_answered_by_abort_or_silence() {
     assert_eq!(pair.log.iter().map(Crossing::names).collect::<Vec<_>>(), ["INIT ACK"]);
 }
 
-/// RFC 9260 section 5.2.2: an INIT for an association that stands is answered with its own tag and with a new one of this end's, and
-/// with streams and addresses as before; the association goes on.
+/// RFC 9260 section 5.2.2: an INIT for an established association is answered with its own tag, with a new tag of this
+/// end, and with streams and addresses as before. The association continues.
 #[test]
 fn an_unexpected_init_gets_a_new_tag_and_changes_nothing() {
     let mut pair = Pair::connected(&Config { streams: 7, ..rfc() }, 2, ms(100));
@@ -604,8 +612,8 @@ fn an_unexpected_init_gets_a_new_tag_and_changes_nothing() {
     assert_eq!((pair.server().local_tag(), pair.client().local_tag()), (tag, peer));
 }
 
-/// RFC 9260 section 3.3.3: an INIT ACK without tag or streams, or with a host name, ends the attempt; one with too small a window
-/// changes nothing. All are answered by ABORT.
+/// RFC 9260 section 3.3.3: an INIT ACK without tag or streams, or with a host name, ends the attempt; one with too
+/// small a window changes nothing. All are answered by ABORT.
 #[test]
 fn impossible_init_acks_are_answered_by_abort() {
     let good = chunk::Init {
@@ -653,7 +661,7 @@ fn impossible_init_acks_are_answered_by_abort() {
     }
 }
 
-/// RFC 9260 sections 5.2.3, 5.2.5, 5.2.6, 8.5.1 C and 9.2, and section 6 for what comes too early.
+/// RFC 9260 sections 5.2.3, 5.2.5, 5.2.6, 8.5.1 C and 9.2, and section 6 for chunks that arrive too early.
 #[test]
 fn chunks_in_the_wrong_state_are_discarded() {
     let init = chunk::Init {

@@ -1,4 +1,4 @@
-//! Peers that send anything at all: nothing panics, and what is kept stays small.
+//! Hostile peers: no input causes a panic, and memory stays bounded.
 
 use netrig_core::{Data, StreamId};
 use netrig_transport::sctp::Config;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::pair::*;
 use super::wire::any_chunk;
 
-/// Any chunk, or one whose numbers lie near those that matter.
+/// Any chunk, or one with numbers near the valid ones.
 #[derive(Clone, Debug)]
 enum Attack {
     Any(Chunk),
@@ -21,7 +21,7 @@ enum Attack {
         flags: u8,
         size: u64,
     },
-    /// SACK at this distance from what is acknowledged.
+    /// SACK at this distance from the cumulative TSN.
     Sack {
         distance: i32,
         a_rwnd: u32,
@@ -89,7 +89,7 @@ proptest! {
             pair.run_for(s(2));
         }
         pair.fill(200_000);
-        // The real peer is cut off and another one speaks in its name.
+        // The real peer is cut off, and an attacker uses its addresses and tags.
         pair.lose(|_| true);
         let own = initial_tsn(&pair, Side::Client);
         let peer = if established { initial_tsn(&pair, Side::Server) } else { Serial(0) };
@@ -106,7 +106,7 @@ proptest! {
     }
 }
 
-/// One-byte messages that wait for ever, each with a gap before it.
+/// One-byte messages that are never delivered, each behind a gap.
 #[test]
 fn a_peer_cannot_make_it_keep_more_than_its_buffer() {
     let mut pair = Pair::new(&rfc(), 1, ms(20));
@@ -123,8 +123,8 @@ fn a_peer_cannot_make_it_keep_more_than_its_buffer() {
     assert!(held.is_some_and(|held| held <= 262_144 / 32 + 1), "{held:?}");
 }
 
-/// RFC 9260 section 12.4: ten thousand parameters, as many addresses and a chunk of 60 KB that the receiver should report, or say in
-/// its answer, make no answer longer than the MTU.
+/// RFC 9260 section 12.4: with ten thousand parameters, as many addresses, or an unknown chunk of 60 KB to report, no
+/// reply is longer than the MTU.
 #[test]
 fn nonsense_is_not_answered_with_more_of_it() {
     let nonsense = || vec![Parameter::Unknown { kind: 0xC001, value: Vec::new() }; 10_000];
@@ -138,7 +138,7 @@ fn nonsense_is_not_answered_with_more_of_it() {
     crowd.parameters.extend((1..10_000_u32).map(|n| Parameter::Address(std::net::Ipv4Addr::from(n).into())));
     init.parameters.extend(nonsense());
     pair.log.clear();
-    // A listener answers, an association, and one that waits for the answer.
+    // A listener, an association, and an association that waits for INIT ACK.
     let mut fresh = Pair::new(&rfc(), 1, ms(20));
     fresh.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(init.clone())]));
     pair.deliver(Side::Server, forged(Side::Server, 0, 0, vec![Chunk::Init(init.clone())]));
@@ -157,8 +157,9 @@ fn nonsense_is_not_answered_with_more_of_it() {
     assert!(answers.iter().all(|(_, ip_len)| *ip_len <= 1500), "{answers:?}");
 }
 
-/// RFC 9260 section 12.4: an INIT ACK is as small as what it must have: headers and fixed fields of 52 bytes, the cookie, addresses if
-/// there are several, and a report of each parameter that asks for one. Of two paths with 28 bytes of such a parameter.
+/// RFC 9260 section 12.4: an INIT ACK contains only the necessary parts: headers and fixed fields of 52 bytes, the
+/// cookie, addresses if there are several, and a report of each parameter that requires one. Here two paths and 28
+/// bytes of such a parameter.
 #[test]
 fn an_init_ack_is_as_long_as_its_parts() {
     for (paths, addresses) in [(1, 0), (2, 2 * 8)] {
@@ -183,8 +184,8 @@ fn an_init_ack_is_as_long_as_its_parts() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// RFC 9260 section 12.4: whatever chunks a packet has, and however they would have to be answered, no more than one packet with
-    /// anything but DATA answers it, and it is no longer than the MTU if what is answered is not.
+    /// RFC 9260 section 12.4: any packet causes at most one packet in reply, DATA not counted, and the reply is no
+    /// longer than the MTU if the received packet is not.
     #[test]
     fn one_packet_answers_a_packet(
         chunks in proptest::collection::vec(
@@ -216,7 +217,7 @@ proptest! {
         if stage == 3 {
             pair.act(Side::Server, |server, now| server.close(now));
         }
-        // At a listener the chunks stand behind the COOKIE ECHO that makes the association.
+        // At a listener the chunks follow the COOKIE ECHO that creates the association.
         let echo = pair.log.iter().find(|crossing| crossing.has("COOKIE ECHO")).filter(|_| stage == 4);
         let echo = echo.map(|crossing| crossing.packet.clone());
         let (side, tag) = match (stage, &echo) {
@@ -249,8 +250,8 @@ proptest! {
     }
 }
 
-/// RFC 9260 section 12.4: of many chunks that are to be reported in one packet those are whose reports fit beside each other, and
-/// beside the SACK of the data with them.
+/// RFC 9260 section 12.4: of many chunks to report, those are reported whose reports fit one packet, beside the SACK of
+/// the data with them.
 #[test]
 fn answers_that_do_not_fit_one_packet_are_left_out() {
     let mut pair = Pair::connected(&rfc(), 1, ms(20));
@@ -261,6 +262,7 @@ fn answers_that_do_not_fit_one_packet_are_left_out() {
     let chunks = [vec![Chunk::Data(data)], (0..10).map(unknown).collect()].concat();
     pair.log.clear();
     pair.deliver(Side::Server, forged(Side::Server, 0, tag, chunks));
-    // An ERROR has 4 bytes, its cause 4 and the chunk 500: two and a SACK of 16 make 1064 bytes with the headers, three 1572.
+    // An ERROR has 4 bytes, its cause 4 and the chunk 500: two and a SACK of 16 make 1064 bytes with the headers, three
+    // 1572.
     assert_eq!(pair.log.iter().map(Crossing::names).collect::<Vec<_>>(), ["ERROR+ERROR+SACK"]);
 }

@@ -7,7 +7,7 @@ use netrig_transport::{Connection, Incident, Serial};
 
 use super::pair::*;
 
-/// Loses the data packets with these ordinals, first transmissions and others alike.
+/// Loses the data packets with these ordinals, counting first transmissions and retransmissions.
 fn lose_data(pair: &mut Pair, ordinals: &'static [usize]) {
     let mut count = 0;
     pair.lose(move |crossing| {
@@ -33,7 +33,7 @@ fn tsns(crossing: &Crossing) -> Vec<Serial> {
     crossing.data().map(|data| data.tsn).collect()
 }
 
-/// The third miss indication, not the second, and at the moment that it comes, although the halved window is full.
+/// At the third miss indication, not the second, at once, although the halved window is full.
 #[test]
 fn fast_retransmit_at_the_third_miss_indication() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -46,7 +46,7 @@ fn fast_retransmit_at_the_third_miss_indication() {
     let again =
         pair.data_packets().find(|crossing| crossing.at > start && tsns(crossing) == lost).expect("rtx");
     // 1 ms per packet: the second to fourth packet arrive at 102, 103 and 104 ms; SACKs of 52 to 56 bytes
-    // take 8 ns per bit back, and the third one is at the sender after 100 ms more.
+    // take 8 ns per bit back, and the third one arrives at the sender 100 ms later.
     let line = |bytes: u64| Duration::from_nanos(bytes * 666);
     let again_at = again.at;
     assert_eq!(again_at, start + line(4 * 1500) + ms(200) + line(52));
@@ -61,8 +61,8 @@ fn fast_retransmit_at_the_third_miss_indication() {
     assert_eq!(cuts, [(again_at, 21 * 1468 / 2)]);
 }
 
-/// RFC 9260 section 7.2.4, HTNA: a SACK tells of nothing missing above the highest TSN that it newly acknowledges. Three tell of the
-/// first, one of them of the fourth.
+/// RFC 9260 section 7.2.4, HTNA: a SACK gives no miss indication above the highest TSN that it newly acknowledges.
+/// Three indicate the first, and one of them the fourth.
 #[test]
 fn only_what_is_below_news_counts_as_missing() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -84,7 +84,7 @@ fn only_what_is_below_news_counts_as_missing() {
     assert_eq!(again, [first]);
 }
 
-/// The receiver has nine of ten packets before the first is sent again, and gives them to its user with that one.
+/// The receiver has nine of ten packets before the first is retransmitted, and delivers them with it.
 #[test]
 fn what_arrives_behind_a_missing_chunk_has_arrived() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -107,8 +107,8 @@ fn two_miss_indications_are_not_enough() {
     assert_eq!(pair.server.bytes(), 3 * 1452);
 }
 
-/// HTNA: what is below the highest newly acknowledged TSN counts, not what is above. A SACK that says
-/// nothing new indicates nothing.
+/// HTNA: TSNs below the highest newly acknowledged one count, those above do not. A SACK without new acknowledgements
+/// gives no miss indication.
 #[test]
 fn repeated_sacks_are_no_miss_indications() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -161,7 +161,7 @@ fn a_lost_retransmission_waits_for_the_timer() {
     pair.run_for(s(5));
     let counters = pair.client().counters();
     assert_eq!((counters.fast_retransmissions, counters.timeouts), (1, 1));
-    // RFC 9260 section 6.1: T3-rtx starts anew with the retransmission of the earliest chunk, and with nothing else.
+    // RFC 9260 section 6.1: only the retransmission of the earliest chunk restarts T3-rtx.
     let expired = pair.incidents(|incident| matches!(incident, Incident::Timeout { .. }).then_some(()));
     assert_eq!(expired, [(start + ms(200) + s(1), ())]);
     assert_eq!(pair.server.bytes(), 40 * 1452);
@@ -179,7 +179,7 @@ fn a_time_out_sends_one_packet_and_backs_off() {
     pair.fill(28 * 700);
     let sent = pair.data_packets().count();
     pair.run_for(ms(1100));
-    // No SACK came back: T3-rtx has run since the first packet, and what was sent later did not start it anew.
+    // No SACK arrived: T3-rtx has run since the first packet, and later packets did not restart it.
     let after: Vec<_> = pair.data_packets().skip(sent).collect();
     assert_eq!(after.len(), 1);
     assert_eq!(after[0].at, start + s(1));
@@ -188,7 +188,7 @@ fn a_time_out_sends_one_packet_and_backs_off() {
     assert_eq!((status.cwnd, status.ssthresh, status.rto), (1468, 10 * 1468, s(2)));
 }
 
-/// After a time-out the losses come first, then new data; nothing is sent twice without need.
+/// After a time-out lost data is sent first, then new data, without spurious retransmissions.
 #[test]
 fn a_lost_window_is_sent_again_once() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -206,10 +206,10 @@ fn a_lost_window_is_sent_again_once() {
     assert_eq!(counters.timeouts, 1);
 }
 
-/// Karn: what was sent twice measures nothing; the doubled timer stays until new data is acknowledged.
+/// Karn: retransmitted chunks are not measured; the doubled time-out lasts until new data is acknowledged.
 #[test]
 fn the_timer_stays_backed_off_until_new_data_is_measured() {
-    // Without RFC 7829, whose heartbeats measure too.
+    // Without RFC 7829, whose heartbeats are measured too.
     let mut pair = Pair::connected(&Config { potentially_failed: false, ..wide() }, 1, ms(100));
     lose_data(&mut pair, &[0]);
     pair.fill(1000);
@@ -247,7 +247,7 @@ fn sacks_name_gaps_and_duplicates() {
     assert_eq!(pair.server().counters().bytes_duplicated, 1452);
 }
 
-/// Section 6.2.1 D iii): a receiver may take back what it acknowledged by gap blocks only.
+/// Section 6.2.1 D iii): a receiver may revoke an acknowledgement by gap blocks.
 #[test]
 fn reneging_is_survived() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -283,7 +283,7 @@ fn an_old_sack_changes_nothing() {
     assert_eq!(pair.server.bytes(), 20 * 1452, "TSNs go on where they were");
 }
 
-/// Streams are independent: what is lost on one does not hold up the others (section 6.6).
+/// Streams are independent: a loss on one does not delay the others (section 6.6).
 #[test]
 fn no_head_of_line_blocking_across_streams() {
     let config = Config { message_size: Size::from_bytes(1000), bundling: false, ..wide() };
@@ -307,7 +307,7 @@ fn no_head_of_line_blocking_across_streams() {
             .next()
     };
     assert_eq!([1, 2, 3].map(arrival), [Some(ms(100)); 3]);
-    // Stream 0 waits for the retransmission: noticed at 200 ms, there at 300 ms.
+    // Stream 0 waits for the retransmission: the loss is detected at 200 ms and repaired at 300 ms.
     assert_eq!(arrival(0), Some(ms(300)));
 }
 
@@ -323,7 +323,7 @@ fn unordered_messages_do_not_wait_for_each_other() {
     assert_eq!(pair.server.bytes(), 5000);
 }
 
-/// RFC 9260 section 6.7: a SACK at once for every packet while something is missing.
+/// RFC 9260 section 6.7: an immediate SACK for every packet while a TSN is missing.
 #[test]
 fn gaps_are_reported_without_delay() {
     let mut pair = Pair::connected(&Config { delayed_sack: true, ..wide() }, 1, ms(100));
@@ -333,7 +333,7 @@ fn gaps_are_reported_without_delay() {
     assert_eq!(pair.sent_by(Side::Server).count(), 5);
 }
 
-/// Fast retransmits stay on their path or change it, as the policy says.
+/// Fast retransmits stay on their path or change it, depending on the policy.
 #[test]
 fn where_fast_retransmits_go() {
     for (retransmit_to, path) in [
@@ -351,7 +351,7 @@ fn where_fast_retransmits_go() {
     }
 }
 
-/// A SACK for what was never sent ends the association, and nothing panics.
+/// A SACK for unsent data ends the association without a panic.
 #[test]
 fn impossible_sacks_abort() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));
@@ -401,7 +401,7 @@ fn a_window_grows_before_the_same_sack_halves_it() {
     assert_eq!(pair.status(0).cwnd, 21 * 1468 / 2);
 }
 
-/// RFC 9260 section 6.3.1 C5: no round trip is measured with a chunk if one of a lower TSN was sent again meanwhile.
+/// RFC 9260 section 6.3.1 C5: a chunk is not measured if one with a lower TSN was retransmitted meanwhile.
 #[test]
 fn no_round_trip_is_measured_past_a_retransmission() {
     for (measures_past_retransmissions, expected) in
@@ -418,7 +418,7 @@ fn no_round_trip_is_measured_past_a_retransmission() {
                 _ => Verdict::Pass,
             }
         });
-        // The second is lost and goes again; the fourth, which is timed from 210 ms on, is acknowledged 350 ms later.
+        // The second is lost and retransmitted; the fourth, timed from 210 ms on, is acknowledged 350 ms later.
         pair.fill(3 * 1452);
         pair.run_for(ms(210));
         assert_eq!(pair.status(0).srtt, Some(ms(200)));
@@ -430,8 +430,8 @@ fn no_round_trip_is_measured_past_a_retransmission() {
     }
 }
 
-/// RFC 9260 section 3.3.8: a SHUTDOWN has no gap blocks, and its receiver "MUST NOT interpret the lack of a Gap Ack Block as a
-/// renege".
+/// RFC 9260 section 3.3.8: a SHUTDOWN has no gap blocks, and its receiver "MUST NOT interpret the lack of a Gap Ack
+/// Block as a renege".
 #[test]
 fn a_shutdown_takes_no_gap_block_back() {
     let mut pair = Pair::connected(&wide(), 1, ms(100));

@@ -9,7 +9,7 @@ use netrig_core::{
 };
 use netrig_transport::sctp::packet::{Chunk, chunk};
 use netrig_transport::sctp::{
-    Association, Config, Endpoints, Listener, Packet, PathAddresses, Response, out_of_the_blue,
+    Association, Config, Endpoints, Listener, ListenerResponse, Packet, PathAddresses, out_of_the_blue,
 };
 use netrig_transport::{Connection, Incident, PathId, Payload, Profile, Serial};
 
@@ -72,23 +72,23 @@ impl Crossing {
     }
 }
 
-/// What the network does with a packet.
+/// Treatment of a packet by the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Pass,
     Drop,
-    /// So much later than the path's delay.
+    /// Additional delay beyond the path's.
     Late(Duration),
     Twice,
 }
 
-/// One way of one path: a line with a rate and a delay.
+/// One direction of a path: a line with a rate and a delay.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub delay: Duration,
     /// Time per byte.
     pub per_byte: Duration,
-    /// While down it loses what is on it and what is offered.
+    /// While down it loses all packets on it and all new ones.
     pub down: bool,
     free_at: Instant,
 }
@@ -99,7 +99,7 @@ pub struct End {
     pub association: Option<Box<Association>>,
     pub events: Vec<(Instant, ConnectionEvent)>,
     pub incidents: Vec<(Instant, Incident)>,
-    /// User bytes that came, by stream, in the order of delivery.
+    /// Received user bytes, by stream, in the order of delivery.
     pub received: BTreeMap<u16, Vec<Data>>,
     pub deadline: Option<Instant>,
 }
@@ -122,7 +122,7 @@ impl End {
     }
 }
 
-/// A packet on its way.
+/// A packet in flight.
 struct Flight {
     to: Side,
     path: usize,
@@ -143,7 +143,7 @@ pub struct Pair {
     flying: BTreeMap<(Instant, u64), Flight>,
     count: u64,
     addresses: Vec<PathAddresses>,
-    /// Every packet goes through its bytes.
+    /// Every packet is encoded and parsed.
     pub over_wire: bool,
 }
 
@@ -192,7 +192,7 @@ impl Pair {
         }
     }
 
-    /// Opened, and run until both ends are connected and the other paths are confirmed.
+    /// A pair after opening, with both ends connected and the other paths confirmed.
     pub fn connected(config: &Config, paths: usize, delay: Duration) -> Self {
         let mut pair = Self::new(config, paths, delay);
         pair.open();
@@ -206,19 +206,19 @@ impl Pair {
         self.rule = Box::new(rule);
     }
 
-    /// Loses the packets for which `lost` says so.
+    /// Loses the packets for which `lost` returns true.
     pub fn lose(&mut self, mut lost: impl FnMut(&Crossing) -> bool + 'static) {
         self.rule(move |crossing| if lost(crossing) { Verdict::Drop } else { Verdict::Pass });
     }
 
-    /// A line of so many bit/s each way.
+    /// Sets the rate of the lines, bit/s in each direction.
     pub fn rate(&mut self, path: usize, bits_per_s: u64) {
         for line in &mut self.lines[path] {
             line.per_byte = Duration::from_nanos(8_000_000_000 / bits_per_s);
         }
     }
 
-    /// The path goes down, and all that is on it is lost.
+    /// The path fails, and all packets on it are lost.
     pub fn cut(&mut self, path: usize) {
         let now = self.now;
         self.flying.retain(|_, flight| flight.path != path);
@@ -256,7 +256,7 @@ impl Pair {
         self.send(0, Data::Fill(bytes));
     }
 
-    /// Does something at one end and takes what it wants to send.
+    /// Calls a function on one end and sends its packets.
     pub fn act(&mut self, side: Side, act: impl FnOnce(&mut Association, Instant)) {
         let now = self.now;
         match side {
@@ -266,7 +266,7 @@ impl Pair {
         self.settle(side);
     }
 
-    /// Drains an end after a mutation.
+    /// Takes all packets and events of an end after a call.
     pub fn settle(&mut self, side: Side) {
         let end = match side {
             Side::Client => &mut self.client,
@@ -300,7 +300,7 @@ impl Pair {
             Side::Client => pair.local == flow.src && pair.remote == flow.dst,
             Side::Server => pair.remote == flow.src && pair.local == flow.dst,
         });
-        // No line joins other pairs of addresses.
+        // Other pairs of addresses have no line.
         let Some(path) = path else { return };
         let line = &mut self.lines[path][usize::from(from == Side::Server)];
         let crossing =
@@ -326,7 +326,7 @@ impl Pair {
         }
     }
 
-    /// Hands a packet to an end, as if it came from the network.
+    /// Passes a packet to an end, as from the network.
     pub fn deliver(&mut self, to: Side, mut packet: netrig_transport::Packet) {
         if self.over_wire {
             packet = through_bytes(packet);
@@ -337,8 +337,10 @@ impl Pair {
             Side::Server => match &mut self.server.association {
                 Some(association) => association.handle_packet(now, packet),
                 None => match self.listener.handle_packet(now, packet) {
-                    Some(Response::Reply(reply)) => self.transmit(Side::Server, reply),
-                    Some(Response::Accepted(association)) => self.server.association = Some(association),
+                    Some(ListenerResponse::Reply(reply)) => self.transmit(Side::Server, reply),
+                    Some(ListenerResponse::Accepted(association)) => {
+                        self.server.association = Some(association)
+                    }
                     None => {}
                 },
             },
@@ -346,7 +348,7 @@ impl Pair {
         self.settle(to);
     }
 
-    /// The next thing that happens, if it does so by `until`.
+    /// The next event up to `until`.
     fn step(&mut self, until: Instant) -> bool {
         let arrival = self.flying.keys().next().map(|(at, _)| *at);
         let timers = [self.client.deadline, self.server.deadline];
@@ -375,13 +377,13 @@ impl Pair {
         self.run_until(self.now + span);
     }
 
-    /// Runs until `done` holds, at the latest until `limit`; the time then.
+    /// Runs until `done` holds, at the latest until `limit`. Returns the time.
     pub fn run_while(&mut self, limit: Instant, mut goes_on: impl FnMut(&Self) -> bool) -> Instant {
         while goes_on(self) && self.step(limit) {}
         self.now
     }
 
-    /// What the client sent, in order.
+    /// The client's packets, in order.
     pub fn sent_by(&self, side: Side) -> impl Iterator<Item = &Crossing> {
         self.log.iter().filter(move |crossing| crossing.from == side)
     }
@@ -408,7 +410,7 @@ impl Pair {
     }
 }
 
-/// The packet as it comes out of its own bytes.
+/// The packet after encoding and parsing.
 pub fn through_bytes(packet: netrig_transport::Packet) -> netrig_transport::Packet {
     let Payload::Sctp(body) = &packet.payload else { panic!("SCTP speaks SCTP") };
     let bytes = netrig_transport::sctp::wire::encode(body);
@@ -417,7 +419,7 @@ pub fn through_bytes(packet: netrig_transport::Packet) -> netrig_transport::Pack
     netrig_transport::Packet { payload: Payload::Sctp(Box::new(body)), ..packet }
 }
 
-/// A packet from a path's far end to `to`, with any chunks: what a hostile or odd peer may send.
+/// A packet from a path's far end to `to`, with any chunks, as a hostile peer may send it.
 pub fn forged(to: Side, path: usize, tag: u32, chunks: Vec<Chunk>) -> netrig_transport::Packet {
     let ports = match to {
         Side::Client => (PORT, 1000),

@@ -1,4 +1,4 @@
-//! Whatever the network does, every byte arrives once and in order.
+//! Over any network, every byte is delivered once and in order.
 
 use netrig_core::{CloseReason, Data, Seeds, Size};
 use netrig_transport::sctp::{ChunkCharge, Config, Counted, CwndUnit, IdleCwnd, RetransmitTo, Scheduler};
@@ -84,7 +84,7 @@ prop_compose! {
             lost_is_outstanding: units.3,
             timer_wheel: if units.3 { TimerWheel::Linux250 } else { TimerWheel::Exact },
             idle_cwnd,
-            // So that bad luck alone ends nothing.
+            // So that random losses alone do not end the association.
             association_max_retrans: 1000,
             init_max_retrans: 1000,
             rto_max: s(10),
@@ -93,7 +93,7 @@ prop_compose! {
     }
 }
 
-/// A network that loses, delays and doubles, each with its own probability.
+/// A network that loses, delays and duplicates packets, each with its own probability.
 #[derive(Clone, Copy, Debug)]
 struct Weather {
     loss: f64,

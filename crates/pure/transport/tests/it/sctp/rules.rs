@@ -2,7 +2,7 @@
 
 use netrig_core::{CloseReason, Data, Size, StreamId};
 use netrig_transport::sctp::packet::{Cause, Chunk, Parameter, chunk};
-use netrig_transport::sctp::{Config, Response};
+use netrig_transport::sctp::{Config, ListenerResponse};
 use netrig_transport::{Connection, Incident, Packet, PathId, PathState, Payload, Serial};
 
 use super::failover::{failing, stubborn};
@@ -39,9 +39,10 @@ fn cookie_of(ack: &chunk::Init) -> Vec<u8> {
     cookie.expect("an INIT ACK has a cookie")
 }
 
-/// What a listener answers to an INIT.
+/// The reply of a listener to an INIT.
 fn answered(pair: &mut Pair, init: chunk::Init) -> chunk::Init {
-    let Some(Response::Reply(reply)) = pair.listener.handle_packet(pair.now, init_packet(Side::Server, init))
+    let Some(ListenerResponse::Reply(reply)) =
+        pair.listener.handle_packet(pair.now, init_packet(Side::Server, init))
     else {
         panic!("INIT is answered")
     };
@@ -58,7 +59,7 @@ fn cookie_echo(to: Side, tag: u32, cookie: Vec<u8>) -> Packet {
     forged(to, 0, tag, vec![Chunk::CookieEcho(cookie)])
 }
 
-/// A client that sent a COOKIE ECHO which got lost, and does not send it again for a second.
+/// A client whose COOKIE ECHO was lost, a second before its retransmission.
 fn echoed() -> Pair {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
     pair.lose(first(|crossing| crossing.has("COOKIE ECHO")));
@@ -82,7 +83,7 @@ fn no_port_of_sctp_is_zero() {
     }
 }
 
-/// Section 3.3.3: each end uses the tag that the other gave it; section 3.3.3 too: the window in INIT ACK is 1500 bytes at least.
+/// Section 3.3.3: each end uses the tag of the other; the window in INIT ACK is at least 1500 bytes.
 #[test]
 fn an_init_ack_names_tag_and_window() {
     let small = Config { receive_buffer: Size::from_bytes(100), ..rfc() };
@@ -98,7 +99,7 @@ fn an_init_ack_names_tag_and_window() {
     assert_eq!(pair.server.bytes(), 1000);
 }
 
-/// Sections 3.3.11 and 5.1.3: a cookie is as small as what it must hold.
+/// Sections 3.3.11 and 5.1.3: a cookie contains only the necessary state.
 #[test]
 fn cookies_are_small() {
     for paths in 1..=4 {
@@ -110,7 +111,7 @@ fn cookies_are_small() {
     }
 }
 
-/// Section 3.3.2.1.3: a wish for a longer life of the cookie is granted up to as long again.
+/// Section 3.3.2.1.3: a requested extension of the cookie life is granted up to the life itself.
 #[test]
 fn a_cookie_lives_twice_as_long_at_most() {
     let config = Config { cookie_life: s(60), ..rfc() };
@@ -126,7 +127,11 @@ fn a_cookie_lives_twice_as_long_at_most() {
         let ack = answered(&mut pair, init(1, wish));
         let echo = cookie_echo(Side::Server, ack.initiate_tag, cookie_of(&ack));
         let response = pair.listener.handle_packet(at(s(after)), echo);
-        assert_eq!(matches!(response, Some(Response::Accepted(_))), accepted, "{asked:?} after {after} s");
+        assert_eq!(
+            matches!(response, Some(ListenerResponse::Accepted(_))),
+            accepted,
+            "{asked:?} after {after} s"
+        );
     }
 }
 
@@ -162,7 +167,7 @@ fn a_cookie_belongs_to_its_tag_and_ports() {
     for changed in [with(|body| body.verification_tag ^= 1), with(|body| body.src_port += 1)] {
         assert!(pair.listener.handle_packet(pair.now, changed).is_none());
     }
-    assert!(matches!(pair.listener.handle_packet(pair.now, good), Some(Response::Accepted(_))));
+    assert!(matches!(pair.listener.handle_packet(pair.now, good), Some(ListenerResponse::Accepted(_))));
 }
 
 /// Section 5.1.5: DATA beside the COOKIE ECHO is acknowledged behind the COOKIE ACK.
@@ -179,8 +184,8 @@ fn data_beside_a_cookie_is_acknowledged() {
     assert_eq!(sack.cumulative_tsn, Serial(0));
 }
 
-/// Section 5.2.1: an INIT in COOKIE-ECHOED is answered as one in COOKIE-WAIT, with tag and TSN of before and with both Tie-Tags in
-/// the cookie; nothing else changes.
+/// Section 5.2.1: an INIT in COOKIE-ECHOED is answered like one in COOKIE-WAIT, with the same tag and TSN and with both
+/// Tie-Tags in the cookie. Nothing else changes.
 #[test]
 fn an_init_after_the_cookie_echo_changes_nothing() {
     let mut pair = echoed();
@@ -198,7 +203,7 @@ fn an_init_after_the_cookie_echo_changes_nothing() {
     assert!(pair.client.connected().is_some());
 }
 
-/// Section 5.2.1: if it brings addresses along, an ABORT names them, and nothing changes.
+/// Section 5.2.1: if it adds addresses, an ABORT lists them, and nothing changes.
 #[test]
 fn an_init_after_the_cookie_echo_brings_no_addresses() {
     let mut pair = echoed();
@@ -213,7 +218,8 @@ fn an_init_after_the_cookie_echo_brings_no_addresses() {
     assert!(pair.client.connected().is_some());
 }
 
-/// Section 5.2.2: without an association the Tie-Tags are zero; section 5.3.1: each association has a tag and a TSN of its own.
+/// Section 5.2.2: without an association the Tie-Tags are zero; section 5.3.1: each association has its own tag and
+/// TSN.
 #[test]
 fn a_new_association_has_new_tags() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -223,7 +229,8 @@ fn a_new_association_has_new_tags() {
     assert_ne!(one.initial_tsn, other.initial_tsn);
 }
 
-/// Section 5.2.4: a stale cookie with other tags than those of the association is answered by ERROR, to its own peer's tag.
+/// Section 5.2.4: a stale cookie with other tags than those of the association is answered by ERROR, to its own peer's
+/// tag.
 #[test]
 fn a_stale_cookie_of_another_attempt_is_told() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -240,8 +247,8 @@ fn a_stale_cookie_of_another_attempt_is_told() {
     assert_eq!((pair.server.bytes(), pair.server.closed()), (1000, None));
 }
 
-/// Section 5.2.4, action C and what the table does not list: a cookie of another attempt of the same peer (its tag is that of the
-/// association, ours is not), and one with two strange tags and no Tie-Tags, are discarded in silence.
+/// Section 5.2.4, action C and what the table does not list: a cookie of another attempt of the same peer (its tag is
+/// that of the association, ours is not), and one with two unknown tags and no Tie-Tags, are discarded silently.
 #[test]
 fn cookies_of_other_attempts_are_discarded() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -260,7 +267,7 @@ fn cookies_of_other_attempts_are_discarded() {
     assert_eq!((pair.server.bytes(), pair.server.closed()), (1000, None));
 }
 
-/// Section 5.2.4, action A: windows begin anew.
+/// Section 5.2.4, action A: windows are reset.
 #[test]
 fn a_restart_begins_with_the_first_window() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -294,7 +301,8 @@ fn a_restart_waits_for_the_end_of_what_was() {
     assert_eq!(pair.server.closed(), None);
 }
 
-/// Section 5.4: the COOKIE ACK goes where the INIT ACK went, which is confirmed, and not where only a COOKIE ECHO came from.
+/// Section 5.4: the COOKIE ACK is sent to the destination of the INIT ACK, which is confirmed, not to the source of the
+/// COOKIE ECHO.
 #[test]
 fn a_cookie_ack_goes_over_the_confirmed_path() {
     let mut pair = Pair::new(&rfc(), 2, ms(100));
@@ -306,11 +314,12 @@ fn a_cookie_ack_goes_over_the_confirmed_path() {
     assert!(pair.client.connected().is_some());
 }
 
-/// Section 4 and 9.2: behind SHUTDOWN, in SHUTDOWN-RECEIVED and SHUTDOWN-ACK-SENT, the user of who got it gives no more data.
+/// Section 4 and 9.2: after SHUTDOWN, in SHUTDOWN-RECEIVED and SHUTDOWN-ACK-SENT, the receiver's user cannot send more
+/// data.
 #[test]
 fn nothing_is_taken_from_the_user_behind_a_shutdown() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
-    // One packet of the server gets lost, so that it is in SHUTDOWN-RECEIVED for a while.
+    // One packet of the server is lost, so that it is in SHUTDOWN-RECEIVED for a while.
     pair.lose(first(|crossing| crossing.from == Side::Server && crossing.packet.carries_data()));
     pair.act(Side::Server, |server, now| server.send(now, StreamId(0), Data::Fill(1000)));
     pair.act(Side::Client, |client, now| client.close(now));
@@ -338,7 +347,8 @@ fn an_empty_message_is_not_sent() {
     assert_eq!(pair.server.bytes(), 10);
 }
 
-/// Section 6.5: an unordered message has no place in a stream: it is handed on whatever its number is, and takes none.
+/// Section 6.5: an unordered message has no position in a stream: it is delivered regardless of its number, and takes
+/// none.
 #[test]
 fn unordered_messages_take_no_number() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -355,7 +365,7 @@ fn unordered_messages_take_no_number() {
     }
 }
 
-/// Section 6.6: who sends unordered messages counts none of them.
+/// Section 6.6: the sender does not number unordered messages.
 #[test]
 fn unordered_messages_are_not_counted() {
     for (ordered, last) in [(true, 4), (false, 0)] {
@@ -367,7 +377,7 @@ fn unordered_messages_are_not_counted() {
     }
 }
 
-/// Section 8.2: what was given up for lost proves nothing when its acknowledgement comes after all.
+/// Section 8.2: a late acknowledgement of a chunk that counts as lost does not prove that the path works.
 #[test]
 fn a_late_sack_of_what_was_lost_clears_no_errors() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -405,13 +415,13 @@ fn a_sack_has_the_lowest_gaps() {
     }
     let [crossing] = &pair.log[..] else { panic!("one packet: {:?}", pair.log) };
     let sack = crossing.sack().expect("a SACK");
-    // Offsets from the last in order, which is the one before the first.
+    // Offsets from the cumulative TSN, which is the one before the first.
     let expected: Vec<_> = (1..=sack.gaps.len() as u16).map(|n| (2 * n, 2 * n)).collect();
     assert_eq!(sack.gaps.iter().map(|gap| (gap.start, gap.end)).collect::<Vec<_>>(), expected);
     assert!(sack.gaps.len() > 300 && crossing.ip_len <= 1500, "{} blocks", sack.gaps.len());
 }
 
-/// Section 6.10: DATA chunks stand in a packet in the order of their TSNs, also those that are sent again.
+/// Section 6.10: DATA chunks in a packet have the order of their TSNs, also retransmitted ones.
 #[test]
 fn chunks_of_a_packet_are_in_order() {
     let mut pair = Pair::connected(&Config { max_chunk: Size::from_bytes(200), ..rfc() }, 1, ms(100));
@@ -429,7 +439,7 @@ fn chunks_of_a_packet_are_in_order() {
     }
 }
 
-/// Section 7.2.1: each path's window grows by what was acknowledged of it.
+/// Section 7.2.1: each path's window grows by the bytes acknowledged on it.
 #[test]
 fn only_the_path_that_carries_data_grows() {
     let mut pair = Pair::connected(&rfc(), 2, ms(100));
@@ -441,8 +451,8 @@ fn only_the_path_that_carries_data_grows() {
     assert_eq!(after[1], before[1]);
 }
 
-/// Sections 8.1 and 8.3: a HEARTBEAT ACK clears the count of the association. If two of three heartbeats get lost it goes on for an
-/// hour; if all do, it ends with the third.
+/// Sections 8.1 and 8.3: a HEARTBEAT ACK clears the count of the association. If two of three heartbeats are lost it
+/// lasts for an hour; if all are, it ends with the third.
 #[test]
 fn a_heartbeat_ack_clears_the_count_of_the_association() {
     for (passes, end) in [(true, None), (false, Some(CloseReason::TimedOut))] {
@@ -459,7 +469,7 @@ fn a_heartbeat_ack_clears_the_count_of_the_association() {
     }
 }
 
-/// Section 9.2: SHUTDOWN ACK too is sent again Association.Max.Retrans times.
+/// Section 9.2: SHUTDOWN ACK is also retransmitted Association.Max.Retrans times.
 #[test]
 fn shutdown_acks_are_counted_too() {
     let mut pair = Pair::connected(&Config { association_max_retrans: 3, ..rfc() }, 1, ms(100));
@@ -470,7 +480,7 @@ fn shutdown_acks_are_counted_too() {
     assert_eq!((acks, pair.server.closed()), (4, Some(CloseReason::TimedOut)));
 }
 
-/// Sections 6.2 and 9.2: in SHUTDOWN-SENT DATA behind a gap is answered by SHUTDOWN and by a SACK that names the gap.
+/// Sections 6.2 and 9.2: in SHUTDOWN-SENT DATA behind a gap is answered by SHUTDOWN and by a SACK with the gap.
 #[test]
 fn a_gap_is_told_beside_the_shutdown() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -484,7 +494,8 @@ fn a_gap_is_told_beside_the_shutdown() {
     assert_eq!((pair.client.bytes(), pair.client.closed()), (4000, Some(CloseReason::Finished)));
 }
 
-/// RFC 7829 sections 3.2 and 4: if no path is active, data goes over a potentially failed one, and that choice changes no state.
+/// RFC 7829 sections 3.2 and 4: if no path is active, data goes over a potentially failed one, and that choice changes
+/// no state.
 #[test]
 fn data_goes_on_over_potentially_failed_paths() {
     let config = Config { potentially_failed: true, pf_threshold: 0, ..stubborn(5) };
@@ -520,7 +531,7 @@ fn data_goes_on_over_inactive_paths() {
     assert!(pair.server.bytes() > arrived && !both(&mut pair));
 }
 
-/// RFC 7829 section 3.2: a path that works again begins with the window that its time-out left, one packet.
+/// RFC 7829 section 3.2: a path that works again starts with the window after its time-out, one packet.
 #[test]
 fn a_path_that_works_again_begins_with_a_packet() {
     let config = Config { potentially_failed: true, pf_threshold: 0, ..stubborn(5) };

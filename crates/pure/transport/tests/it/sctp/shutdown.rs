@@ -37,7 +37,7 @@ fn what_was_given_still_arrives() {
         pair.fill(300_000);
         pair.act(Side::Server, |server, now| server.send(now, StreamId(0), Data::Fill(200_000)));
         close(&mut pair, closing);
-        // No more is taken afterwards.
+        // No more data is accepted afterwards.
         pair.act(closing, |end, now| end.send(now, StreamId(0), Data::Fill(1)));
         pair.run_for(s(600));
         assert_eq!((pair.server.bytes(), pair.client.bytes()), (300_000, 200_000));
@@ -87,7 +87,7 @@ fn a_peer_that_is_gone_is_given_up() {
     assert_eq!(pair.client.events.last().map(|(at, _)| at.as_secs_f64()), Some(0.8 + 15.0));
 }
 
-/// T5-shutdown-guard: five times RTO.Max, whatever the counters allow.
+/// T5-shutdown-guard: five times RTO.Max, independent of the error counters.
 #[test]
 fn the_guard_ends_what_never_ends() {
     let config = Config { association_max_retrans: 1000, heartbeats: false, rto_max: s(10), ..rfc() };
@@ -118,18 +118,18 @@ fn abort_ends_both_at_once() {
             .map(String::as_str),
         Some("ABORT")
     );
-    // RFC 9260 section 9.1: who gets the ABORT, 100 ms later, answers nothing and sends nothing more.
+    // RFC 9260 section 9.1: the receiver of the ABORT, 100 ms later, sends nothing.
     let late = pair.sent_by(Side::Server).filter(|crossing| crossing.at >= at + ms(100));
     assert_eq!(late.map(Crossing::names).collect::<Vec<_>>(), [""; 0]);
-    // Nothing follows Closed, and no timer runs.
+    // No event follows Closed, and no timer runs.
     let end = pair.now;
     pair.log.clear();
     pair.run_for(s(1000));
     assert_eq!(pair.log.len(), 0, "after {end}");
 }
 
-/// RFC 9260 sections 8.4 and 9.1: a packet with an ABORT is not answered, whatever stands before or behind it, whether the ABORT ends
-/// the association, comes to one that is over, or has a wrong tag.
+/// RFC 9260 sections 8.4 and 9.1: a packet with an ABORT is not answered, whatever other chunks it has, whether the
+/// ABORT ends the association, arrives at one that is over, or has a wrong tag.
 #[test]
 fn no_abort_is_answered() {
     let abort = |reflected| Chunk::Abort(chunk::Abort { reflected, causes: vec![Cause::OutOfResource] });
@@ -170,7 +170,7 @@ fn every_chunk_needs_the_tag() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
     let tag = pair.client().local_tag() ^ 1;
     let data = chunk::Data { immediate: true, ..message_chunk(Serial(0), 100) };
-    // One of the two acknowledges what was never sent, which would end the association.
+    // One of the two acknowledges unsent data, which would end the association.
     let sack = |tsn| chunk::Sack {
         cumulative_tsn: Serial(tsn),
         a_rwnd: 0,
@@ -241,13 +241,13 @@ fn data_on_a_stream_that_does_not_exist_is_reported() {
     pair.deliver(Side::Server, forged(Side::Server, 0, tag, vec![Chunk::Data(data)]));
     assert_eq!(pair.log[0].packet.chunks[0], Chunk::Error(vec![Cause::InvalidStream(4000)]));
     assert_eq!(pair.server.bytes(), 100);
-    // It is acknowledged as any other.
+    // It is acknowledged like any other.
     pair.run_for(s(1));
     let sack = pair.sent_by(Side::Server).find_map(Crossing::sack).expect("a SACK");
     assert_eq!(sack.cumulative_tsn, told);
 }
 
-/// Section 8.4: what a host answers to packets of no association.
+/// Section 8.4: a host's replies to packets of no association.
 #[test]
 fn out_of_the_blue() {
     let flow = forged(Side::Server, 0, 0, vec![]).header.flow;
@@ -303,7 +303,7 @@ fn out_of_the_blue() {
     assert_eq!(answer(Chunk::Error(vec![Cause::StaleCookie(1)])), None);
 }
 
-/// RFC 9260 section 9.2: whatever comes from the peer clears the count of SHUTDOWNs.
+/// RFC 9260 section 9.2: DATA of the peer resets the count of SHUTDOWNs.
 #[test]
 fn a_peer_that_still_sends_is_waited_for() {
     let config = Config { association_max_retrans: 2, ..rfc() };
@@ -332,8 +332,8 @@ fn no_heartbeats_after_shutdown() {
     assert!(pair.sent_by(Side::Client).all(|crossing| !crossing.has("HEARTBEAT")));
 }
 
-/// RFC 9260 sections 8.5.1 E and 9.2: a SHUTDOWN ACK during a handshake is of an association that is forgotten here. Its sender
-/// gets SHUTDOWN COMPLETE with the tag that it used, and the handshake goes on.
+/// RFC 9260 sections 8.5.1 E and 9.2: a SHUTDOWN ACK during a handshake belongs to an association that this host has
+/// dropped. The reply is SHUTDOWN COMPLETE with the tag of its packet, and the handshake continues.
 #[test]
 fn an_association_in_the_making_ends_one_that_is_forgotten() {
     for echoed in [false, true] {
@@ -352,8 +352,8 @@ fn an_association_in_the_making_ends_one_that_is_forgotten() {
     }
 }
 
-/// RFC 9260 sections 9.2 and 12.4: a HEARTBEAT beside the SHUTDOWN ACK goes without an answer, for SHUTDOWN COMPLETE is alone in the
-/// one packet that answers both. Nor does one behind a SHUTDOWN ACK that is out of the blue, for its packet is discarded.
+/// RFC 9260 sections 9.2 and 12.4: a HEARTBEAT beside the SHUTDOWN ACK is not answered, because SHUTDOWN COMPLETE is
+/// alone in the one reply. Nor is one behind a SHUTDOWN ACK that is out of the blue, because its packet is discarded.
 #[test]
 fn a_heartbeat_does_not_hold_up_the_last_word() {
     let mut pair = Pair::new(&rfc(), 1, ms(100));
@@ -388,7 +388,8 @@ fn an_abort_of_the_user_says_so() {
     assert!(matches!(abort.causes[..], [Cause::UserAbort(_)]));
 }
 
-/// RFC 9260 sections 4 and 9.2: who has sent SHUTDOWN answers each packet with DATA by SHUTDOWN, and acknowledges it, at once.
+/// RFC 9260 sections 4 and 9.2: an end that has sent SHUTDOWN answers each packet with DATA by SHUTDOWN and a SACK at
+/// once.
 #[test]
 fn data_after_shutdown_is_answered_at_once() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));

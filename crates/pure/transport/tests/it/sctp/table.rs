@@ -1,4 +1,4 @@
-//! Whole runs as tables: against ns-2's own numbers, and under version control.
+//! Whole runs as tables: against results of ns-2, and as snapshots.
 
 use std::fmt::Write;
 
@@ -8,17 +8,17 @@ use netrig_transport::{Connection, Control, PathId, Profile};
 
 use super::pair::*;
 
-/// What the user does about the outage.
+/// Reaction of the user to the outage.
 #[derive(Clone, Copy, PartialEq)]
 enum Switch {
     Never,
-    /// Makes the second path the primary when the first goes down.
+    /// Makes the second path the primary when the first one fails.
     Over,
-    /// And the first again when it is up.
+    /// And the first one again when it works.
     AndBack,
 }
 
-/// How the user gives data.
+/// Traffic of the user.
 #[derive(Clone, Copy, PartialEq)]
 enum Traffic {
     /// All at the start.
@@ -62,13 +62,13 @@ fn link_down(config: &Config, paths: usize, outage: u64, switch: Switch, traffic
     pair.server().counters().data_packets_received
 }
 
-/// Holds what arrives against the packets of 1500 bytes that ns-2.29 itself delivers in the same scenarios,
-/// over its own links: for outages of 5, 10 and 20 s. Both are deterministic.
+/// Compares the received packets with the packets of 1500 bytes that ns-2.29 delivers in the same scenarios over its
+/// links: for outages of 5, 10 and 20 s. Both are deterministic.
 struct Comparison {
     config: Config,
     traffic: Traffic,
-    /// Difference that is allowed: two in a thousand for the same data; three for objects, which ns-2 draws at
-    /// random and which arrive at other moments here.
+    /// Tolerance: two in a thousand for the same data; three for objects, which ns-2 draws at random, and whose arrival
+    /// times differ here.
     per_mille: u64,
     wrong: Vec<String>,
 }
@@ -116,7 +116,7 @@ fn like_ns2_with_bulk_data() {
     assert!(compared.wrong.is_empty(), "{:#?}", compared.wrong);
 }
 
-/// New data passes the losses here, for the user's calls do not wait for SACKs.
+/// New data overtakes the losses here, because the user's calls do not wait for SACKs.
 #[test]
 fn like_ns2_with_web_objects() {
     let mut compared = Comparison::with(Traffic::Objects);
@@ -133,7 +133,7 @@ fn like_ns2_with_web_objects() {
     assert!(compared.wrong.is_empty(), "{:#?}", compared.wrong);
 }
 
-/// Longest silence at the receiver, in milliseconds, when the first of two paths fails for good.
+/// Longest interval without data at the receiver, in milliseconds, if the first of two paths fails permanently.
 fn silence(config: &Config) -> u64 {
     let mut pair = Pair::new(config, 2, ms(50));
     (0..2).for_each(|path| pair.rate(path, 1_000_000));

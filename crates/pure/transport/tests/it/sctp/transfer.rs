@@ -99,8 +99,8 @@ fn the_first_window() {
     assert_eq!(pair.status(0).cwnd, 4404);
 }
 
-/// RFC 9260 section 6.1 B: "the sender SHOULD exceed cwnd by up to (PMDCS - 1) bytes [...] The breach of cwnd MUST constitute
-/// one packet only."
+/// RFC 9260 section 6.1 B: "the sender SHOULD exceed cwnd by up to (PMDCS - 1) bytes [...] The breach of cwnd MUST
+/// constitute one packet only."
 #[test]
 fn one_packet_may_pass_the_window() {
     for (cwnd, packets) in [(9 * 1468, 9), (9 * 1468 + 1, 10), (10 * 1468 - 1, 10), (10 * 1468, 10)] {
@@ -111,7 +111,7 @@ fn one_packet_may_pass_the_window() {
     }
 }
 
-/// Without delayed SACKs slow start doubles each round trip, until Max.Burst 4 bounds what one SACK frees.
+/// Without delayed SACKs slow start doubles each round trip, until Max.Burst 4 limits the packets per SACK.
 #[test]
 fn slow_start_doubles() {
     let config = Config { delayed_sack: false, ..rfc() };
@@ -180,7 +180,7 @@ fn the_first_data_is_acknowledged_at_once() {
     }
 }
 
-/// Both ends, with nothing under way, after data that is acknowledged at once for it is the first.
+/// Both ends, with nothing in flight, after the first data, which is acknowledged at once.
 fn after_the_first_data() -> Pair {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
     pair.fill(100);
@@ -204,7 +204,7 @@ fn every_second_packet_is_acknowledged_or_after_the_delay() {
     assert_eq!(sacks, [(ms(100), Some(first.plus(1))), (ms(300), Some(first.plus(2)))]);
 }
 
-/// RFC 9260 section 6.2: the delay is what the file says.
+/// RFC 9260 section 6.2: the delay is the configured one.
 #[test]
 fn a_sack_waits_as_long_as_it_may() {
     for delay in [50, 200, 500] {
@@ -220,7 +220,7 @@ fn a_sack_waits_as_long_as_it_may() {
     }
 }
 
-/// RFC 9260 section 6.2: a packet with nothing but data that was there is acknowledged at once, and names it as a duplicate.
+/// RFC 9260 section 6.2: a packet with only duplicate data is acknowledged at once, and the SACK lists the duplicates.
 #[test]
 fn a_duplicate_is_acknowledged_at_once() {
     let mut pair = after_the_first_data();
@@ -235,8 +235,8 @@ fn a_duplicate_is_acknowledged_at_once() {
     assert_eq!((answer.at, sack.cumulative_tsn, &sack.duplicates[..]), (start, data.tsn, &[data.tsn][..]));
 }
 
-/// RFC 9260 section 6.3.1 C4: each round trip of data is measured, and once: by the first packet and not by the two that take 80 ms
-/// longer; then by one that does.
+/// RFC 9260 section 6.3.1 C4: each round trip of data is measured once: by the first packet, not by the two that take
+/// 80 ms longer; then by one that does.
 #[test]
 fn each_round_trip_of_sctp_is_measured_once() {
     let config = Config { delayed_sack: false, heartbeats: false, ..rfc() };
@@ -263,7 +263,7 @@ fn a_chunk_counts_with_header_and_padding() {
     assert_eq!(pair.status(0).flight, 16 + 365 + 3);
 }
 
-/// RFC 9260 section 6.5: the number behind 65535 is 0, and the message with it is one of the stream like any other.
+/// RFC 9260 section 6.5: the number after 65535 is 0, and its message belongs to the stream like any other.
 #[test]
 fn a_sender_s_stream_sequence_numbers_wrap() {
     let config = Config { message_size: bytes(1), ..rfc() };
@@ -367,21 +367,21 @@ fn no_more_is_outstanding_than_the_send_buffer_keeps() {
     assert_eq!(pair.data_packets().count(), 3);
     pair.run_for(s(30));
     assert_eq!(pair.server.bytes(), 100_000);
-    // Messages go in whole: while 3,000 B are outstanding the second begins, beside 6,000 B the third does not.
+    // Messages enter the buffer whole: with 3,000 B outstanding the second starts, with 6,000 B the third does not.
     let mut pair = Pair::connected(&config, 1, ms(100));
     (0..4).for_each(|_| pair.fill(3000));
     let sent = pair.data_packets().flat_map(|crossing| crossing.data()).map(|chunk| chunk.data.size());
     assert_eq!(sent.sum::<u64>(), 6000);
 }
 
-/// Tells the client what the server's window is.
+/// Sends the server's window to the client.
 fn window(pair: &mut Pair, cumulative_tsn: Serial, a_rwnd: u32) {
     let tag = pair.client().local_tag();
     let sack = chunk::Sack { cumulative_tsn, a_rwnd, gaps: Default::default(), duplicates: Vec::new() };
     pair.deliver(Side::Client, forged(Side::Client, 0, tag, vec![Chunk::Sack(sack)]));
 }
 
-/// Section 6.1 A: a closed window is probed for ever as long as SACKs come, and opens again.
+/// Section 6.1 A: a closed window is probed without limit as long as SACKs arrive, and opens again.
 #[test]
 fn a_closed_window_is_probed_and_no_failure() {
     let mut pair = Pair::connected(&rfc(), 1, ms(100));
@@ -389,7 +389,7 @@ fn a_closed_window_is_probed_and_no_failure() {
     pair.run_for(s(1));
     let first = pair.data_packets().next().and_then(|crossing| crossing.data().next()).expect("data").tsn;
     window(&mut pair, first, 0);
-    // A receiver whose user does not read: it answers each probe, takes none.
+    // A receiver whose user does not read: it answers each probe and accepts none.
     pair.log.clear();
     pair.lose(|crossing| crossing.packet.carries_data());
     pair.fill(50_000);
@@ -422,8 +422,8 @@ fn a_probe_that_nobody_answers_is_a_failure() {
     assert_eq!(pair.client.closed(), Some(netrig_core::CloseReason::TimedOut));
 }
 
-/// What the kernel allocates counts: 365 B with a header of 16 B and 320 B of description take a block of 1,024 B, and
-/// 504 B stand beside it: 100,000 / 1,528 = 65.4 chunks. 730 B take a block of 2,048 B: 100,000 / 2,552 = 39.2.
+/// The kernel's allocation counts: 365 B with a header of 16 B and 320 B of `skb_shared_info` take a block of 1,024 B,
+/// plus 504 B of records: 100,000 / 1,528 = 65.4 chunks. 730 B take a block of 2,048 B: 100,000 / 2,552 = 39.2.
 #[test]
 fn small_chunks_fill_the_send_buffer_sooner() {
     for (size, count) in [(365, 65), (730, 39)] {
@@ -499,7 +499,7 @@ fn writable_is_told_when_little_is_left() {
 
 #[test]
 fn schedulers_share_the_line() {
-    // 400 B per message, two streams with 40 messages each, given one after the other.
+    // 400 B per message, two streams with 40 messages each, sent one after the other.
     for (scheduler, expected) in
         [(Scheduler::Fcfs, (40, 0)), (Scheduler::RoundRobin, (20, 20)), (Scheduler::Fair, (20, 20))]
     {
@@ -589,7 +589,7 @@ fn the_user_chooses_the_path_of_new_data() {
     pair.run_for(s(1));
     let paths: Vec<_> = pair.data_packets().map(|crossing| crossing.path).collect();
     assert_eq!(paths, [0, 1]);
-    // RFC 9260 section 6.4 leaves it open: SACKs go to where the data came from.
+    // RFC 9260 section 6.4 leaves it open: SACKs are sent to the source of the data.
     let sacks: Vec<_> = pair.sent_by(Side::Server).filter(|c| c.has("SACK")).map(|c| c.path).collect();
     assert_eq!(sacks, [0, 1]);
 }

@@ -18,7 +18,7 @@ fn packet(chunks: Vec<Chunk>) -> Packet {
 /// Common header (section 3.1) with a zero checksum.
 const HEADER: [u8; 12] = [0x12, 0x34, 0x56, 0x78, 0x9A, 0xBC, 0xDE, 0xF0, 0, 0, 0, 0];
 
-/// `chunks` encode to `body` and come back from it.
+/// Checks that `chunks` encode to `body` and are parsed from it.
 fn both_ways(chunks: Vec<Chunk>, body: &[u8]) {
     let packet = packet(chunks);
     let bytes = wire::encode_with(&packet, Checksum::Zero);
@@ -173,7 +173,7 @@ fn causes() {
     both_ways(vec![Chunk::Error(causes)], &body);
 }
 
-/// Several chunks, each on a border of four bytes.
+/// Several chunks, each aligned to four bytes.
 #[test]
 fn bundles() {
     both_ways(
@@ -182,7 +182,7 @@ fn bundles() {
     );
 }
 
-/// CRC32c of this very packet, least significant byte first (appendix A).
+/// CRC32c of this packet, least significant byte first (appendix A).
 #[test]
 fn the_checksum_is_where_and_what_it_should_be() {
     let bytes = wire::encode(&packet(vec![Chunk::CookieAck]));
@@ -395,7 +395,7 @@ proptest! {
         }
     }
 
-    /// Changed in a few places, so that what is malformed is malformed deep inside.
+    /// Changed in a few places, so that errors lie deep inside.
     #[test]
     fn damaged_sctp_packets_are_survived(
         chunks in proptest::collection::vec(any_chunk(), 1..4),

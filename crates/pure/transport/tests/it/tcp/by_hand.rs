@@ -1,10 +1,10 @@
-//! One end against segments that are made by hand: what a peer of ours does not send.
+//! One end against handmade segments that netrig's own peer would not send.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use netrig_core::{CloseReason, Data, Endpoint, FiveTuple, Instant, Size, StreamId};
 use netrig_transport::tcp::{
-    Config, Connection, Flags, LimitedTransmit, RttSampling, SackBlocks, Segment, State, Timestamps,
+    Config, Connection, Flags, LimitedTransmit, RttSampling, SackBlocks, Segment, TcpState, Timestamps,
 };
 use netrig_transport::{Connection as _, Packet, PathId, Payload, Serial};
 
@@ -13,7 +13,7 @@ use super::pair::{ISS, MS, at_ms, flow, plain};
 /// The peer's initial sequence number.
 pub(super) const PEER: Serial = Serial(7);
 
-/// A client and what it sent, in order.
+/// A client and its sent segments, in order.
 pub(super) struct HandmadeClient {
     pub(super) connection: Connection,
     flow: FiveTuple,
@@ -21,7 +21,7 @@ pub(super) struct HandmadeClient {
 }
 
 impl HandmadeClient {
-    /// Opened by a peer that tells this segment size and window at 100 ms.
+    /// A connection opened by a peer that announces this segment size and window at 100 ms.
     pub(super) fn opened(config: &Config, flow: FiveTuple, mss: Option<u16>, window: u16) -> Self {
         Self::answered(
             config,
@@ -30,7 +30,7 @@ impl HandmadeClient {
         )
     }
 
-    /// Opened by a peer that sends this answer at 100 ms.
+    /// A connection opened by a peer that sends this reply at 100 ms.
     pub(super) fn answered(config: &Config, flow: FiveTuple, answer: &Segment) -> Self {
         let mut client =
             Self { connection: Connection::connect(config.clone(), flow, ISS), flow, now: at_ms(0) };
@@ -38,7 +38,7 @@ impl HandmadeClient {
         client.sent();
         client.now = at_ms(100);
         client.take(answer);
-        assert_eq!(client.connection.state(), State::Established);
+        assert_eq!(client.connection.state(), TcpState::Established);
         client.sent();
         client
     }
@@ -53,7 +53,7 @@ impl HandmadeClient {
         self.connection.handle_packet(self.now, Packet { header, payload: Payload::Tcp(segment.clone()) });
     }
 
-    /// An acknowledgement of so many bytes of data, with a window.
+    /// An acknowledgement of the given bytes of data, with a window.
     pub(super) fn acknowledge(&mut self, bytes: u32, window: u16) {
         self.take(&segment(PEER.plus(1), ISS.plus(1 + bytes), Flags::ACK, window));
     }
@@ -62,7 +62,7 @@ impl HandmadeClient {
         self.connection.send(self.now, StreamId(0), Data::Fill(bytes));
     }
 
-    /// Lets time pass up to this moment.
+    /// Advances time to this moment.
     pub(super) fn until(&mut self, ms: u64) -> Vec<Segment> {
         let mut sent = self.sent();
         while let Some(at) = self.connection.poll_timeout().filter(|at| *at <= at_ms(ms)) {
@@ -74,7 +74,7 @@ impl HandmadeClient {
         sent
     }
 
-    /// What it sends now.
+    /// The segments that it sends now.
     pub(super) fn sent(&mut self) -> Vec<Segment> {
         let mut sent = Vec::new();
         while let Some(packet) = self.connection.poll_transmit(self.now) {
@@ -110,8 +110,8 @@ pub(super) fn lens(segments: &[Segment]) -> Vec<u64> {
     segments.iter().map(|segment| segment.data.size()).filter(|len| *len > 0).collect()
 }
 
-/// RFC 9293 section 3.7.1 (MUST-15, MUST-16): 536 bytes over IPv4 and 1220 over IPv6 if the peer does not say; else the
-/// smaller of what both take.
+/// RFC 9293 section 3.7.1 (MUST-15, MUST-16): 536 bytes over IPv4 and 1220 over IPv6 if the peer announces
+/// nothing; else the smaller MSS of both ends.
 #[test]
 fn segments_are_as_long_as_both_ends_take() {
     let config = Config { mss: Size::from_bytes(1460), ..plain() };
@@ -130,7 +130,7 @@ fn segments_are_as_long_as_both_ends_take() {
     }
 }
 
-/// RFC 9293 section 3.7.1 (MUST-14, SHLD-5, MAY-3): SYN and the answer to it say how long a segment may be, 20 bytes less over
+/// RFC 9293 section 3.7.1 (MUST-14, SHLD-5, MAY-3): SYN and SYN-ACK announce the largest segment, 20 bytes less over
 /// IPv6.
 #[test]
 fn both_syns_tell_the_largest_segment() {
@@ -149,8 +149,9 @@ fn both_syns_tell_the_largest_segment() {
     }
 }
 
-/// RFC 7323 sections 2.2, 2.3 and 3.2: the answer to a SYN has a window scale if the SYN had one, with the shift of its own
-/// buffer, and timestamps if the SYN had those. What was not agreed is not used: without both scales windows are not shifted.
+/// RFC 7323 sections 2.2, 2.3 and 3.2: the answer to a SYN has a window scale if the SYN had one, with the shift of its
+/// own buffer, and timestamps if the SYN had those. An option that was not negotiated is not used: without both scales
+/// windows are not shifted.
 #[test]
 fn the_answer_to_a_syn_has_the_options_that_the_syn_had() {
     let config = Config {
@@ -185,7 +186,7 @@ fn the_answer_to_a_syn_has_the_options_that_the_syn_had() {
         let answers = exchange(syn);
         let [answer] = &answers[..] else { panic!("one answer: {answers:?}") };
         assert_eq!(answer.flags, Flags::SYN | Flags::ACK);
-        // 65,535 · 2⁴ is the least power of two that covers a megabyte.
+        // A shift of 4 is the smallest whose largest window, 65,535 · 2⁴, covers a megabyte.
         assert_eq!(answer.window_scale, scale.then_some(4), "scale {scale}, stamps {stamps}");
         assert_eq!(answer.timestamps.map(|told| told.echo), stamps.then_some(1));
         // A window of 3000, or of 3000 · 2².
@@ -202,8 +203,8 @@ fn the_answer_to_a_syn_has_the_options_that_the_syn_had() {
     }
 }
 
-/// RFC 7323 section 2.4: a window that is told in units of eight bytes may end before the one that was told earlier. A segment
-/// that lies within the earlier one is taken.
+/// RFC 7323 section 2.4: a window advertised in units of eight bytes may end before an earlier one. A segment within
+/// the earlier window is accepted.
 #[test]
 fn what_an_earlier_acknowledgement_allowed_is_taken() {
     let config = Config { receive_buffer: Size::from_bytes(300_000), ..plain() };
@@ -226,8 +227,8 @@ fn what_an_earlier_acknowledgement_allowed_is_taken() {
     assert_eq!(client.connection.arrived(), 11 + 1000, "nothing allowed this");
 }
 
-/// RFC 9293 section 3.8.6 (MUST-34, SHLD-15, SHLD-16): the right edge moves to the left behind what was sent. Nothing new is
-/// sent until it has room again, and what is lost within the window goes again.
+/// RFC 9293 section 3.8.6 (MUST-34, SHLD-15, SHLD-16): the right edge moves to the left of sent data. No new data is
+/// sent until there is room again, and data lost within the window is retransmitted.
 #[test]
 fn a_window_that_shrinks_is_obeyed() {
     let config = Config { tail_loss_probe: false, limited_transmit: LimitedTransmit::Off, ..plain() };
@@ -235,7 +236,7 @@ fn a_window_that_shrinks_is_obeyed() {
     client.give(6000);
     assert_eq!(lens(&client.sent()), [1000; 6]);
     client.now = at_ms(200);
-    // Three have arrived, and of the other three the window holds two. The one of before had room for two more.
+    // Three have arrived, and the window holds two of the other three. The earlier window had room for two more.
     client.acknowledge(3000, 2000);
     client.give(24_000);
     assert_eq!(lens(&client.sent()), [0_u64; 0]);
@@ -244,11 +245,11 @@ fn a_window_that_shrinks_is_obeyed() {
     // All six had arrived, and the window opens.
     client.acknowledge(6000, 3000);
     assert_eq!(lens(&client.sent())[..2], [1000, 1000]);
-    assert_eq!(client.connection.state(), State::Established);
+    assert_eq!(client.connection.state(), TcpState::Established);
 }
 
-/// RFC 9293 section 3.8.6 (MAY-7): the right edge moves to the left end of what is outstanding. What is lost beyond the edge goes
-/// again all the same.
+/// RFC 9293 section 3.8.6 (MAY-7): the right edge moves to the left end of the outstanding data. Data lost beyond the
+/// edge is retransmitted nevertheless.
 #[test]
 fn data_beyond_a_window_that_shrank_is_retransmitted() {
     let config = Config { tail_loss_probe: false, limited_transmit: LimitedTransmit::Off, ..plain() };
@@ -261,7 +262,7 @@ fn data_beyond_a_window_that_shrank_is_retransmitted() {
     let again: Vec<_> = again.iter().map(|segment| (segment.seq, segment.data.size())).collect();
     assert_eq!(again, [(ISS.plus(3001), 1000)]);
     client.acknowledge(8000, 8000);
-    assert_eq!(client.connection.state(), State::Established);
+    assert_eq!(client.connection.state(), TcpState::Established);
 }
 
 /// RFC 9293 section 3.8.6.2.1 (MUST-38): a window of less than a segment and less than half of the largest one is not
@@ -287,13 +288,13 @@ fn a_reset_is_heeded_while_the_window_is_closed() {
     client.take(&Segment { data: Data::Fill(1000), ..segment(PEER.plus(1), ISS.plus(1), Flags::ACK, 4000) });
     assert_eq!(client.sent().last().map(|told| told.window), Some(0));
     client.take(&segment(PEER.plus(1001), Serial(0), Flags::RST, 0));
-    assert_eq!(client.connection.state(), State::Closed);
+    assert_eq!(client.connection.state(), TcpState::Closed);
     let mut events = std::iter::from_fn(|| client.connection.poll_event());
     assert!(events.any(|event| event == netrig_core::ConnectionEvent::Closed(CloseReason::Aborted)));
 }
 
-/// RFC 9293 section 3.9.1.2: without a call that pushes, the last segment of what was given has PSH (MUST-61), and MSS is told
-/// with SYN only (MUST-65).
+/// RFC 9293 section 3.9.1.2: without a push call the last segment of the queued data has PSH (MUST-61). Only SYN has
+/// the MSS option (MUST-65).
 #[test]
 fn the_last_segment_of_what_was_given_is_pushed() {
     let mut client = HandmadeClient::opened(&plain(), flow(), Some(1000), 60_000);
@@ -307,7 +308,7 @@ fn the_last_segment_of_what_was_given_is_pushed() {
     assert!(sent.iter().all(|segment| segment.mss.is_none()));
 }
 
-/// RFC 6298 section 3 (Karn): what was sent twice measures nothing, unless a timestamp tells which copy was meant.
+/// RFC 6298 section 3 (Karn): a retransmitted segment is not measured, unless a timestamp identifies the copy.
 #[test]
 fn what_was_sent_twice_measures_nothing() {
     for rtt_sampling in [RttSampling::PerAck, RttSampling::PerRound] {

@@ -29,14 +29,14 @@ fn a_closed_window_is_probed() {
     assert!(probes.iter().all(|(_, len)| *len == 1), "{probes:?}");
     let gaps: Vec<_> = probes.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     assert_eq!(gaps, [2000, 4000, 8000]);
-    // Window closed at 250 ms (data at 150 ms, acknowledged at 250 ms): probed a second later.
+    // The window closes at 250 ms (data at 150 ms, acknowledged at 250 ms) and is probed a second later.
     assert_eq!(probes[0].0, 1250);
     pair.act(Side::Server, |server, _| server.set_reading(true));
     pair.run(MS(5_000));
     assert_eq!(pair.received_len[1], 10_000);
 }
 
-/// The update that opens the window is lost: only a probe can find out.
+/// The window update is lost: only a probe can detect the open window.
 #[test]
 fn a_lost_window_update_is_found_out() {
     let config = Config { receive_buffer: Size::from_bytes(4000), ..plain() };
@@ -54,7 +54,7 @@ fn a_lost_window_update_is_found_out() {
     assert_eq!(pair.client.unacknowledged(), 0);
 }
 
-/// A window of w bytes and a round trip of 100 ms: w bytes per 100 ms, whatever the congestion window.
+/// A window of w bytes and a round trip of 100 ms: w bytes per 100 ms, independent of the congestion window.
 #[test]
 fn the_receive_buffer_bounds_the_rate() {
     for buffer in [10_000u64, 64_000, 1_000_000] {
@@ -66,12 +66,12 @@ fn the_receive_buffer_bounds_the_rate() {
         let before = pair.received_len[1];
         pair.run(MS(2_000));
         let per_round = (pair.received_len[1] - before) / 20;
-        // A large window is told in units of 2^shift bytes (here 16), so up to one segment may not fit.
+        // A large window is advertised in units of 2^shift bytes (here 16), so up to one segment may not fit.
         assert!(per_round <= buffer && per_round + 1000 > buffer, "{per_round} for {buffer}");
     }
 }
 
-/// Without window scaling 65,535 bytes are all there is (RFC 9293 section 3.1).
+/// Without window scaling the largest window is 65,535 bytes (RFC 9293 section 3.1).
 #[test]
 fn without_scaling_the_window_has_16_bits() {
     let config = Config { receive_buffer: Size::from_bytes(1_000_000), window_scaling: false, ..plain() };
@@ -100,12 +100,12 @@ fn small_segments_wait_as_the_rule_says() {
         data_times(&pair, at_ms(1000))
     };
     assert_eq!(sent(Nagle::Off), [(1000, 100), (1010, 100), (1020, 100), (1030, 100)]);
-    // RFC 896: the rest when the first is acknowledged.
+    // RFC 896: the rest is sent when the first is acknowledged.
     assert_eq!(sent(Nagle::Nagle), [(1000, 100), (1100, 300)]);
     assert_eq!(sent(Nagle::Minshall), [(1000, 100), (1100, 300)]);
 }
 
-/// Minshall's variant lets the tail of a large message go while only full segments are unacknowledged.
+/// Minshall's variant sends the tail of a large message while only full segments are unacknowledged.
 #[test]
 fn the_tail_of_a_large_message_does_not_wait_for_minshall() {
     let tail = |nagle| {
@@ -158,7 +158,7 @@ fn linux_acknowledges_quickly_at_first() {
     assert_eq!(delays[16], 41);
 }
 
-/// A source that waits for this is asked again and again, and never runs dry.
+/// A source that waits for this event is asked repeatedly, and never runs dry.
 #[test]
 fn a_source_that_waits_for_writable_keeps_the_line_busy() {
     let mut pair = Pair::new(&plain()).with_rate("8 Mbit/s", 200);
@@ -180,8 +180,8 @@ fn a_source_that_waits_for_writable_keeps_the_line_busy() {
     assert!(before as f64 > 0.999 * 961_538.0 * 5.0, "{before}");
 }
 
-/// RFC 9293 section 3.8.6.1: a peer that answers probes is never given up (MUST-37); one that does not is, in
-/// time.
+/// RFC 9293 section 3.8.6.1: a connection whose peer answers probes stays open (MUST-37); if the peer does not, it
+/// fails in time.
 #[test]
 fn a_peer_that_answers_probes_is_not_given_up() {
     let config = Config { receive_buffer: Size::from_bytes(4000), ..plain() };
@@ -200,8 +200,8 @@ fn a_peer_that_answers_probes_is_not_given_up() {
     }
 }
 
-/// RFC 5681 section 4.2: above a gap and within it every segment is acknowledged at once, also where acknowledgements are
-/// delayed; and never twice.
+/// RFC 5681 section 4.2: above a gap and within it every segment is acknowledged at once, also where acknowledgements
+/// are delayed; and never twice.
 #[test]
 fn what_is_out_of_order_is_acknowledged_at_once() {
     let config = Config { ack_every: 2, ack_delay: MS(200), tail_loss_probe: false, ..plain() };
@@ -219,8 +219,9 @@ fn what_is_out_of_order_is_acknowledged_at_once() {
     assert_eq!(acknowledged, [(1050, 1000), (1050, 1000), (1050, 1000), (1150, 5000)]);
 }
 
-/// RFC 5681 sections 3.2 and 4.2: a segment that fills only a part of the gap is acknowledged at once too. NewReno sends the
-/// second again at 1100 ms and the third a round trip later; with a delay both acknowledgements would come 200 ms after them.
+/// RFC 5681 sections 3.2 and 4.2: a segment that fills only a part of the gap is acknowledged at once too. NewReno
+/// sends the second again at 1100 ms and the third a round trip later; with a delay both acknowledgements would be 200
+/// ms later.
 #[test]
 fn what_fills_a_part_of_a_gap_is_acknowledged_at_once() {
     let config = Config {
@@ -245,8 +246,8 @@ fn what_fills_a_part_of_a_gap_is_acknowledged_at_once() {
     assert_eq!(acknowledged, expected);
 }
 
-/// RFC 5681 section 4.2: no more than one acknowledgement for each segment that arrives, and section 2: no data beyond the
-/// peer's window.
+/// RFC 5681 section 4.2: no more than one acknowledgement for each segment that arrives, and section 2: no data beyond
+/// the peer's window.
 #[test]
 fn one_acknowledgement_for_each_segment_at_most() {
     let config = Config { receive_buffer: Size::from_bytes(8000), ..plain() };
@@ -262,7 +263,7 @@ fn one_acknowledgement_for_each_segment_at_most() {
     assert_eq!(pair.received_len[1], 500_000);
     let received = pair.server.counters().packets_received;
     assert!(pair.sent(Side::Server, |_| true).len() as u64 <= received);
-    // What the client knows: an acknowledgement is on its way for 50 ms.
+    // The client's view: an acknowledgement takes 50 ms.
     let (mut edge, mut full) = (0, 0);
     let mut told = pair.sent(Side::Server, |_| true).into_iter().peekable();
     for sent in pair.sent(Side::Client, |sent| sent.segment.carries_data()) {

@@ -1,4 +1,4 @@
-//! TCP's two ends against each other, and against what the RFCs and closed forms say.
+//! Two TCP ends against each other, and against the RFCs and closed forms.
 
 mod by_hand;
 mod flow_control;

@@ -38,7 +38,7 @@ fn an_outage_costs_what_it_costs_in_ns2() {
     }
 }
 
-/// All of ns-2's classes receive the same count, for no duplicate acknowledgement ever comes.
+/// All classes of ns-2 receive the same count, because no duplicate acknowledgement arrives.
 #[test]
 fn the_classes_agree() {
     for recovery in [Recovery::Reno, Recovery::Newreno, Recovery::Sack] {
@@ -57,7 +57,7 @@ fn shorter_and_longer_runs_agree() {
     }
 }
 
-/// What each setting changes in ns-2, without an outage and with one of 20 s.
+/// The effect of each setting in ns-2, without an outage and with one of 20 s.
 ///
 /// ns-2's clock ticks have a random phase. Where round-trip times are no multiple of 10 ms it may make the
 /// timer one tick longer or shorter; 31 such ticks before the fifth retransmission are 13 packets of 24 ms.
@@ -77,8 +77,8 @@ fn settings_change_what_they_change_in_ns2() {
     }
 }
 
-/// Losses at a short queue: packets received in 100 s from ns-2's Tahoe, Reno, Newreno and Sack1. ns-2's
-/// Sack1 counts what is lost as in flight, which RFC 6675 does not, and is a little slower where many are.
+/// Losses at a short queue: packets received in 100 s from ns-2's Tahoe, Reno, Newreno and Sack1. ns-2's Sack1 counts
+/// lost segments as in flight, unlike RFC 6675, and is a little slower with many losses.
 #[test]
 fn senders_that_overflow_a_queue_carry_what_they_carry_in_ns2() {
     let senders = [
@@ -99,7 +99,7 @@ fn senders_that_overflow_a_queue_carry_what_they_carry_in_ns2() {
             let sack = recovery == Recovery::Sack;
             let send_window = Limit::Count(window);
             let config = Config { congestion, recovery, sack, send_window, ..study() };
-            // ns-2's DropTail drops what would make the queue as long as its limit.
+            // ns-2's DropTail drops a packet that would bring the queue to its limit.
             let mut pair = Pair::new(&config).with_rate(rate, queue - 1).with_delay(MS(delay));
             pair.open();
             pair.send(Side::Client, Data::Fill(1 << 40));

@@ -1,7 +1,7 @@
 //! Handshake and closing (RFC 9293 sections 3.5 and 3.6).
 
 use netrig_core::{CloseReason, Data, Duration, Endpoint, Instant};
-use netrig_transport::tcp::{self, Config, Connection, Flags, Handshake, Limit, State};
+use netrig_transport::tcp::{self, Config, Connection, Flags, Handshake, Limit, TcpState};
 use netrig_transport::{Connection as _, Packet, PathId, Payload, Profile, Serial};
 
 use super::pair::{Fate, ISS, MS, Pair, Side, at_ms, flow, plain};
@@ -24,8 +24,8 @@ fn three_segments_open_a_connection() {
     assert_eq!(numbers, [(ISS, Serial(0)), (Serial(7), ISS.plus(1)), (ISS.plus(1), Serial(8))]);
 }
 
-/// IP and TCP headers of 20 bytes each; options as measured on Linux hosts: 20 on a SYN with everything, 12
-/// on what follows.
+/// IP and TCP headers of 20 bytes each. Options as measured on Linux hosts: 20 bytes on a SYN with all options, 12
+/// bytes on later segments.
 #[test]
 fn packets_are_as_long_as_on_the_wire() {
     let mut pair = Pair::new(&Config::of(Profile::Linux));
@@ -48,7 +48,7 @@ fn packets_are_as_long_as_on_the_wire() {
     assert!(pair.sent(Side::Server, |_| true).iter().all(|sent| sent.ip_len == 40));
 }
 
-/// RFC 6298 sections 2.1 and 5.5: 1 s, doubled: sent again after 1, 3, 7, 15, ... seconds.
+/// RFC 6298 sections 2.1 and 5.5: 1 s, doubled: retransmitted after 1, 3, 7, 15, ... seconds.
 #[test]
 fn a_lost_syn_is_sent_again_ever_later() {
     let config = Config { syn_retries: Limit::Count(6), ..plain() };
@@ -105,7 +105,7 @@ fn a_lost_answer_is_sent_again() {
         if sent.from == Side::Server && sent.ordinal == 1 { Fate::Drop } else { Fate::Pass }
     });
     pair.connect();
-    // Both repeat after a second; the client's copy arrives 50 ms later and is answered at once.
+    // Both retransmit after a second; the client's copy arrives 50 ms later and is answered at once.
     assert!(pair.connected[0] <= Some(at_ms(1150)));
 }
 
@@ -119,7 +119,7 @@ fn both_may_open_at_once() {
     pair.send(Side::Client, Data::Fill(5000));
     pair.send(Side::Server, Data::Fill(3000));
     pair.run(MS(2000));
-    assert_eq!([pair.client.state(), pair.server.state()], [State::Established; 2]);
+    assert_eq!([pair.client.state(), pair.server.state()], [TcpState::Established; 2]);
     assert_eq!(pair.received_len, [3000, 5000]);
 }
 
@@ -166,17 +166,17 @@ fn four_segments_close_a_connection() {
     pair.connect();
     pair.run_until(at_ms(1000));
     pair.close(Side::Client);
-    assert_eq!(pair.client.state(), State::FinWait1);
+    assert_eq!(pair.client.state(), TcpState::FinWait1);
     pair.run(MS(1000));
-    assert_eq!([pair.client.state(), pair.server.state()], [State::TimeWait, State::Closed]);
+    assert_eq!([pair.client.state(), pair.server.state()], [TcpState::TimeWait, TcpState::Closed]);
     assert_eq!(
         pair.closed,
         [Some((at_ms(1100), CloseReason::Finished)), Some((at_ms(1150), CloseReason::Finished))]
     );
     assert!(pair.server.is_over() && !pair.client.is_over());
-    // Two segment lifetimes of two minutes after the peer's FIN, which came at 1100 ms.
+    // Two segment lifetimes of two minutes after the peer's FIN, received at 1100 ms.
     pair.run_until(at_ms(241_099));
-    assert_eq!(pair.client.state(), State::TimeWait);
+    assert_eq!(pair.client.state(), TcpState::TimeWait);
     pair.run_until(at_ms(241_100));
     assert!(pair.client.is_over());
     assert!(pair.client.poll_timeout().is_none() && pair.server.poll_timeout().is_none());
@@ -191,9 +191,9 @@ fn both_may_close_at_once() {
     pair.close(Side::Client);
     pair.close(Side::Server);
     pair.run(MS(75));
-    assert_eq!([pair.client.state(), pair.server.state()], [State::Closing; 2]);
+    assert_eq!([pair.client.state(), pair.server.state()], [TcpState::Closing; 2]);
     pair.run(MS(1000));
-    assert_eq!([pair.client.state(), pair.server.state()], [State::TimeWait; 2]);
+    assert_eq!([pair.client.state(), pair.server.state()], [TcpState::TimeWait; 2]);
     assert_eq!(pair.closed.map(|closed| closed.map(|(_, reason)| reason)), [Some(CloseReason::Finished); 2]);
 }
 
@@ -208,7 +208,7 @@ fn what_was_given_arrives_before_the_end() {
     assert_eq!(pair.closed.map(|closed| closed.map(|(_, reason)| reason)), [Some(CloseReason::Finished); 2]);
 }
 
-/// RFC 9293 section 3.6: a half-closed connection still carries data the other way.
+/// RFC 9293 section 3.6: a half-closed connection still carries data in the other direction.
 #[test]
 fn a_half_closed_connection_carries_an_answer() {
     let mut pair = Pair::new(&plain());
@@ -218,7 +218,7 @@ fn a_half_closed_connection_carries_an_answer() {
     pair.close(Side::Client);
     pair.run(MS(1000));
     assert_eq!(pair.finished, [false, true]);
-    assert_eq!([pair.client.state(), pair.server.state()], [State::FinWait2, State::CloseWait]);
+    assert_eq!([pair.client.state(), pair.server.state()], [TcpState::FinWait2, TcpState::CloseWait]);
     pair.send_bytes(Side::Server, b"answer");
     pair.close(Side::Server);
     pair.run(MS(1000));
@@ -239,7 +239,7 @@ fn a_lost_fin_is_sent_again() {
     assert_eq!(pair.closed.map(|closed| closed.map(|(_, reason)| reason)), [Some(CloseReason::Finished); 2]);
 }
 
-/// RFC 9293 section 3.6.1, TIME-WAIT: the last acknowledgement may be lost; the peer's FIN comes again.
+/// RFC 9293 section 3.6.1, TIME-WAIT: the last acknowledgement may be lost; then the peer retransmits its FIN.
 #[test]
 fn the_last_acknowledgement_is_repeated() {
     let mut dropped = false;
@@ -252,7 +252,7 @@ fn the_last_acknowledgement_is_repeated() {
     pair.run_until(at_ms(1000));
     pair.close(Side::Client);
     pair.run(MS(10_000));
-    assert_eq!(pair.server.state(), State::Closed);
+    assert_eq!(pair.server.state(), TcpState::Closed);
     assert_eq!(pair.closed[1].map(|(_, reason)| reason), Some(CloseReason::Finished));
 }
 
@@ -272,7 +272,7 @@ fn an_abort_ends_both() {
     assert!(pair.client.is_over() && pair.server.is_over());
 }
 
-/// RFC 5961 section 3.2: a reset that is in the window but not exactly next is challenged.
+/// RFC 5961 section 3.2: a reset in the window that is not exactly next gets a challenge ACK.
 #[test]
 fn a_guessed_reset_is_challenged() {
     let mut pair = Pair::new(&plain());
@@ -287,7 +287,7 @@ fn a_guessed_reset_is_challenged() {
     forged.header.flow = flow().reversed();
     pair.client.handle_packet(now, forged);
     let challenge = pair.client.poll_transmit(now).expect("a challenge");
-    assert_eq!(pair.client.state(), State::Established);
+    assert_eq!(pair.client.state(), TcpState::Established);
     let Payload::Tcp(segment) = challenge.payload else { panic!() };
     assert_eq!((segment.flags, segment.ack), (Flags::ACK, Serial(8)));
 }

@@ -1,4 +1,4 @@
-//! Two TCP endpoints and what lies between them: a small simulator for the tests.
+//! Two TCP endpoints and a network between them: a small simulator for the tests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,7 +18,7 @@ pub enum Side {
     Server,
 }
 
-/// What the network does to a packet.
+/// Treatment of a packet by the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Pass,
@@ -28,7 +28,7 @@ pub enum Fate {
     Mark,
 }
 
-/// A packet as its sender gave it to the network.
+/// A packet as it was sent.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub at: Instant,
@@ -59,7 +59,7 @@ type Network = Box<dyn FnMut(&Sent) -> Fate>;
 pub struct Line {
     pub delay: Duration,
     pub rate: Option<Rate>,
-    /// So many packets may wait; more are dropped.
+    /// Queue limit, packets; more are dropped.
     pub queue: usize,
     free_at: Instant,
 }
@@ -71,7 +71,7 @@ pub struct Pair {
     pub lines: [Line; 2],
     pub network: Network,
     pub log: Vec<Sent>,
-    /// Per side: what was received, when it was told, and how the connection ended.
+    /// Per side: received data with its delivery time, and the end of the connection.
     pub received: [Vec<u8>; 2],
     pub received_len: [u64; 2],
     pub arrivals: [Vec<(Instant, u64)>; 2],
@@ -86,7 +86,7 @@ pub struct Pair {
     waiting: [VecDeque<Instant>; 2],
     sequence: u64,
     counts: [(u64, u64); 2],
-    /// Whether packets are as long as they say on the wire too: not with ns-2's way of counting.
+    /// Whether the encoded length of packets is checked: not with the lengths of ns-2.
     counts_as_wire: bool,
 }
 
@@ -106,7 +106,7 @@ pub fn flow() -> FiveTuple {
     }
 }
 
-/// RFC behaviour without what disturbs exact series: no delayed acknowledgements, no timestamps, MSS 1000.
+/// RFC behaviour for exact series: no delayed acknowledgements, no timestamps, MSS 1000.
 pub fn plain() -> Config {
     Config {
         ack_every: 1,
@@ -186,7 +186,7 @@ impl Pair {
         }
     }
 
-    /// Does something with one end, and lets it speak.
+    /// Calls a function on one end, and sends the resulting packets.
     pub fn act(&mut self, side: Side, action: impl FnOnce(&mut Connection, Instant)) {
         let now = self.now;
         action(self.end(side), now);
@@ -309,7 +309,7 @@ impl Pair {
         self.flying.insert((leaves + line.delay + extra, self.sequence), (to, packet));
     }
 
-    /// Everything on its way is lost, queues included.
+    /// All packets in flight are lost, queues included.
     pub fn lose_everything(&mut self) {
         self.flying.clear();
         self.waiting.iter_mut().for_each(VecDeque::clear);
@@ -320,7 +320,7 @@ impl Pair {
         [packet, self.client.poll_timeout(), self.server.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Jumps to the next thing that happens; false if nothing will, or only after `until`.
+    /// Advances to the next event; returns false if there is none up to `until`.
     pub fn step(&mut self, until: Instant) -> bool {
         let Some(next) = self.next().filter(|next| *next <= until) else { return false };
         assert!(next >= self.now, "time ran backwards from {} to {next}", self.now);
@@ -340,7 +340,7 @@ impl Pair {
         true
     }
 
-    /// Runs until nothing more happens, or `until`.
+    /// Runs until there is no more event, or `until`.
     pub fn run_until(&mut self, until: Instant) {
         let mut steps = 0u64;
         while self.step(until) {
@@ -363,12 +363,12 @@ impl Pair {
         }
     }
 
-    /// Packets of one side that fulfil a condition.
+    /// Packets of one side that match a condition.
     pub fn sent(&self, from: Side, condition: impl Fn(&Sent) -> bool) -> Vec<&Sent> {
         self.log.iter().filter(|sent| sent.from == from && condition(sent)).collect()
     }
 
-    /// Data packets of the client, by round trips of `round` from `start` on: how many in each.
+    /// Number of the client's data packets in each round trip of `round` from `start` on.
     pub fn per_round(&self, start: Instant, round: Duration, rounds: usize) -> Vec<usize> {
         let mut counts = vec![0; rounds];
         for sent in self.sent(Side::Client, |sent| sent.segment.carries_data() && sent.at >= start) {

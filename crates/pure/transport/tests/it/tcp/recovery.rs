@@ -1,4 +1,4 @@
-//! Losses: found, repaired and answered as the RFCs say.
+//! Detection and repair of losses as in the RFCs.
 
 use netrig_core::{CloseReason, Data, Duration, Instant};
 use netrig_transport::tcp::{
@@ -23,7 +23,7 @@ fn transfer(config: &Config, bytes: u64, dropping: &'static [u64]) -> Pair {
     pair
 }
 
-/// Numbers of the segments that were sent again, and when.
+/// Numbers of the retransmitted segments, and their times.
 fn repeated(pair: &Pair) -> Vec<(u64, Instant)> {
     let mut highest = 0;
     let mut again = Vec::new();
@@ -37,8 +37,8 @@ fn repeated(pair: &Pair) -> Vec<(u64, Instant)> {
     again
 }
 
-/// Reno and NewReno know duplicates only (RFC 5681 section 3.2, RFC 6582): that the peer reports what arrived changes
-/// nothing. Heeding both would count each packet that leaves the network twice, and send two for it.
+/// Reno and NewReno use duplicates only (RFC 5681 section 3.2, RFC 6582): selective acknowledgements have no effect.
+/// Using both would count each packet that leaves the network twice, and send two for it.
 #[test]
 fn newreno_sends_the_same_whether_selective_acknowledgements_are_agreed_or_not() {
     for recovery in [Recovery::Reno, Recovery::Newreno] {
@@ -52,9 +52,10 @@ fn newreno_sends_the_same_whether_selective_acknowledgements_are_agreed_or_not()
     }
 }
 
-/// A recovery that outlasts its window (here the retransmission is lost, too, and data goes on being sent over the gap until
-/// the timer runs out) neither raises the threshold nor opens the window at once: RFC 5681 section 4.3 halves it twice, and
-/// what the filled gap acknowledges in one go is no more than a round trip's worth of growth (section 3.1).
+/// A recovery may last longer than its window: here the retransmission is lost too, and data beyond the gap is sent
+/// until the timer expires. It neither raises the threshold nor opens the window at once. RFC 5681 section 4.3 halves
+/// the threshold twice, and the acknowledgement of the filled gap grows the window by at most one round trip's growth
+/// (section 3.1).
 #[test]
 fn what_waited_behind_a_gap_opens_no_window() {
     for recovery in [Recovery::Newreno, Recovery::Sack] {
@@ -68,7 +69,8 @@ fn what_waited_behind_a_gap_opens_no_window() {
         });
         pair.open();
         pair.send(Side::Client, Data::Fill(1 << 40));
-        // Slow start has ended at 40 segments when number 200 goes; its timer runs out a second after the recovery began.
+        // Slow start has ended at 40 segments when number 200 goes; its timer runs out a second after the recovery
+        // began.
         pair.run(MS(2500));
         let windows = |pair: &Pair| pair.client.path_status(PathId(0)).expect("TCP's path");
         let ssthresh = windows(&pair).ssthresh / 1000;
@@ -93,7 +95,7 @@ fn the_third_duplicate_triggers_the_retransmission() {
             Config { tail_loss_probe: false, limited_transmit: LimitedTransmit::Off, ..with(recovery) };
         let pair = transfer(&config, 10_000, &[8]);
         if recovery == Recovery::Rack {
-            // RFC 8985: a quarter of the smallest round-trip time later it is lost all the same.
+            // RFC 8985: a quarter of the smallest round-trip time later it counts as lost too.
             assert_eq!(repeated(&pair), [(8, at_ms(225))]);
         } else {
             assert_eq!(repeated(&pair), [(8, at_ms(1200))], "{recovery:?}");
@@ -101,8 +103,8 @@ fn the_third_duplicate_triggers_the_retransmission() {
     }
 }
 
-/// RFC 3042: each of the first two duplicates lets a new segment out, whose acknowledgements are the third
-/// and fourth duplicate.
+/// RFC 3042: each of the first two duplicates allows a new segment. Their acknowledgements are the third and fourth
+/// duplicate.
 #[test]
 fn limited_transmit_saves_the_timer() {
     let timeouts = |limited_transmit| {
@@ -113,8 +115,8 @@ fn limited_transmit_saves_the_timer() {
     assert_eq!(timeouts(LimitedTransmit::Off), 1);
 }
 
-/// What Fall and Floyd (1996, "Simulation-based comparisons of Tahoe, Reno, and SACK TCP") show: with four
-/// losses in a window Reno waits for its timer, NewReno repairs one per round trip, SACK all at once.
+/// The result of Fall and Floyd (1996, "Simulation-based comparisons of Tahoe, Reno, and SACK TCP"): with four losses
+/// in a window Reno waits for its timer, NewReno repairs one per round trip, and SACK all at once.
 #[test]
 fn newreno_repairs_one_loss_per_round_trip_and_sack_all_at_once() {
     const LOST: &[u64] = &[30, 33, 36, 39];
@@ -140,8 +142,8 @@ fn newreno_repairs_one_loss_per_round_trip_and_sack_all_at_once() {
     assert!(reno.client.counters().timeouts + reno.client.counters().fast_recoveries > 1);
 }
 
-/// RFC 5681 section 3.2, steps 2 to 6 and RFC 6582: ssthresh half of what was outstanding, and the window is
-/// that at the end.
+/// RFC 5681 section 3.2, steps 2 to 6 and RFC 6582: ssthresh is half of the outstanding data, and the window has this
+/// size at the end.
 #[test]
 fn a_loss_halves_the_window() {
     let config = Config { initial_ssthresh: Limit::Count(40), ..with(Recovery::Newreno) };
@@ -171,7 +173,7 @@ fn tahoe_begins_again_at_one_segment() {
     assert_eq!(pair.per_round(*lost_at, MS(100), 4)[..3], [1, 2, 4], "slow start from one segment");
 }
 
-/// Without duplicates to count, the timer repairs, and all that was outstanding is sent again in slow start.
+/// Without duplicates the timer repairs the loss, and all outstanding data is retransmitted in slow start.
 #[test]
 fn without_fast_retransmit_the_timer_repairs() {
     let pair = transfer(&with(Recovery::None), 40_000, &[5]);
@@ -221,8 +223,8 @@ fn the_timer_backs_off_exactly() {
     assert_eq!(timers, expected.map(|(at, rto, errors)| (at, rto, errors, 1000)));
 }
 
-/// RFC 5681 section 3.1: ssthresh is reduced once, to half of what was outstanding; in ns-2 every time, down
-/// to two segments.
+/// RFC 5681 section 3.1: ssthresh is reduced once, to half of the outstanding data; in ns-2 every time, down to two
+/// segments.
 #[test]
 fn back_off_reduces_ssthresh_once_or_every_time() {
     let after = |backoff_ssthresh| {
@@ -242,7 +244,7 @@ fn back_off_reduces_ssthresh_once_or_every_time() {
         assert_eq!(pair.client.counters().timeouts, 4);
         pair.client.path_status(PathId(0)).expect("TCP's path").ssthresh
     };
-    // Acknowledgements that were on their way at 450 ms still let the window grow from 80 to 160 segments.
+    // Acknowledgements in flight at 450 ms still let the window grow from 80 to 160 segments.
     assert_eq!(after(BackoffSsthresh::Once), 80_000);
     assert_eq!(after(BackoffSsthresh::Every), 2_000);
 }
@@ -268,7 +270,7 @@ fn reordering(config: &Config, late: impl Fn(u64) -> Option<u64> + 'static) -> P
 fn rack_waits_for_reordered_segments() {
     let late = |n| if n == 15 { Some(2) } else { (n % 50 == 31).then_some(15) };
     assert_eq!(repeated(&reordering(&with(Recovery::Rack), late)), []);
-    // Counting duplicates takes every such delay for a loss.
+    // Counting duplicates mistakes every such delay for a loss.
     for recovery in [Recovery::Newreno, Recovery::Sack] {
         assert!(repeated(&reordering(&with(recovery), late)).len() >= 20, "{recovery:?}");
     }
@@ -308,12 +310,11 @@ fn a_probe_repairs_a_lost_tail() {
     assert_eq!(repeated(&pair), [(10, at_ms(1200))]);
 }
 
-/// RFC 8985 section 7.4: a loss that the probe repaired is a congestion signal; a probe that was not needed
-/// is none.
+/// RFC 8985 section 7.4: a loss that the probe repaired is a congestion signal; an unneeded probe is none.
 #[test]
 fn a_probe_that_repaired_a_loss_halves_the_window() {
     let pair = transfer(&with(Recovery::Rack), 10_000, &[10]);
-    // The acknowledgement of the probe alone does not tell it from a duplicate; what is sent next does.
+    // The acknowledgement of the probe alone does not distinguish it from a duplicate; that of the next data does.
     let mut pair = pair;
     pair.send(Side::Client, Data::Fill(1000));
     pair.run(MS(1000));
@@ -332,8 +333,8 @@ fn a_probe_that_repaired_a_loss_halves_the_window() {
     assert_eq!(pair.client.path_status(PathId(0)).unwrap().ssthresh, u64::MAX);
 }
 
-/// RFC 3522 and RFC 3708: a late segment was sent again for nothing; its acknowledgement echoes a timestamp
-/// from before, or its duplicate is reported, and the window is as before.
+/// RFC 3522 and RFC 3708: the retransmission of a late segment was spurious. Its acknowledgement echoes an earlier
+/// timestamp, or its duplicate is reported, and the window is restored.
 #[test]
 fn a_needless_reduction_is_undone() {
     let windows = |undo, timestamps, dsack| {
@@ -362,9 +363,9 @@ fn a_needless_reduction_is_undone() {
 }
 
 /// Packet 245 is of the window that the loss of 200 halves, and is found lost a round trip later; until it has arrived
-/// recovery goes on. 250 is of the next window, and is found lost and sent again in the same recovery. Its loss is one of
-/// its own all the same, and halves the window again (RFC 6675 section 5, step 2); and the acknowledgement of what was sent
-/// again before that tells nothing of whether it was needless (RFC 3522).
+/// recovery goes on. 250 is of the next window, and is found lost and sent again in the same recovery. Its loss is one
+/// of its own all the same, and halves the window again (RFC 6675 section 5, step 2); and the acknowledgement of what
+/// was sent again before that tells nothing of whether it was needless (RFC 3522).
 #[test]
 fn a_loss_of_the_next_window_begins_recovery_anew() {
     for recovery in [Recovery::Sack, Recovery::Rack] {
@@ -424,14 +425,14 @@ fn prr_spreads_what_recovery_sends() {
     }
 }
 
-/// RFC 5682: a delay spike without loss. With F-RTO one segment is sent again and the window is restored;
-/// without, all of the flight.
+/// RFC 5682: a delay spike without loss. With F-RTO one segment is retransmitted and the window is restored; without
+/// it, the whole flight is retransmitted.
 #[test]
 fn frto_undoes_a_spurious_time_out() {
     let spike = |frto, recovery| {
         let mut pair =
             Pair::new(&Config { frto, tail_loss_probe: false, ..with(recovery) }).with_network(|sent| {
-                // The line stands still: what was sent meanwhile comes after it, in order.
+                // The line stops: packets sent meanwhile arrive after the stop, in order.
                 let stalled = sent.from == Side::Client && sent.at >= at_ms(400) && sent.at < at_ms(1900);
                 if stalled { Fate::Late(at_ms(1900) - sent.at) } else { Fate::Pass }
             });
@@ -454,7 +455,7 @@ fn frto_undoes_a_spurious_time_out() {
     assert!(repeated(&spike(false, Recovery::Newreno)).len() > 10);
 }
 
-/// And a genuine loss of a whole window is not taken for one.
+/// A real loss of a whole window is not mistaken for a delay spike.
 #[test]
 fn frto_believes_a_genuine_time_out() {
     for recovery in [Recovery::Newreno, Recovery::Sack, Recovery::Rack] {
@@ -497,7 +498,7 @@ fn no_segment_is_longer_than_the_mtu() {
     }
 }
 
-/// RFC 6582 section 4: the impatient variant leaves many losses to the timer, the other repairs them one by
+/// RFC 6582 section 4: with many losses the impatient variant runs into a time-out, and the other repairs them one by
 /// one.
 #[test]
 fn newreno_is_impatient_or_slow_but_steady() {
@@ -528,7 +529,7 @@ fn fifteen_retries_of_linux_are_924_6_seconds() {
     assert_eq!((at.since(at_ms(1000)).as_nanos() / 1_000_000, reason), (924_600, CloseReason::TimedOut));
 }
 
-/// Linux does not back off while its own interface is down: it tries every 500 ms.
+/// Linux does not back off while its own interface is down: it retries every 500 ms.
 #[test]
 fn a_local_failure_is_probed_steadily() {
     let mut pair = Pair::new(&Config::of(Profile::Linux));

@@ -3,7 +3,7 @@
 use netrig_core::{CloseReason, ConnectionEvent, Data, Endpoint, Size, StreamId};
 use netrig_transport::tcp::{
     Config, Congestion, Connection, Flags, LimitedTransmit, Recovery, RttSampling, SackBlocks, Segment,
-    State, Timestamps, refuse,
+    TcpState, Timestamps, refuse,
 };
 use netrig_transport::{Connection as _, Incident, Packet, PathId, Payload, Serial};
 
@@ -15,7 +15,7 @@ fn answer(window: u16) -> Segment {
     Segment { mss: Some(1000), ..segment(PEER, ISS.plus(1), Flags::SYN | Flags::ACK, window) }
 }
 
-/// A client whose peer agreed to timestamps, the first of which was 5000.
+/// A client with negotiated timestamps; the peer's first one was 5000.
 fn stamped() -> HandmadeClient {
     let config = Config { timestamps: true, tail_loss_probe: false, ..plain() };
     let timestamps = Some(Timestamps { value: 5000, echo: 0 });
@@ -31,14 +31,14 @@ fn selective(config: &Config, given: u64) -> HandmadeClient {
     client
 }
 
-/// An acknowledgement of so many bytes, and of the segments from `first` to `last`, counted from 1.
+/// An acknowledgement of the given bytes, and of the segments from `first` to `last`, counted from 1.
 fn arrived(client: &mut HandmadeClient, bytes: u32, first: u32, last: u32) {
     let mut sack = SackBlocks::none();
     sack.push(ISS.plus(1 + (first - 1) * 1000), ISS.plus(1 + last * 1000));
     client.take(&Segment { sack, ..segment(PEER.plus(1), ISS.plus(1 + bytes), Flags::ACK, 60_000) });
 }
 
-/// The places of segments with data, counted from 1.
+/// The numbers of segments with data, counted from 1.
 fn places(segments: &[Segment]) -> Vec<u32> {
     let data = segments.iter().filter(|segment| segment.data.size() > 0);
     data.map(|segment| segment.seq.0.wrapping_sub(ISS.0.wrapping_add(1)) / 1000 + 1).collect()
@@ -65,8 +65,8 @@ fn syn_of(config: Config) -> Segment {
     syn
 }
 
-/// RFC 9293 section 3.10.7.4 (MUST-11): a reset tells who called that it was refused. Who was called goes back to LISTEN: its
-/// host may forget the connection, and its listener goes on.
+/// RFC 9293 section 3.10.7.4 (MUST-11): a reset refuses an active open. A passive end returns to LISTEN: its host may
+/// drop the connection, and its listener remains.
 #[test]
 fn a_reset_during_the_handshake_depends_on_who_opened() {
     let syn = segment(PEER, Serial(0), Flags::SYN, 4000);
@@ -76,7 +76,7 @@ fn a_reset_during_the_handshake_depends_on_who_opened() {
     caller.open(at_ms(0));
     for (connection, reason) in [(&mut called, CloseReason::Aborted), (&mut caller, CloseReason::Refused)] {
         connection.handle_packet(at_ms(0), packet(syn.clone(), flow().reversed()));
-        assert_eq!(connection.state(), State::SynReceived);
+        assert_eq!(connection.state(), TcpState::SynReceived);
         while connection.poll_transmit(at_ms(0)).is_some() {}
         connection.handle_packet(at_ms(1), packet(reset.clone(), flow().reversed()));
         assert_eq!(connection.poll_event(), Some(ConnectionEvent::Closed(reason)));
@@ -90,7 +90,7 @@ fn a_reset_may_carry_data() {
     let mut client = HandmadeClient::opened(&plain(), flow(), Some(1000), 4000);
     let reset = segment(PEER.plus(1), ISS.plus(1), Flags::RST | Flags::ACK, 0);
     client.take(&Segment { data: Data::Bytes((*b"out of memory").into()), ..reset });
-    assert_eq!(client.connection.state(), State::Closed);
+    assert_eq!(client.connection.state(), TcpState::Closed);
     let events: Vec<_> = std::iter::from_fn(|| client.connection.poll_event()).collect();
     assert_eq!(events.last(), Some(&ConnectionEvent::Closed(CloseReason::Aborted)));
     assert!(!events.iter().any(|event| matches!(event, ConnectionEvent::Received { .. })), "{events:?}");
@@ -126,7 +126,8 @@ fn a_syn_echoes_nothing() {
     assert!(!syn.flags.contains(Flags::ACK));
 }
 
-/// RFC 7323 section 3.2: once timestamps are agreed, a segment without them is dropped in silence, and the connection goes on.
+/// RFC 7323 section 3.2: once timestamps are negotiated, a segment without them is dropped silently, and the connection
+/// continues.
 #[test]
 fn a_segment_without_the_agreed_timestamps_is_dropped() {
     let mut client = stamped();
@@ -135,11 +136,11 @@ fn a_segment_without_the_agreed_timestamps_is_dropped() {
     assert_eq!((client.connection.arrived(), client.sent().len()), (0, 0));
     client.take(&Segment { timestamps: Some(Timestamps { value: 5001, echo: 0 }), ..bare });
     assert_eq!(client.connection.arrived(), 500);
-    assert_eq!(client.connection.state(), State::Established);
+    assert_eq!(client.connection.state(), TcpState::Established);
 }
 
-/// RFC 7323 section 5.3: neither data nor acknowledgement of a segment with an old timestamp is taken. It is acknowledged, and the
-/// connection goes on.
+/// RFC 7323 section 5.3: neither data nor acknowledgement of a segment with an old timestamp is accepted. The segment
+/// is acknowledged, and the connection continues.
 #[test]
 fn a_segment_with_an_old_timestamp_is_not_taken() {
     let mut client = stamped();
@@ -158,7 +159,7 @@ fn a_segment_with_an_old_timestamp_is_not_taken() {
     assert_eq!((client.connection.arrived(), client.connection.unacknowledged()), (500, 0));
 }
 
-/// RFC 7323 section 3.2: timestamps that were not agreed are ignored.
+/// RFC 7323 section 3.2: timestamps that were not negotiated are ignored.
 #[test]
 fn timestamps_that_were_not_agreed_are_ignored() {
     let config = Config { timestamps: true, ..plain() };
@@ -208,7 +209,8 @@ fn an_echo_measures_only_with_new_data() {
     assert_eq!(srtt(&client), before);
 }
 
-/// RFC 7323 section 5.2: a reset that answers has the timestamps of what it answers, and one of the user those of the connection.
+/// RFC 7323 section 5.2: a reset in reply echoes the timestamp of the segment; a reset by the user has those of the
+/// connection.
 #[test]
 fn resets_carry_timestamps() {
     let asks = Segment {
@@ -229,18 +231,19 @@ fn resets_carry_timestamps() {
     assert_eq!(last.timestamps.map(|timestamps| timestamps.echo), Some(5000));
 }
 
-/// RFC 7323 section 5.2: a reset is not held against the timestamps.
+/// RFC 7323 section 5.2: the timestamp of a reset is not checked.
 #[test]
 fn an_old_timestamp_does_not_stop_a_reset() {
     for timestamps in [Some(Timestamps { value: 1, echo: 0 }), None] {
         let mut client = stamped();
         client.take(&Segment { timestamps, ..segment(PEER.plus(1), ISS.plus(1), Flags::RST, 0) });
-        assert_eq!(client.connection.state(), State::Closed, "{timestamps:?}");
+        assert_eq!(client.connection.state(), TcpState::Closed, "{timestamps:?}");
     }
 }
 
-/// RFC 5681 section 3.2, steps 1 to 5, without selective acknowledgements: two duplicates let out a new segment each and leave
-/// the window as it is, each one after the third inflates it by a segment, and new data goes where both windows allow.
+/// RFC 5681 section 3.2, steps 1 to 5, without selective acknowledgements: two duplicates allow a new segment each and
+/// do not change the window, each one after the third inflates it by a segment, and new data is sent if both windows
+/// allow.
 #[test]
 fn duplicates_let_out_what_both_windows_allow() {
     let config = Config {
@@ -260,7 +263,7 @@ fn duplicates_let_out_what_both_windows_allow() {
         assert_eq!((places(&client.sent()), cwnd(&client)), (vec![place], 10_000));
     }
     client.acknowledge(0, 13_000);
-    // Half of the ten in flight, what limited transmit let out not counted, and three.
+    // Half of the ten in flight, without the segments of limited transmit, plus three.
     assert_eq!((places(&client.sent()), cwnd(&client)), (vec![1], 8000));
     let mut let_out = Vec::new();
     for n in 1..=8 {
@@ -271,8 +274,8 @@ fn duplicates_let_out_what_both_windows_allow() {
     assert_eq!(let_out, [13], "the window of congestion has room for 16, the peer's for 13");
 }
 
-/// RFC 5681 section 3.2, step 1, and RFC 6675 section 5, step 3: with selective acknowledgements a duplicate lets something out
-/// only if it tells of an arrival, and then what pipe and the window allow, which stays as it is.
+/// RFC 5681 section 3.2, step 1, and RFC 6675 section 5, step 3: with selective acknowledgements a duplicate allows new
+/// data only if it reports an arrival, and then as much as pipe and the unchanged window allow.
 #[test]
 fn with_sack_only_news_lets_something_out() {
     let config = Config { recovery: Recovery::Sack, limited_transmit: LimitedTransmit::NewData, ..plain() };
@@ -290,7 +293,7 @@ fn with_sack_only_news_lets_something_out() {
     assert_eq!(places(&client.sent())[0], 1, "three tell of a loss");
 }
 
-/// RFC 6675 section 4: what is only selectively acknowledged stays in the buffer.
+/// RFC 6675 section 4: data that is only selectively acknowledged stays in the buffer.
 #[test]
 fn what_is_selectively_acknowledged_is_kept() {
     let mut client = selective(&Config { recovery: Recovery::Sack, ..plain() }, 10_000);
@@ -301,8 +304,8 @@ fn what_is_selectively_acknowledged_is_kept() {
     assert_eq!(client.connection.unacknowledged(), 0);
 }
 
-/// RFC 6675 section 4, NextSeg without new data: first what is lost (rule 1), then what is missing below something that arrived
-/// (rule 3), then once the last segment (rule 4), all before the timer.
+/// RFC 6675 section 4, NextSeg without new data: first lost segments (rule 1), then missing ones below an acknowledged
+/// one (rule 3), then once the last segment (rule 4), all before the timer expires.
 #[test]
 fn without_new_data_what_is_missing_goes_again() {
     let congestion = Congestion::Reno;
@@ -310,7 +313,7 @@ fn without_new_data_what_is_missing_goes_again() {
         Config { congestion, recovery: Recovery::Sack, prr: false, tail_loss_probe: false, ..plain() };
     let mut client = selective(&config, 10_000);
     client.now = at_ms(200);
-    // The first, the seventh and the last are lost. Only one segment tells of the seventh.
+    // The first, the seventh and the last are lost. Only one segment indicates the loss of the seventh.
     arrived(&mut client, 0, 2, 6);
     let mut again = places(&client.sent());
     arrived(&mut client, 0, 8, 8);
@@ -321,8 +324,8 @@ fn without_new_data_what_is_missing_goes_again() {
     assert_eq!(places(&client.until(1000)), [0_u32; 0], "each once");
 }
 
-/// RFC 6675 section 4, NextSeg: new data (rule 2) goes before what is missing and not yet lost (rule 3), and after what is lost
-/// (rule 1).
+/// RFC 6675 section 4, NextSeg: new data (rule 2) is sent before missing segments that are not yet lost (rule 3), and
+/// after lost ones (rule 1).
 #[test]
 fn new_data_goes_before_what_is_only_missing() {
     let config = Config {
@@ -343,8 +346,8 @@ fn new_data_goes_before_what_is_only_missing() {
     assert_eq!(sent, [1, 11, 12, 7, 13]);
 }
 
-/// RFC 6675 section 5 and RFC 5681 section 3.2: an acknowledgement of new data begins the count of duplicates anew. Two duplicates
-/// before it and two behind it are no three; the third behind it is one.
+/// RFC 6675 section 5 and RFC 5681 section 3.2: an acknowledgement of new data resets the count of duplicates. Two
+/// duplicates before it and two after it do not start recovery; the third after it does.
 #[test]
 fn new_data_acknowledged_begins_the_count_of_duplicates_anew() {
     for recovery in [Recovery::Sack, Recovery::Newreno] {
@@ -355,7 +358,7 @@ fn new_data_acknowledged_begins_the_count_of_duplicates_anew() {
         client.give(10_000);
         assert_eq!(lens(&client.sent()), [1000; 10]);
         client.now = at_ms(200);
-        // The first comes late, behind the second and the third; the fourth is lost.
+        // The first arrives after the second and the third; the fourth is lost.
         let duplicate = |client: &mut HandmadeClient, bytes, last| {
             if sack {
                 arrived(client, bytes, last, last);
@@ -372,7 +375,7 @@ fn new_data_acknowledged_begins_the_count_of_duplicates_anew() {
     }
 }
 
-/// RFC 6675 section 5, step A: recovery ends with the acknowledgement of all that was outstanding when it began, and not before.
+/// RFC 6675 section 5, step A: recovery ends with the acknowledgement of all data outstanding at its start, not before.
 #[test]
 fn recovery_ends_at_its_point() {
     let config = Config { recovery: Recovery::Sack, prr: false, ..plain() };
@@ -396,8 +399,9 @@ fn recovery_ends_at_its_point() {
     assert_eq!(client.connection.counters().fast_recoveries, 1);
 }
 
-/// RFC 6675 section 5.1: what is selectively acknowledged after a time-out is not sent again. All ten segments were sent at
-/// 100 ms; the acknowledgements of the third to sixth got lost, and the answer to the retransmission tells of them.
+/// RFC 6675 section 5.1: a segment that is selectively acknowledged after a time-out is not retransmitted. All ten
+/// segments were sent at 100 ms. The acknowledgements of the third to sixth were lost; the reply to the retransmission
+/// reports them.
 #[test]
 fn selective_acknowledgements_after_a_time_out_are_used() {
     for recovery in [Recovery::Sack, Recovery::Rack] {
@@ -415,8 +419,8 @@ fn selective_acknowledgements_after_a_time_out_are_used() {
     }
 }
 
-/// RFC 8985 section 9.3: what RACK deems lost waits for the window. Seven of ten segments are lost at one moment; half a window of
-/// them goes, and of that with PRR as much as was delivered.
+/// RFC 8985 section 9.3: segments that RACK marks as lost wait for the window. Seven of ten segments are lost at one
+/// time. Half a window of them is retransmitted; with PRR only as much as was delivered.
 #[test]
 fn what_rack_finds_lost_waits_for_the_window() {
     for (prr, goes) in [(false, 5), (true, 3)] {
@@ -432,7 +436,8 @@ fn what_rack_finds_lost_waits_for_the_window() {
     }
 }
 
-/// RFC 6298 section 3: each round trip has a measurement, if each acknowledgement is taken and if one segment is timed.
+/// RFC 6298 section 3: each round trip has a measurement, with each acknowledgement measured and with one segment
+/// timed.
 #[test]
 fn each_round_trip_is_measured() {
     for rtt_sampling in [RttSampling::PerAck, RttSampling::PerRound] {
@@ -452,7 +457,7 @@ fn each_round_trip_is_measured() {
     }
 }
 
-/// RFC 8985 section 4: without selective acknowledgements losses are told by duplicates, and nothing is probed.
+/// RFC 8985 section 4: without selective acknowledgements duplicates indicate losses, and no probe is sent.
 #[test]
 fn without_sack_nothing_is_told_by_time() {
     let config = Config { recovery: Recovery::Rack, tail_loss_probe: true, ..plain() };
@@ -467,8 +472,8 @@ fn without_sack_nothing_is_told_by_time() {
     assert_eq!(client.connection.counters().tail_loss_probes, 0);
 }
 
-/// RFC 8985 section 7.2: without an estimate of the round trip the time of the probe is a second. Section 7.3: without one no probe
-/// goes then, and the timer starts anew; `probe_needs_sample = false` sends it, as Linux does.
+/// RFC 8985 section 7.2: without an estimate of the round trip the time of the probe is a second. Section 7.3: without
+/// one no probe goes then, and the timer starts anew; `probe_needs_sample = false` sends it, as Linux does.
 #[test]
 fn the_first_probe_waits_for_a_second() {
     for probe_needs_sample in [false, true] {
@@ -502,8 +507,8 @@ fn first_probe_without_a_measurement(probe_needs_sample: bool) {
     }
 }
 
-/// RFC 8985 section 7.3: a probe that was acknowledged measures nothing (Karn). Until something else does, no other probe goes, and
-/// the time of one only starts the timer anew.
+/// RFC 8985 section 7.3: an acknowledged probe is not measured (Karn). Until another measurement no probe is sent, and
+/// its due time only restarts the timer.
 #[test]
 fn a_probe_needs_a_measurement_since_the_last_one() {
     for (probe_needs_sample, probes, again) in [(true, 1, 1740), (false, 2, 740)] {
@@ -517,7 +522,7 @@ fn a_probe_needs_a_measurement_since_the_last_one() {
         client.now = at_ms(320);
         client.acknowledge(3000, 60_000);
         client.now = at_ms(340);
-        // Its duplicate is reported, which ends the matter.
+        // Its duplicate is reported, which accounts for the probe.
         arrived(&mut client, 3000, 3, 3);
         client.give(1000);
         assert_eq!(places(&client.until(again - 1)), [4], "two round trips and 200 ms, for it is alone");
@@ -526,7 +531,7 @@ fn a_probe_needs_a_measurement_since_the_last_one() {
     }
 }
 
-/// RFC 8985 section 7.3: a probe is new data if there is some, and its moment is kept: it measures the round trip as any segment.
+/// RFC 8985 section 7.3: a probe is new data if there is any, and measures the round-trip time like any segment.
 #[test]
 fn a_probe_of_new_data_is_timed() {
     let rtt_sampling = RttSampling::PerAck;
@@ -538,15 +543,15 @@ fn a_probe_of_new_data_is_timed() {
     client.acknowledge(10_000, 60_000);
     let between = srtt(&client);
     client.now = at_ms(401);
-    // The probe went two round trips after the others, at 300 ms.
+    // The probe was sent two round trips after the others, at 300 ms.
     client.acknowledge(11_000, 60_000);
     let sample = MS(101);
     let expected = between.as_nanos() / 8 * 7 + sample.as_nanos() / 8;
     assert!(srtt(&client).as_nanos().abs_diff(expected) < 1_000_000, "{} of {sample}", srtt(&client));
 }
 
-/// RFC 9438 section 4.9.2: if a retransmission turns out needless when the window is already larger than before, the window
-/// and its threshold stay as they are.
+/// RFC 9438 section 4.9.2: if a retransmission proves spurious when the window is already larger than before, the
+/// window and its threshold do not change.
 #[test]
 fn a_late_undo_leaves_a_larger_window_alone() {
     let congestion = Congestion::Reno;

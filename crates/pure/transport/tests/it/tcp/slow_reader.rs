@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::pair::{Fate, ISS, MS, Pair, Side, at_ms, plain};
 
-/// A connection with a receive buffer of so many bytes whose user reads by itself only.
+/// A connection with the given receive buffer, bytes. The server's user reads only when told to.
 fn paused(buffer: u64) -> Pair {
     let mut pair = Pair::new(&Config { receive_buffer: Size::from_bytes(buffer), ..plain() });
     pair.connect();
@@ -15,7 +15,7 @@ fn paused(buffer: u64) -> Pair {
     pair
 }
 
-/// The server's user reads so much, so often, so many milliseconds apart.
+/// The server's user reads `bytes` repeatedly at an interval in milliseconds.
 fn read(pair: &mut Pair, bytes: u64, every: u64, times: u64) {
     for _ in 0..times {
         pair.run(MS(every));
@@ -25,7 +25,7 @@ fn read(pair: &mut Pair, bytes: u64, every: u64, times: u64) {
     }
 }
 
-/// The windows that the server tells: when, up to where it may be sent, and how large it is.
+/// The windows that the server advertises: time, right edge, and size.
 fn windows(pair: &Pair) -> Vec<(u64, i64, u64)> {
     pair.sent(Side::Server, |sent| !sent.segment.flags.contains(Flags::SYN))
         .iter()
@@ -37,7 +37,7 @@ fn windows(pair: &Pair) -> Vec<(u64, i64, u64)> {
         .collect()
 }
 
-/// RFC 9293 sections 3.8.6.2.1 and 3.8.6.2.2: bites of 100 bytes make segments of 1000, and an edge that moves by as much.
+/// RFC 9293 sections 3.8.6.2.1 and 3.8.6.2.2: reads of 100 bytes make segments of 1000, and the edge moves by 1000.
 #[test]
 fn small_bites_make_no_small_segments() {
     let mut pair = paused(8000);
@@ -51,7 +51,7 @@ fn small_bites_make_no_small_segments() {
     assert!(moves.len() > 50 && moves.iter().all(|by| *by >= 1000), "{moves:?}");
 }
 
-/// Of a buffer that is smaller than two segments half is enough.
+/// With a buffer smaller than two segments the edge moves by half of the buffer.
 #[test]
 fn half_of_a_small_buffer_is_no_silly_window() {
     let mut pair = paused(1000);
@@ -62,7 +62,7 @@ fn half_of_a_small_buffer_is_no_silly_window() {
     assert!(data.iter().all(|sent| sent.segment.data.size() >= 500), "{data:?}");
 }
 
-/// RFC 9293 section 3.8.6.2.1, rule 4: a window of 632 bytes that stays so is filled after the time-out, and then closed.
+/// RFC 9293 section 3.8.6.2.1, rule 4: a constant window of 632 bytes is filled after the time-out, and then closed.
 #[test]
 fn what_a_window_that_is_nearly_closed_takes_is_sent_after_the_time_out() {
     let mut pair = paused(8632);
@@ -75,7 +75,7 @@ fn what_a_window_that_is_nearly_closed_takes_is_sent_after_the_time_out() {
     assert_eq!(windows(&pair).last().map(|(.., window)| *window), Some(0));
 }
 
-/// 5 KB each 20 ms are 2 Mbit/s, over a line without a limit, for buffers of many bites and of one.
+/// 5 KB each 20 ms are 2 Mbit/s, over an unlimited line, for buffers of many reads and of one.
 #[test]
 fn a_transfer_is_as_fast_as_its_reader() {
     for buffer in [40_000, 65_000, 1_000_000] {
@@ -89,8 +89,8 @@ fn a_transfer_is_as_fast_as_its_reader() {
     }
 }
 
-/// One way takes 50 ms: what was read at 7 s is told at once, and the next data leave at 7.05 s, long before the probe that would
-/// be due at 8.25 s.
+/// The one-way delay is 50 ms. The read at 7 s is advertised at once, and the next data is sent at 7.05 s, long before
+/// the probe due at 8.25 s.
 #[test]
 fn what_was_read_is_told_at_once() {
     let mut pair = paused(4000);
@@ -109,7 +109,7 @@ fn what_was_read_is_told_at_once() {
     pair.act(Side::Server, |server, _| assert_eq!(server.read(u64::MAX), 1000, "there is no more"));
 }
 
-/// Three probes: at 1250, 3250 and 7250 ms, and nothing is read in vain.
+/// Three probes: at 1250, 3250 and 7250 ms.
 #[test]
 fn probes_are_counted_and_take_nothing() {
     let mut pair = paused(4000);
@@ -119,8 +119,8 @@ fn probes_are_counted_and_take_nothing() {
     assert_eq!(pair.client.counters().timeouts, 0);
 }
 
-/// Both ends have closed, and all data are acknowledged but not read. The user gets the remaining data before the end of the
-/// connection.
+/// Both ends have closed, and all data is acknowledged but not read. The user gets the remaining data before the end of
+/// the connection.
 #[test]
 fn the_end_is_told_behind_the_data() {
     let mut pair = paused(4000);
@@ -144,12 +144,12 @@ fn the_end_is_told_behind_the_data() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 100, ..ProptestConfig::default() })]
 
-    /// Whatever the user reads and the network loses, all bytes come in order, the buffer is never exceeded, and the right edge
-    /// of the window never moves to the left (RFC 9293 section 3.8.6, SHLD-14).
+    /// With any reads and losses, all bytes are delivered in order, the buffer is never exceeded, and the right edge of
+    /// the window never moves to the left (RFC 9293 section 3.8.6, SHLD-14).
     #[test]
     fn whatever_the_reader_does_all_bytes_arrive_in_order(
         profile in prop_oneof![Just(Profile::Rfc), Just(Profile::Linux)],
-        // Larger ones are told in units, which hide up to one of them.
+        // Larger windows are advertised in units, with an error of up to one unit.
         buffer in prop_oneof![Just(65_535), 500..20_000_u64],
         bytes in 1..40_000_usize,
         reads in proptest::collection::vec((0..3000_u64, 1..900_u64), 1..60),

@@ -1,4 +1,4 @@
-//! How each combination repairs each loss, as a table that can be read.
+//! Repair of losses by each combination of algorithms, as a readable table.
 
 use std::fmt::Write;
 
@@ -9,9 +9,9 @@ use netrig_transport::tcp::{Config, Congestion, HyStart, Recovery};
 use super::pair::{Fate, Pair, Side, at_ms, plain};
 
 /// 300 segments of 1000 bytes over 10 Mbit/s (0.832 ms a segment), 50 ms one way: without loss, windows of
-/// 10, 20, 40 and 80 segments in the first four round trips, then the line is full. Columns: when the last
-/// byte arrives (ms), how many segments were sent again, and how often the timer ran out. Segments are lost
-/// at their first transmission, and one row's at its second too.
+/// 10, 20, 40 and 80 segments in the first four round trips, then the line is full. Columns: arrival
+/// of the last byte (ms), retransmitted segments, and time-outs. Segments are lost at their first transmission, and in
+/// one row also at their second.
 #[test]
 fn losses_and_what_they_cost() {
     const LOSSES: [(&str, &[u64]); 8] = [

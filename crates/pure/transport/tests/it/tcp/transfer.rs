@@ -1,4 +1,4 @@
-//! Data get through, whatever the network does.
+//! Data is delivered over any network.
 
 use netrig_core::{CloseReason, Seeds};
 use netrig_transport::Profile;
@@ -28,7 +28,7 @@ fn config(profile: Profile, congestion: Congestion, recovery: Recovery) -> Confi
     }
 }
 
-/// Both ways at once, in pieces of every length, over a network that loses, delays, doubles and marks.
+/// Both directions at once, in pieces of every length, over a network that loses, delays, duplicates and marks.
 fn everything_arrives(config: &Config, seed: u64, loss: f64, rate: bool) -> Result<(), TestCaseError> {
     let mut chance = Seeds::new(seed).stream("network");
     let mut pair = Pair::new(config).with_network(move |_| {
@@ -72,7 +72,7 @@ fn everything_arrives(config: &Config, seed: u64, loss: f64, rate: bool) -> Resu
     prop_assert_eq!(&pair.received[1], &there);
     prop_assert_eq!(&pair.received[0], &back);
     let reasons = pair.closed.map(|closed| closed.map(|(_, reason)| reason));
-    // The last acknowledgement may have been lost until TIME-WAIT was over (ns-2's lasts no time at all).
+    // The last acknowledgement may have been lost until TIME-WAIT was over (ns-2's has no duration).
     prop_assert_eq!(reasons[0], Some(CloseReason::Finished));
     Ok(())
 }
@@ -108,7 +108,7 @@ fn every_combination_delivers() {
     }
 }
 
-/// What the other end does not speak is not used.
+/// An option that the other end does not support is not used.
 #[test]
 fn unequal_ends_understand_each_other() {
     let bare = Config {
@@ -127,7 +127,7 @@ fn unequal_ends_understand_each_other() {
         pair.send_bytes(Side::Client, &text);
         pair.run(MS(60_000));
         assert!(pair.received[1] == text);
-        // The client's SYN may offer what it likes; the answer to it and all that follows has none of it.
+        // The client's SYN may offer any option; the SYN-ACK and all later segments have none.
         let extras = |sent: &&super::pair::Sent| {
             let segment = &sent.segment;
             let offer = sent.from == Side::Client && sent.ordinal == 1;

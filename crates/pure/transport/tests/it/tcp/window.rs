@@ -43,7 +43,7 @@ fn delayed_acknowledgements_slow_slow_start() {
     assert_eq!(pair.per_round(at_ms(100), MS(100), 4), [10, 20, 40, 80]);
 }
 
-/// FIN has a number but is no data: it goes with the last segment that the window lets out.
+/// FIN has a sequence number but is no data: it is sent with the last segment that the window allows.
 #[test]
 fn fin_needs_no_room_in_the_window() {
     let mut pair = Pair::new(&plain());
@@ -84,13 +84,13 @@ fn the_sawtooth_is_that_of_the_finite_sum() {
     }
 }
 
-/// How many round trips a cycle of additive increase and multiplicative decrease takes when each n-th data
-/// packet is lost, summed window by window.
+/// Round trips of a cycle of additive increase and multiplicative decrease if each n-th data packet is lost, summed
+/// window by window.
 ///
-/// The loss is noticed with W segments outstanding. Recovery takes a round trip and acknowledges W; then the
-/// window is W/2 and grows by one for each window's worth of acknowledgements, until n − 1 − W more came (of
-/// n packets one was the retransmission) and the next loss is noticed. Bytes are counted, 1000 to a segment,
-/// but only whole segments are sent: a window of 7.5 makes rounds of 7.
+/// The loss is detected with W segments outstanding. Recovery takes a round trip and acknowledges W. Then the window is
+/// W/2 and grows by one for each window of acknowledgements, until n − 1 − W more are received (of n packets one was
+/// the retransmission) and the next loss is detected. Bytes are counted, 1000 to a segment, but only whole segments are
+/// sent: a window of 7.5 makes rounds of 7.
 fn sawtooth(n: u64) -> f64 {
     let (mut window, mut rounds, cycles) = (20_000u64, 0.0, 1000);
     for cycle in 0..2 * cycles {
@@ -134,7 +134,7 @@ fn cubic_returns_to_its_old_window_after_k() {
         if lose { Fate::Drop } else { Fate::Pass }
     });
     pair.run(MS(400));
-    // Section 4.6: window and threshold are 0.7 of what they were as soon as recovery begins.
+    // Section 4.6: at the start of recovery the window and threshold become 0.7 of the window before.
     let reduced = pair.incidents[0].iter().find_map(|(_, incident)| match incident {
         Incident::FastRetransmit { cwnd, .. } => Some(*cwnd as f64 / 1000.0),
         _ => None,
@@ -157,7 +157,7 @@ fn cubic_returns_to_its_old_window_after_k() {
     }
 }
 
-/// RFC 5681 section 4.1: after more than a time-out of silence, no more than the initial window at once.
+/// RFC 5681 section 4.1: after more than a time-out without sending, at most the initial window at once.
 #[test]
 fn after_idleness_the_window_starts_again() {
     let series = |idle_restart| {
@@ -188,16 +188,16 @@ fn a_window_that_is_not_used_does_not_grow() {
         }
         cwnd(&pair) / 1000
     };
-    // In slow start until twice what was used (`when-limited`), or for ever.
+    // In slow start up to twice the used window (`when-limited`), or without limit.
     for congestion in [Congestion::Reno, Congestion::Cubic] {
         assert_eq!(trickle(congestion, Growth::WhenLimited), 20, "{congestion}");
         assert!(trickle(congestion, Growth::Always) > 400, "{congestion}");
     }
 }
 
-/// An object of 70 segments every 100 ms over a round trip of 50 ms, and one loss. Once the window holds an object it is not
-/// filled any more, and CUBIC's time stands still. After half a minute the round trip becomes 230 ms, and the window is too
-/// small. Its function goes on from where it stood, not from where it would be had it run meanwhile.
+/// An object of 70 segments every 100 ms over a round trip of 50 ms, and one loss. Once the window holds an object it
+/// is not filled any more, and CUBIC's time stands still. After half a minute the round trip becomes 230 ms, and the
+/// window is too small. Its function continues from the time at which it stopped, not from the current time.
 #[test]
 fn cubic_does_not_leap_after_the_application_was_the_limit() {
     for profile in [Profile::Rfc, Profile::Linux] {
@@ -224,7 +224,7 @@ fn cubic_does_not_leap_after_the_application_was_the_limit() {
     }
 }
 
-/// ns-2's window_: so many packets outstanding, whatever the congestion window says.
+/// ns-2's window_: a limit of outstanding packets, independent of the congestion window.
 #[test]
 fn the_send_window_limits_what_is_outstanding() {
     let mut pair = bulk(&Config { send_window: Limit::Count(45), ..plain() });
@@ -274,7 +274,7 @@ fn congestion_is_echoed_until_the_sender_reduces() {
     assert_eq!(pair.client.counters().bytes_retransmitted, 0);
 }
 
-/// RFC 3168 section 6.1.1: both must want it.
+/// RFC 3168 section 6.1.1: both ends must support it.
 #[test]
 fn ecn_needs_both_ends() {
     for (client, server, used) in [

@@ -1,12 +1,12 @@
-//! Chunks that carry little: HEARTBEAT, ABORT, and those that nobody here knows.
+//! Small chunks: HEARTBEAT, ABORT, and unknown ones.
 
-use crate::sctp::packet::{Cause, UnknownAction};
-use crate::sctp::wire::{DecodeError, Items, Writer};
+use crate::sctp::packet::Cause;
+use crate::sctp::packet::tlv::{DecodeError, TlvItems, TlvWriter, UnknownAction};
 
 /// HEARTBEAT and HEARTBEAT ACK (RFC 9260 sections 3.3.5 and 3.3.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Known to its sender only; the peer sends it back as it is.
+    /// Content for the sender only; the peer returns it unchanged.
     pub info: Vec<u8>,
 }
 
@@ -18,12 +18,12 @@ impl Heartbeat {
         4 + self.info.len() as u32
     }
 
-    pub(super) fn encode(&self, out: &mut Writer) {
+    pub(super) fn encode(&self, out: &mut TlvWriter) {
         out.item(Self::INFO, |out| out.bytes(&self.info));
     }
 
     pub(super) fn decode(value: &[u8], chunk: &'static str) -> Result<Self, DecodeError> {
-        match Items::new(value).next() {
+        match TlvItems::new(value).next() {
             Some(Ok((Self::INFO, info))) => Ok(Self { info: info.to_vec() }),
             Some(Err(error)) => Err(error),
             _ => Err(DecodeError::Chunk { chunk }),
@@ -34,9 +34,9 @@ impl Heartbeat {
 /// ABORT (RFC 9260 section 3.3.7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abort {
-    /// The T bit: the verification tag is the one of the packet that is answered.
+    /// The T bit: the verification tag is copied from the packet that is answered.
     pub reflected: bool,
-    /// Why.
+    /// The causes.
     pub causes: Vec<Cause>,
 }
 
@@ -52,7 +52,7 @@ pub struct Unknown {
 }
 
 impl Unknown {
-    /// What its type asks its receiver to do.
+    /// The action that its type requires.
     pub const fn action(&self) -> UnknownAction {
         UnknownAction::of_chunk(self.kind)
     }

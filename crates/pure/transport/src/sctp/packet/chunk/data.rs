@@ -3,29 +3,29 @@
 use netrig_core::StreamId;
 
 use crate::Serial;
-use crate::sctp::wire::{DecodeError, Reader, Writer};
+use crate::sctp::packet::tlv::{DecodeError, FieldReader, TlvWriter};
 
 /// Length of a DATA chunk before its user data, bytes.
 pub const DATA_HEADER: u32 = 16;
 
-/// A message of the user, or a piece of one.
+/// A user message, or a fragment of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Data {
     /// Transmission sequence number.
     pub tsn: Serial,
     /// Stream.
     pub stream: StreamId,
-    /// Stream sequence number; without meaning if `unordered`.
+    /// Stream sequence number; ignored if `unordered`.
     pub ssn: u16,
-    /// Payload protocol identifier, the user's affair.
+    /// Payload protocol identifier, chosen by the user.
     pub ppid: u32,
-    /// The U bit: to be delivered as it comes.
+    /// The U bit: delivered without regard to order.
     pub unordered: bool,
-    /// The B bit: the first piece of a message.
+    /// The B bit: the first fragment of a message.
     pub beginning: bool,
-    /// The E bit: the last piece of a message.
+    /// The E bit: the last fragment of a message.
     pub ending: bool,
-    /// The I bit: the receiver is asked not to delay its SACK (RFC 9260 section 6.2, RFC 7053).
+    /// The I bit: the receiver should not delay its SACK (RFC 9260 section 6.2, RFC 7053).
     pub immediate: bool,
     /// The user's bytes.
     pub data: netrig_core::Data,
@@ -33,7 +33,7 @@ pub struct Data {
 
 impl Data {
     pub(super) fn value_len(&self) -> u32 {
-        // A DATA chunk's length has 16 bits; the sender cuts to the path's MTU, which is less.
+        // The sender cuts to the path's MTU, so the length fits 16 bits.
         DATA_HEADER - 4 + self.data.size() as u32
     }
 
@@ -44,7 +44,7 @@ impl Data {
             | self.ending as u8
     }
 
-    pub(super) fn encode(&self, out: &mut Writer) {
+    pub(super) fn encode(&self, out: &mut TlvWriter) {
         out.u32(self.tsn.0);
         out.u16(self.stream.0);
         out.u16(self.ssn);
@@ -56,7 +56,7 @@ impl Data {
     }
 
     pub(super) fn decode(flags: u8, value: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(value, "DATA");
+        let mut reader = FieldReader::new(value, "DATA");
         Ok(Self {
             tsn: Serial(reader.u32()?),
             stream: StreamId(reader.u16()?),

@@ -3,28 +3,28 @@
 use std::net::IpAddr;
 
 use crate::Serial;
-use crate::sctp::packet::{Cause, Parameter, padded};
-use crate::sctp::wire::{DecodeError, Reader, Writer};
+use crate::sctp::packet::tlv::{DecodeError, FieldReader, TlvWriter, padded};
+use crate::sctp::packet::{Cause, Parameter};
 
-/// What both ends tell each other at the start.
+/// The content of INIT and INIT ACK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Init {
     /// The tag that packets to the sender of this chunk must carry; never zero.
     pub initiate_tag: u32,
     /// Advertised receiver window, bytes; at least 1500.
     pub a_rwnd: u32,
-    /// Outbound streams that the sender wishes; never zero.
+    /// Outbound streams that the sender requests; never zero.
     pub outbound_streams: u16,
-    /// Inbound streams that the sender can take; never zero.
+    /// Inbound streams that the sender supports; never zero.
     pub inbound_streams: u16,
     /// TSN of the sender's first DATA.
     pub initial_tsn: Serial,
-    /// Addresses, cookie, and what else there is.
+    /// Addresses, cookie, and other parameters.
     pub parameters: Vec<Parameter>,
 }
 
 impl Init {
-    /// The sender's addresses as it listed them.
+    /// The listed addresses of the sender.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.parameters.iter().filter_map(|parameter| match parameter {
             Parameter::Address(address) => Some(*address),
@@ -32,7 +32,7 @@ impl Init {
         })
     }
 
-    /// The state cookie, which only an INIT ACK has.
+    /// The state cookie; only INIT ACK has one.
     pub fn cookie(&self) -> Option<&[u8]> {
         self.parameters.iter().find_map(|parameter| match parameter {
             Parameter::Cookie(cookie) => Some(cookie.as_slice()),
@@ -40,8 +40,8 @@ impl Init {
         })
     }
 
-    /// Parameters that its receiver does not know and must report, as bytes with their headers: as many as may be
-    /// returned and fit `room` bytes, if each is reported with a header of so many bytes.
+    /// Unknown parameters that the receiver must report, as bytes with their headers. They fit `room` bytes and
+    /// [`Cause::MOST_RETURNED`], with a header of `header` bytes for each report.
     pub(crate) fn unrecognized(&self, room: usize, header: usize) -> impl Iterator<Item = Vec<u8>> {
         let mut room = room.min(Cause::MOST_RETURNED);
         self.parameters
@@ -62,7 +62,7 @@ impl Init {
         16 + others.iter().map(|parameter| padded(parameter.len())).sum::<u32>() + last.len()
     }
 
-    pub(super) fn encode(&self, out: &mut Writer) {
+    pub(super) fn encode(&self, out: &mut TlvWriter) {
         out.u32(self.initiate_tag);
         out.u32(self.a_rwnd);
         out.u16(self.outbound_streams);
@@ -72,7 +72,7 @@ impl Init {
     }
 
     pub(super) fn decode(value: &[u8], chunk: &'static str) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(value, chunk);
+        let mut reader = FieldReader::new(value, chunk);
         Ok(Self {
             initiate_tag: reader.u32()?,
             a_rwnd: reader.u32()?,

@@ -10,9 +10,9 @@ pub use data::{DATA_HEADER, Data};
 pub use init::Init;
 pub use sack::{GapBlock, Sack};
 
-use super::{Cause, padded};
+use super::Cause;
+use super::tlv::{DecodeError, FieldReader, TlvWriter, padded};
 use crate::Serial;
-use crate::sctp::wire::{DecodeError, Reader, Writer};
 
 /// Length of a chunk's header: type, flags, length (RFC 9260 section 3.2).
 pub const CHUNK_HEADER: u32 = 4;
@@ -28,21 +28,21 @@ pub enum Chunk {
     InitAck(Box<Init>),
     /// Acknowledges DATA (3).
     Sack(Sack),
-    /// Asks whether a path works (4).
+    /// Probes a path (4).
     Heartbeat(Heartbeat),
-    /// The answer, with the same contents (5).
+    /// Answers HEARTBEAT with the same content (5).
     HeartbeatAck(Heartbeat),
     /// Ends the association at once (6).
     Abort(Abort),
-    /// No more data will come; all up to this TSN arrived (7).
+    /// The sender has no more data, and has received all TSNs up to this one (7).
     Shutdown(Serial),
     /// Answers SHUTDOWN (8).
     ShutdownAck,
-    /// Something was wrong, but the association lives on (9).
+    /// Reports an error that does not end the association (9).
     Error(Vec<Cause>),
-    /// The state cookie comes back (10).
+    /// Returns the state cookie (10).
     CookieEcho(Vec<u8>),
-    /// The association stands (11).
+    /// Answers COOKIE ECHO: the association is established (11).
     CookieAck,
     /// Congestion was experienced up to this TSN (12).
     EcnEcho(Serial),
@@ -50,10 +50,10 @@ pub enum Chunk {
     Cwr(Serial),
     /// Answers SHUTDOWN ACK (14).
     ShutdownComplete {
-        /// The T bit: the verification tag is the one of the packet that is answered.
+        /// The T bit: the verification tag is copied from the packet that is answered.
         reflected: bool,
     },
-    /// Anything else.
+    /// Any other chunk.
     Unknown(Unknown),
 }
 
@@ -132,7 +132,7 @@ impl Chunk {
         }
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(&self, out: &mut TlvWriter) {
         out.item(u16::from_be_bytes([self.kind(), self.flags()]), |out| match self {
             Self::Data(data) => data.encode(out),
             Self::Init(init) | Self::InitAck(init) => init.encode(out),
@@ -148,7 +148,7 @@ impl Chunk {
     }
 
     pub(crate) fn decode(kind: u8, flags: u8, value: &[u8]) -> Result<Self, DecodeError> {
-        let tsn = |name| Reader::new(value, name).u32().map(Serial);
+        let tsn = |name| FieldReader::new(value, name).u32().map(Serial);
         // The T bit (RFC 9260 section 8.5.1).
         let reflected = flags & 1 == 1;
         Ok(match kind {

@@ -3,12 +3,12 @@
 use smallvec::SmallVec;
 
 use crate::Serial;
-use crate::sctp::wire::{DecodeError, Reader, Writer};
+use crate::sctp::packet::tlv::{DecodeError, FieldReader, TlvWriter};
 
-/// TSNs that arrived beyond the cumulative one: its first and last, as distances from the cumulative TSN.
+/// A block of received TSNs beyond the cumulative TSN, as distances from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapBlock {
-    /// Distance of the first TSN; at least 2 in a sane SACK.
+    /// Distance of the first TSN; at least 2 in a valid SACK.
     pub start: u16,
     /// Distance of the last TSN.
     pub end: u16,
@@ -17,13 +17,13 @@ pub struct GapBlock {
 /// Selective acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sack {
-    /// All TSNs up to this one arrived.
+    /// All TSNs up to this one were received.
     pub cumulative_tsn: Serial,
     /// Free space of the receive buffer, bytes.
     pub a_rwnd: u32,
-    /// What arrived beyond.
+    /// Blocks received beyond it.
     pub gaps: SmallVec<[GapBlock; 4]>,
-    /// TSNs that arrived again since the last SACK.
+    /// TSNs received again since the last SACK.
     pub duplicates: Vec<Serial>,
 }
 
@@ -35,7 +35,7 @@ impl Sack {
         12 + 4 * (self.gaps.len() + self.duplicates.len()) as u32
     }
 
-    pub(super) fn encode(&self, out: &mut Writer) {
+    pub(super) fn encode(&self, out: &mut TlvWriter) {
         out.u32(self.cumulative_tsn.0);
         out.u32(self.a_rwnd);
         out.u16(self.gaps.len() as u16);
@@ -48,7 +48,7 @@ impl Sack {
     }
 
     pub(super) fn decode(value: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(value, "SACK");
+        let mut reader = FieldReader::new(value, "SACK");
         let (cumulative_tsn, a_rwnd) = (Serial(reader.u32()?), reader.u32()?);
         let (gaps, duplicates) = (reader.u16()?, reader.u16()?);
         Ok(Self {

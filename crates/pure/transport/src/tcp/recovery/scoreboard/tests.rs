@@ -36,7 +36,7 @@ fn a_segment_is_lost_when_enough_above_it_arrived() {
     assert_eq!(board.awaiting, 3);
 }
 
-/// The first of three segments waited for its acknowledgement, which the third brought about.
+/// One acknowledgement, caused by the third of three segments, also covers the first.
 #[test]
 fn what_one_acknowledgement_tells_is_not_reordered() {
     let mut board = board(Recovery::Rack, 4);
@@ -44,7 +44,7 @@ fn what_one_acknowledgement_tells_is_not_reordered() {
     board.sack(200, 300, &mut delivered);
     board.acknowledge(100, &mut delivered);
     assert!(!delivered.reordered);
-    // The second comes after the third, of which was heard before.
+    // The second arrives after the third, which was acknowledged before.
     let mut delivered = news();
     board.acknowledge(200, &mut delivered);
     assert!(delivered.reordered);
@@ -84,13 +84,13 @@ fn time_tells_what_is_lost() {
     assert_eq!(board.judge_by_time(at(102), (at(3), 300), patience), (true, None));
     board.resend(at(110), 0);
     board.resend(at(111), 1);
-    // The copy of the second segment arrived, of the first nothing is heard.
+    // The copy of the second segment arrived; the first is not acknowledged.
     board.sack(100, 200, &mut news());
     assert_eq!(board.judge_by_time(at(210), (at(111), 200), patience), (true, None));
     assert_eq!(board.next_lost(), Some((0, 100)));
 }
 
-/// A time-out was needless, for its segment had arrived; the others had not, and time tells it again.
+/// A time-out was spurious: its segment had arrived. The others had not, and are detected by time again.
 #[test]
 fn what_was_forgiven_can_be_lost_again() {
     let mut board = board(Recovery::Rack, 5);
@@ -108,7 +108,7 @@ fn what_was_forgiven_can_be_lost_again() {
 }
 
 proptest! {
-    /// The running totals are what a count over all segments gives, whatever happens.
+    /// The running totals equal sums over all segments after any operations.
     #[test]
     fn totals_are_sums(ops in prop::collection::vec((0u8..9, 0u64..40), 1..120)) {
         let mut board = board(Recovery::Rack, 8);
@@ -136,13 +136,13 @@ proptest! {
                 _ if k == 1 => board.forgive_losses(),
                 _ => board.mark_first_lost(),
             }
-            let sum = |f: fn(&Sent) -> u64| board.sent.iter().map(f).sum::<u64>();
+            let sum = |f: fn(&SentSegment) -> u64| board.sent.iter().map(f).sum::<u64>();
             prop_assert_eq!(board.outstanding, sum(|s| s.len.into()));
             prop_assert_eq!(board.in_flight, sum(|s| s.copies() * u64::from(s.len)));
             prop_assert_eq!(board.sacked_amount, sum(|s| if s.has(SACKED) { s.len.into() } else { 0 }));
             prop_assert_eq!(u64::from(board.sacked_segments), sum(|s| s.has(SACKED).into()));
             prop_assert_eq!(u64::from(board.awaiting), sum(|s| s.awaits_resending().into()));
-            let first = board.sent.iter().position(Sent::awaits_resending);
+            let first = board.sent.iter().position(SentSegment::awaits_resending);
             prop_assert_eq!(board.next_lost().map(|(i, _)| i), first);
         }
     }

@@ -1,4 +1,4 @@
-//! The receiving end of voice and video: tells which datagram came when.
+//! The receiving end of voice and video: records the number and delay of each datagram.
 
 use std::collections::VecDeque;
 
@@ -6,14 +6,14 @@ use netrig_core::{Instant, Sample, quantity};
 
 use crate::{AppAction, AppEvent, Application};
 
-/// Tells of each datagram its place among all that were sent, and its delay: media is judged by what was missing when it
-/// was to be played, so that it matters which was lost.
+/// Records the number and the delay of each datagram. The quality of media depends on which datagrams are missing at
+/// their play-out time.
 #[derive(Default)]
-pub(crate) struct Listener {
+pub(crate) struct MediaSink {
     pending: VecDeque<Sample>,
 }
 
-impl Application for Listener {
+impl Application for MediaSink {
     fn handle(&mut self, now: Instant, event: AppEvent) {
         let AppEvent::Datagram { number, sent, .. } = event else { return };
         let delay = now.since(sent).as_secs_f64();

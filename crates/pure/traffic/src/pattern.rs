@@ -1,0 +1,173 @@
+//! Patterns of datagrams: their times and sizes, and the two ends of a flow with such a pattern.
+
+use std::net::SocketAddr;
+
+use netrig_core::{Data, Duration, Instant, Sample, Size, SpanDistribution, Stream, quantity};
+
+use crate::{AppAction, AppEvent, Application, Ends, FlowContext, SizeDistribution, Trace, TracedDatagram};
+
+/// The largest payload of a modelled datagram: packet lengths have 32 bits, headers included.
+pub(crate) const LARGEST: Size = Size::from_bytes(4_000_000_000);
+
+/// Times and sizes of datagrams.
+pub(crate) struct Pattern {
+    gap: Gap,
+    size: SizeDistribution,
+    gaps: Stream,
+    sizes: Stream,
+    /// Datagrams sent so far.
+    sent: u64,
+}
+
+/// The model of the time to the next datagram.
+enum Gap {
+    Drawn(SpanDistribution),
+    /// Constant while on.
+    InBursts(Duration, Box<Bursts>),
+    /// The gap of the datagram's position in a trace.
+    Traced(Trace),
+}
+
+/// Spans of on and off.
+struct Bursts {
+    on: SpanDistribution,
+    off: SpanDistribution,
+    spans: Stream,
+    /// End of the current span of on.
+    until: Instant,
+}
+
+impl Bursts {
+    /// The time after `now` at which `gap` of on time has passed. A gap that a span of on cuts continues in the next
+    /// span.
+    fn after(&mut self, now: Instant, gap: Duration) -> Instant {
+        let mut at = now + gap;
+        while at >= self.until {
+            let rest = at.since(self.until);
+            let resumes = self.until + self.off.draw(&mut self.spans);
+            self.until = resumes + self.on.draw(&mut self.spans);
+            at = resumes + rest;
+        }
+        at
+    }
+}
+
+impl Pattern {
+    fn new(gap: Gap, size: SizeDistribution, flow: &FlowContext) -> Self {
+        Self { gap, size, gaps: flow.stream("gaps"), sizes: flow.stream("sizes"), sent: 0 }
+    }
+
+    /// Gaps drawn from one distribution, payloads from another.
+    pub(crate) fn drawn(gap: SpanDistribution, size: SizeDistribution, flow: &FlowContext) -> Self {
+        Self::new(Gap::Drawn(gap), size, flow)
+    }
+
+    /// A constant gap while on; the first span of on begins with the flow.
+    pub(crate) fn in_bursts(
+        gap: Duration,
+        (on, off): (&SpanDistribution, &SpanDistribution),
+        size: Size,
+        flow: &FlowContext,
+    ) -> Self {
+        let mut spans = flow.stream("bursts");
+        let until = flow.start + on.draw(&mut spans);
+        let bursts = Bursts { on: on.clone(), off: off.clone(), spans, until };
+        Self::new(Gap::InBursts(gap, Box::new(bursts)), SizeDistribution::Constant(size), flow)
+    }
+
+    /// Gaps and payloads of a trace.
+    pub(crate) fn trace(trace: &Trace, flow: &FlowContext) -> Self {
+        Self::new(Gap::Traced(trace.clone()), SizeDistribution::Constant(Size::from_bytes(0)), flow)
+    }
+
+    /// The time of the next datagram, after one (or the start) at `now`. `None` if the pattern is over.
+    fn next(&mut self, now: Instant) -> Option<Instant> {
+        Some(match &mut self.gap {
+            Gap::Drawn(gap) => now + gap.draw(&mut self.gaps),
+            Gap::InBursts(gap, bursts) => bursts.after(now, *gap),
+            Gap::Traced(trace) => now + traced(trace, self.sent)?.0,
+        })
+    }
+
+    /// The payload of the next datagram.
+    fn size(&mut self) -> u64 {
+        let number = self.sent;
+        self.sent += 1;
+        match &self.gap {
+            Gap::Traced(trace) => traced(trace, number).map_or(0, |(_, size)| size.bytes()),
+            Gap::Drawn(_) | Gap::InBursts(..) => {
+                self.size.draw_nth(number, &mut self.sizes).min(LARGEST.bytes())
+            }
+        }
+    }
+}
+
+/// Datagram `number` of a trace, if the trace is long enough or repeats.
+fn traced(trace: &Trace, number: u64) -> Option<TracedDatagram> {
+    let len = trace.datagrams.len() as u64;
+    let place = if trace.repeat { number % len.max(1) } else { number };
+    trace.datagrams.get(usize::try_from(place).ok()?).copied()
+}
+
+/// A source of such datagrams, and their receiver.
+pub(crate) fn pattern_ends(pattern: Pattern, flow: &FlowContext) -> Ends {
+    let source = PatternSource { server: flow.server, pattern, next: None, due: None };
+    Ends { client: Box::new(source), server: Box::new(PatternSink { pending: [None, None] }) }
+}
+
+struct PatternSource {
+    server: SocketAddr,
+    pattern: Pattern,
+    next: Option<Instant>,
+    due: Option<AppAction>,
+}
+
+impl Application for PatternSource {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        match event {
+            AppEvent::Started => self.next = self.pattern.next(now),
+            AppEvent::Timeout => {
+                // From its due time, not from `now`: a carrier that is late offers no less.
+                let Some(at) = self.next.filter(|at| *at <= now) else { return };
+                let data = Data::Fill(self.pattern.size());
+                self.due = Some(AppAction::Datagram { to: self.server, data });
+                self.next = self.pattern.next(at);
+            }
+            AppEvent::Stopped => self.next = None,
+            _ => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.due.take()
+    }
+}
+
+/// Records the delay of each datagram.
+struct PatternSink {
+    pending: [Option<Sample>; 2],
+}
+
+impl Application for PatternSink {
+    fn handle(&mut self, now: Instant, event: AppEvent) {
+        if let AppEvent::Datagram { sent, .. } = event {
+            let delay = now.since(sent).as_secs_f64();
+            self.pending = [
+                Some(Sample { at: now, quantity: &quantity::ONE_WAY_DELAY, value: delay }),
+                Some(Sample { at: sent, quantity: &quantity::DATAGRAMS_RECEIVED, value: 1.0 }),
+            ];
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_action(&mut self, _now: Instant) -> Option<AppAction> {
+        self.pending.iter_mut().find_map(Option::take).map(AppAction::Record)
+    }
+}
