@@ -16,7 +16,7 @@ use netrig_core::{Backlog, DropReason, Duration, Instant, Seeds, Sink, Size, qua
 
 use crate::counters::{Counters, Tally};
 use crate::pace::{LineRate, SendingTime};
-use crate::queue::Place;
+use crate::queue::QueueContext;
 use crate::queue::fifo::{Fifo, TimeRoom};
 use crate::wire::{Waits, WireId};
 use crate::{LineSettings, Queue, Service, SettingsError};
@@ -187,7 +187,7 @@ impl<P> FifoLine<P> {
         settings.check()?;
         let Some(fifo) = settings.closed_form() else { return Ok(None) };
         let name = format!("{}/{}", id.name, id.direction);
-        let place = Place::new(seeds, &name, settings.rate, settings.framing);
+        let context = QueueContext::new(seeds, &name, settings.rate, settings.framing);
         let waits = sink.wants(&quantity::WAITING_TIME);
         let packet_limit_only =
             fifo.bytes.is_none() && fifo.time.is_none() && settings.mtu.is_none() && !waits;
@@ -214,7 +214,7 @@ impl<P> FifoLine<P> {
             rate,
             mtu: u32::try_from(settings.mtu.map_or(u64::MAX, Size::bytes)).unwrap_or(u32::MAX),
             most_bytes: fifo.bytes.map_or(u64::MAX, Size::bytes),
-            room: fifo.time.map(|time| Box::new(TimeRoom::new(time, &place))),
+            room: fifo.time.map(|time| Box::new(TimeRoom::new(time, &context))),
             queue_full: Tally::default(),
             undeliverable: Tally::default(),
             drops: VecDeque::new(),

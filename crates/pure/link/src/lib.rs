@@ -54,7 +54,7 @@ pub mod wifi;
 pub mod wire;
 
 pub use access::{AccessConstant, Preset, asymmetry};
-pub use conditioning::Condition;
+pub use conditioning::{Condition, Shortfall};
 pub use counters::{Counters, Imbalance, Tally};
 pub use direct::{DirectKind, DirectSettings};
 pub use error::SettingsError;
@@ -63,7 +63,7 @@ pub use framing::Framing;
 pub use impairments::{Corruption, Jitter, Pareto, Reorder, Shift, Spread};
 pub use line::Line;
 pub use loss::{Bernoulli, Bursts, GilbertElliott, Loss, Periodic};
-pub use prospect::{Prospect, ShallowBucket, Shortfall};
+pub use prospect::{Prospect, ShallowBucket};
 pub use queue::{Class, Discipline, Egress, Queue};
 pub use service::Service;
 pub use settings::{LineSettings, LinkSettings, Outage};

@@ -2,7 +2,7 @@
 
 use netrig_core::{Header, Size};
 
-use crate::conditioning::{Action, DscpSet};
+use crate::conditioning::{Action, DscpSet, Shortfall};
 use crate::queue::class::Classifier;
 use crate::queue::shaped::Shaped;
 use crate::{Framing, LineSettings, LinkSettings, Queue};
@@ -27,19 +27,6 @@ pub struct ShallowBucket {
     pub counted: u64,
     /// What becomes of such packets.
     pub shortfall: Shortfall,
-}
-
-/// What becomes of packets that a bucket can never hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shortfall {
-    /// A meter finds none of them green.
-    NeverGreen,
-    /// A meter finds none of them yellow.
-    NeverYellow,
-    /// A meter finds each of them red.
-    Red,
-    /// Each of them is dropped.
-    Dropped,
 }
 
 impl LinkSettings {

@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ensure;
-use crate::prospect::Shortfall;
 use crate::{Framing, SettingsError};
 
 /// Bits per byte times nanoseconds per second: tokens of a byte.
@@ -248,6 +247,19 @@ impl Meter {
     pub(crate) const fn has_yellow(&self) -> bool {
         !matches!(self, Self::TokenBucket(_))
     }
+}
+
+/// What becomes of packets that a bucket can never hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortfall {
+    /// A meter finds none of them green.
+    NeverGreen,
+    /// A meter finds none of them yellow.
+    NeverYellow,
+    /// A meter finds each of them red.
+    Red,
+    /// Each of them is dropped.
+    Dropped,
 }
 
 /// A meter at work.

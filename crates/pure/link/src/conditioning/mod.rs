@@ -22,7 +22,7 @@ use crate::error::{check_name, ensure};
 use crate::{Framing, SettingsError, Tally};
 
 pub use matching::{DscpSet, Hosts, Match, NumberError, Ports, Protocol};
-pub use meter::{Bucket, Layer, Meter, Metering, Srtcm, TokenBucket, Trtcm};
+pub use meter::{Bucket, Layer, Meter, Metering, Shortfall, Srtcm, TokenBucket, Trtcm};
 
 /// A rule of a traffic conditioner. Of all rules of a line the first that matches holds for a packet; a packet that none
 /// matches goes on as it came.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline};
 
-use super::class::Classifier;
-use super::{Discipline, PerClass, Place};
+use super::class::{ClassContext, Classifier, PerClass};
+use super::discipline::Discipline;
 
 /// A queue for each class, and for each packet that waits a note of the scheduler's (when it should go, how long it is).
 #[derive(Clone, Debug)]
@@ -23,15 +23,15 @@ struct Band<P, N> {
 }
 
 impl<P: PacketMeta, N> Bands<P, N> {
-    /// Empty queues for the classes of this place, with `room` in those that do not say what they have.
-    pub(super) fn new(room: &PerClass, place: &Place<'_>) -> Self {
+    /// Empty queues for the classes of this line. `room` is that of a class without a queue of its own.
+    pub(super) fn new(room: &PerClass, context: &ClassContext<'_>) -> Self {
         let band = |class| {
-            let (class, within) = place.of_class(class);
-            Band { queue: Discipline::new(&class.queue(room), &within), notes: VecDeque::new() }
+            let (class, inner) = context.of_class(class);
+            Band { queue: Discipline::new(&class.queue(room), &inner), notes: VecDeque::new() }
         };
         Self {
-            classifier: Classifier::new(place.classes()),
-            bands: (0..place.classes().len()).map(band).collect(),
+            classifier: Classifier::new(context.classes()),
+            bands: (0..context.classes().len()).map(band).collect(),
             backlog: Backlog::default(),
         }
     }

@@ -7,10 +7,12 @@ use netrig_core::{Dscp, Fraction, Header, Rate, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::buffer::Limit;
+use super::context::QueueContext;
+use super::discipline::Queue;
 use super::fifo::Fifo;
 use super::red::Thresholds;
 use super::wred::{Curve, Wred};
-use super::{PerClass, Queue};
 use crate::SettingsError;
 use crate::conditioning::{DscpSet, Match};
 use crate::error::{check_name, ensure};
@@ -287,6 +289,70 @@ pub(crate) fn check_shares(
     let Some(n) = classes.iter().zip(shares).position(starved) else { return Ok(()) };
     let why = "must be given: the other classes reserve all of the line";
     Err(SettingsError::new("reserve", why).within(&format!("classes.{n}")))
+}
+
+/// What a discipline of classes knows of the line behind it.
+#[derive(Clone, Debug)]
+pub struct ClassContext<'a> {
+    line: QueueContext<'a>,
+    classes: &'a [Class],
+}
+
+impl<'a> ClassContext<'a> {
+    /// In front of a line with these classes, which must have passed the line's check.
+    pub fn new(line: QueueContext<'a>, classes: &'a [Class]) -> Self {
+        Self { line, classes }
+    }
+
+    /// The line, without its classes.
+    pub fn line(&self) -> &QueueContext<'a> {
+        &self.line
+    }
+
+    /// The line's classes.
+    pub fn classes(&self) -> &'a [Class] {
+        self.classes
+    }
+
+    /// One of the line's classes, and the context of its queue.
+    pub(super) fn of_class(&self, number: usize) -> (&'a Class, Self) {
+        let class = &self.classes[number];
+        (class, Self::new(self.line.of_class(class.name()), &[]))
+    }
+}
+
+impl<'a> AsRef<QueueContext<'a>> for ClassContext<'a> {
+    fn as_ref(&self) -> &QueueContext<'a> {
+        &self.line
+    }
+}
+
+impl AsRef<Self> for ClassContext<'_> {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+/// The room of each class in a discipline of classes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PerClass {
+    /// So many packets may wait in each class that has no `queue` of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+    /// So many bytes of IP packets may wait in each class that has no `queue` of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Size>,
+}
+
+impl PerClass {
+    /// Whether there can be such room.
+    ///
+    /// # Errors
+    /// Names the field that is out of range.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        Limit::check(self.packets, self.bytes)
+    }
 }
 
 /// Says which class a packet belongs to.

@@ -3,9 +3,8 @@
 use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline};
 
 use super::bands::Bands;
-use super::class::{self, Class};
+use super::class::{self, Class, ClassContext, PerClass};
 use super::fluid::{FluidClock, Tag};
-use super::{PerClass, Place};
 use crate::Framing;
 use crate::conditioning::TokenBucket;
 
@@ -28,19 +27,19 @@ struct Shared<P> {
 }
 
 impl<P: PacketMeta> ClassWfqQueue<P> {
-    /// Empty queues for the classes of this place.
-    pub fn new(settings: &PerClass, place: &Place<'_>) -> Self {
+    /// Empty queues for the classes of this line.
+    pub fn new(settings: &PerClass, context: &ClassContext<'_>) -> Self {
         let policer = |class: &Class| {
             let reserve = class.reserve.filter(|_| class.is_low_latency())?;
             Some(TokenBucket::new(reserve, class.burst()))
         };
-        let shares = class::shares(place.classes(), place.rate(), Class::is_low_latency);
+        let shares = class::shares(context.classes(), context.line().rate(), Class::is_low_latency);
         Self(Box::new(Shared {
-            bands: Bands::new(settings, place),
-            policers: place.classes().iter().map(policer).collect(),
-            clock: FluidClock::new(shares.iter().map(|share| (*share).max(1) as f64), place),
-            framing: place.framing(),
-            held: vec![false; place.classes().len()],
+            bands: Bands::new(settings, context),
+            policers: context.classes().iter().map(policer).collect(),
+            clock: FluidClock::new(shares.iter().map(|share| (*share).max(1) as f64), context.line()),
+            framing: context.line().framing(),
+            held: vec![false; context.classes().len()],
         }))
     }
 }

@@ -6,8 +6,8 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Place;
 use super::buffer::{Buffer, Limit};
+use super::context::QueueContext;
 use crate::SettingsError;
 use crate::error::ensure;
 
@@ -118,13 +118,13 @@ impl Control {
 }
 
 impl<P: PacketMeta> CodelQueue<P> {
-    /// An empty queue; it does not depend on its place.
-    pub fn new(settings: &Codel, _place: &Place<'_>) -> Self {
-        Self::unplaced(settings)
+    /// An empty queue, which does not depend on the line.
+    pub fn new(settings: &Codel, _context: &QueueContext<'_>) -> Self {
+        Self::without_context(settings)
     }
 
-    /// An empty queue, wherever it stands.
-    pub(super) fn unplaced(settings: &Codel) -> Self {
+    /// An empty queue in front of any line.
+    pub(super) fn without_context(settings: &Codel) -> Self {
         let control = Control {
             settings: settings.clone(),
             maxpacket: 0,

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bands::Bands;
-use super::{PerClass, Place, class};
+use super::class::{self, ClassContext, PerClass};
 use crate::error::ensure;
 use crate::{Framing, SettingsError};
 
@@ -75,9 +75,9 @@ struct Turn {
 }
 
 impl<P: PacketMeta> DrrQueue<P> {
-    /// Empty queues for the classes of this place.
-    pub fn new(settings: &Drr, place: &Place<'_>) -> Self {
-        let shares = class::shares(place.classes(), place.rate(), |_| false);
+    /// Empty queues for the classes of this line.
+    pub fn new(settings: &Drr, context: &ClassContext<'_>) -> Self {
+        let shares = class::shares(context.classes(), context.line().rate(), |_| false);
         let least = shares.iter().copied().min().unwrap_or(1).max(1);
         let turn = |share: u64| {
             let quantum = u128::from(settings.quantum.bytes()) * u128::from(share) / u128::from(least);
@@ -85,10 +85,10 @@ impl<P: PacketMeta> DrrQueue<P> {
             Turn { quantum, deficit: 0, granted: false, active: false }
         };
         Self(Box::new(Rounds {
-            bands: Bands::new(&settings.room(), place),
+            bands: Bands::new(&settings.room(), context),
             classes: shares.into_iter().map(turn).collect(),
             active: VecDeque::new(),
-            framing: place.framing(),
+            framing: context.line().framing(),
         }))
     }
 }

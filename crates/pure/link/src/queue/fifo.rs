@@ -6,8 +6,8 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Place;
 use super::buffer::{Buffer, Limit};
+use super::context::QueueContext;
 use crate::error::ensure;
 use crate::{Framing, SettingsError};
 
@@ -58,8 +58,8 @@ pub(crate) struct TimeRoom {
 }
 
 impl TimeRoom {
-    pub(crate) fn new(time: Duration, place: &Place<'_>) -> Self {
-        let (rate, framing) = place.drain();
+    pub(crate) fn new(time: Duration, context: &QueueContext<'_>) -> Self {
+        let (rate, framing) = context.drain();
         // At most 2⁶⁴ ns at 2⁶⁴ bit/s, in 128 bits.
         let bytes = u128::from(time.as_nanos()) * u128::from(rate.bits_per_s()) / 8_000_000_000;
         Self { framing, taken: 0, limit: u64::try_from(bytes).unwrap_or(u64::MAX) }
@@ -90,9 +90,9 @@ pub struct FifoQueue<P> {
 }
 
 impl<P: PacketMeta> FifoQueue<P> {
-    /// An empty queue; a limit in time depends on its place.
-    pub fn new(settings: &Fifo, place: &Place<'_>) -> Self {
-        let room = settings.time.map(|time| Box::new(TimeRoom::new(time, place)));
+    /// An empty queue. A limit in time depends on the line.
+    pub fn new(settings: &Fifo, context: &QueueContext<'_>) -> Self {
+        let room = settings.time.map(|time| Box::new(TimeRoom::new(time, context)));
         Self { buffer: Buffer::new(Limit::new(settings.packets, settings.bytes)), room }
     }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use netrig_core::FiveTuple;
 
-use super::Place;
+use super::context::QueueContext;
 
 /// A hash over the five-tuple with a salt of its own, so that which conversations meet in a queue is a matter of the
 /// run's luck and not of their addresses (RFC 8290 section 4.1.1 asks for a random perturbation).
@@ -16,8 +16,8 @@ pub(super) struct FlowHash {
 
 impl FlowHash {
     /// Into so many queues; its salt is the first number of the stream `link/<line>/flows`.
-    pub(super) fn new(queues: u32, place: &Place<'_>) -> Self {
-        Self { salt: place.stream("flows").bits(), queues: queues.into() }
+    pub(super) fn new(queues: u32, context: &QueueContext<'_>) -> Self {
+        Self { salt: context.stream("flows").bits(), queues: queues.into() }
     }
 
     /// The queue of a conversation.
@@ -51,8 +51,8 @@ pub(super) struct FlowTable {
 
 impl FlowTable {
     /// For conversations of so many groups, each spread over so many queues; at most 65,535 in all.
-    pub(super) fn new(groups: usize, queues: u32, place: &Place<'_>) -> Self {
-        let hash = FlowHash::new(queues, place);
+    pub(super) fn new(groups: usize, queues: u32, context: &QueueContext<'_>) -> Self {
+        let hash = FlowHash::new(queues, context);
         let queues = queues as usize;
         Self { hash, queues, seats: vec![0; groups * queues], taken: 0 }
     }
@@ -102,8 +102,8 @@ mod tests {
     fn conversations_spread_evenly() {
         for seed in 1..=3 {
             let seeds = Seeds::new(seed);
-            let place = Place::new(&seeds, "line", Rate::from_bits_per_s(1), Framing::None);
-            let hash = FlowHash::new(64, &place);
+            let context = QueueContext::new(&seeds, "line", Rate::from_bits_per_s(1), Framing::None);
+            let hash = FlowHash::new(64, &context);
             let mut found = [0f64; 64];
             (0..6400).for_each(|n| found[hash.queue_of(&flow(n))] += 1.0);
             let chi2: f64 = found.iter().map(|n| (n - 100.0) * (n - 100.0) / 100.0).sum();
@@ -115,8 +115,10 @@ mod tests {
     fn another_run_has_other_neighbours() {
         let queues = |seed| {
             let seeds = Seeds::new(seed);
-            let hash =
-                FlowHash::new(1024, &Place::new(&seeds, "line", Rate::from_bits_per_s(1), Framing::None));
+            let hash = FlowHash::new(
+                1024,
+                &QueueContext::new(&seeds, "line", Rate::from_bits_per_s(1), Framing::None),
+            );
             (0..10).map(|n| hash.queue_of(&flow(n))).collect::<Vec<_>>()
         };
         assert_eq!(queues(1), queues(1));

@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 
 use netrig_core::{Duration, Instant, Rate};
 
-use super::Place;
+use super::context::QueueContext;
 use crate::Framing;
 
 /// A virtual time: when the fluid server is done with something, bytes for each unit of weight.
@@ -71,11 +71,11 @@ struct Sending {
 }
 
 impl FluidClock {
-    /// With sessions of these weights, all above zero, in front of the line of this place.
-    pub(super) fn new(weights: impl Iterator<Item = f64>, place: &Place<'_>) -> Self {
+    /// With sessions of these weights, all above zero, in front of this line.
+    pub(super) fn new(weights: impl Iterator<Item = f64>, context: &QueueContext<'_>) -> Self {
         let mut clock = Self {
-            rate: place.rate(),
-            framing: place.framing(),
+            rate: context.rate(),
+            framing: context.framing(),
             virtual_time: 0.0,
             sessions: Vec::new(),
             weights: 0.0,

@@ -9,8 +9,8 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Place;
 use super::codel::{Codel, CodelQueue};
+use super::context::QueueContext;
 use super::flows::FlowTable;
 use crate::SettingsError;
 use crate::error::ensure;
@@ -111,9 +111,9 @@ struct Flow<P> {
 
 impl<P: PacketMeta> FqCodelQueue<P> {
     /// An empty queue; the salt of its hash is the stream `link/<line>/flows`.
-    pub fn new(settings: &FqCodel, place: &Place<'_>) -> Self {
+    pub fn new(settings: &FqCodel, context: &QueueContext<'_>) -> Self {
         Self(Box::new(Flows {
-            table: FlowTable::new(1, settings.flows.into(), place),
+            table: FlowTable::new(1, settings.flows.into(), context),
             codel: settings.codel(),
             most: usize::try_from(settings.packets).unwrap_or(usize::MAX),
             quantum: settings.quantum.bytes() as i64,
@@ -177,7 +177,11 @@ impl<P: PacketMeta> QueueDiscipline<P> for FqCodelQueue<P> {
         let flows = &mut *self.0;
         let (number, is_new) = flows.table.queue_of(0, &packet.header().flow);
         if is_new {
-            flows.flows.push(Flow { queue: CodelQueue::unplaced(&flows.codel), credits: 0, listed: false });
+            flows.flows.push(Flow {
+                queue: CodelQueue::without_context(&flows.codel),
+                credits: 0,
+                listed: false,
+            });
         }
         let flow = &mut flows.flows[usize::from(number)];
         if !flow.listed {

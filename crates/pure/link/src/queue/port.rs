@@ -3,8 +3,8 @@
 use netrig_core::{Backlog, Dequeue, DropReason, Header, Instant, Observer, PacketMeta, QueueDiscipline};
 
 use super::buffer::{Buffer, Limit};
-use super::class::Classifier;
-use super::{Discipline, Place};
+use super::class::{ClassContext, Classifier};
+use super::discipline::Discipline;
 use crate::conditioning::{Conditioned, Conditioner};
 use crate::{Counters, LineSettings};
 
@@ -44,13 +44,13 @@ struct Ring<P> {
 }
 
 impl<P: PacketMeta> Port<P> {
-    /// The port of the line that `settings` describe, at this place.
-    pub(super) fn new(settings: &LineSettings, place: &Place<'_>) -> Self {
+    /// The port of the line that `settings` describe.
+    pub(super) fn new(settings: &LineSettings, context: &ClassContext<'_>) -> Self {
         let slots = settings.ring as usize;
         let ring = || Ring { slots, packets: Buffer::new(Limit::new(None, None)), held_until: Instant::ZERO };
         Self {
             conditioner: Conditioner::new(&settings.condition, settings.framing),
-            queue: Discipline::new(&settings.queue, place),
+            queue: Discipline::new(&settings.queue, context),
             classes: Classes {
                 classifier: Classifier::new(&settings.classes),
                 accounts: vec![Account::default(); settings.classes.len()],

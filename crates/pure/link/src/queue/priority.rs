@@ -4,16 +4,16 @@
 use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline};
 
 use super::bands::Bands;
-use super::{PerClass, Place};
+use super::class::{ClassContext, PerClass};
 
 /// Strict priority at work: the line's classes in their order.
 #[derive(Clone, Debug)]
 pub struct PriorityQueue<P>(Box<Bands<P, ()>>);
 
 impl<P: PacketMeta> PriorityQueue<P> {
-    /// Empty queues for the classes of this place.
-    pub fn new(settings: &PerClass, place: &Place<'_>) -> Self {
-        Self(Box::new(Bands::new(settings, place)))
+    /// Empty queues for the classes of this line.
+    pub fn new(settings: &PerClass, context: &ClassContext<'_>) -> Self {
+        Self(Box::new(Bands::new(settings, context)))
     }
 }
 

@@ -11,8 +11,8 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Place;
 use super::buffer::{Buffer, Limit};
+use super::context::QueueContext;
 use crate::SettingsError;
 use crate::error::ensure;
 
@@ -174,16 +174,16 @@ pub(super) enum Verdict {
 
 impl<P: PacketMeta> RedQueue<P> {
     /// An empty queue, whose chances are the stream `link/<line>/red`.
-    pub fn new(settings: &Red, place: &Place<'_>) -> Self {
+    pub fn new(settings: &Red, context: &QueueContext<'_>) -> Self {
         let detector = Detector {
             average: Average::new(
                 settings.thresholds,
                 settings.weight,
-                place.packet_time(settings.mean_packet),
+                context.packet_time(settings.mean_packet),
             ),
             slope: Slope::new(settings.thresholds, settings.max_p, settings.gentle, settings.mean_packet),
             ecn: settings.ecn,
-            luck: place.stream("red"),
+            luck: context.stream("red"),
         };
         let buffer = Buffer::new(Limit::new(settings.packets, settings.bytes));
         Self { buffer, detector: Box::new(detector) }

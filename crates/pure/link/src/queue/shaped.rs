@@ -4,7 +4,9 @@ use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, Q
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Discipline, Place, Queue};
+use super::class::ClassContext;
+use super::context::QueueContext;
+use super::discipline::{Discipline, Queue};
 use crate::conditioning::{Layer, TokenBucket};
 use crate::error::ensure;
 use crate::{Framing, SettingsError};
@@ -56,16 +58,16 @@ struct Gate<P> {
 
 impl<P: PacketMeta> ShapedQueue<P> {
     /// An empty queue behind a full bucket.
-    pub fn new(settings: &Shaped, place: &Place<'_>) -> Self {
-        let counted = if settings.layer.is_ip() { Framing::None } else { place.framing() };
-        let before = place.drained_at(settings.rate, counted);
+    pub fn new(settings: &Shaped, context: &QueueContext<'_>) -> Self {
+        let counted = if settings.layer.is_ip() { Framing::None } else { context.framing() };
+        let inner = ClassContext::new(context.drained_at(settings.rate, counted), &[]);
         Self(Box::new(Gate {
-            queue: Discipline::new(&settings.queue, &before),
+            queue: Discipline::new(&settings.queue, &inner),
             head: None,
             bucket: TokenBucket::new(settings.rate, settings.burst),
             burst: settings.burst.bytes(),
             layer: settings.layer,
-            framing: place.framing(),
+            framing: context.framing(),
         }))
     }
 }

@@ -8,8 +8,8 @@ use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, Q
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Place;
 use super::buffer::Limit;
+use super::context::QueueContext;
 use super::flows::FlowTable;
 use super::fluid::{FluidClock, Tag};
 use crate::SettingsError;
@@ -92,13 +92,13 @@ const PRECEDENCES: usize = 8;
 
 impl<P: PacketMeta> WfqQueue<P> {
     /// An empty queue; the salt of its hash is the stream `link/<line>/flows`.
-    pub fn new(settings: &Wfq, place: &Place<'_>) -> Self {
+    pub fn new(settings: &Wfq, context: &QueueContext<'_>) -> Self {
         let groups = if settings.weights == Weights::Equal { 1 } else { PRECEDENCES };
         Self(Box::new(Sessions {
-            table: FlowTable::new(groups, settings.queues, place),
+            table: FlowTable::new(groups, settings.queues, context),
             weights: settings.weights,
             limit: Limit::new(settings.packets, settings.bytes),
-            clock: FluidClock::new(std::iter::empty(), place),
+            clock: FluidClock::new(std::iter::empty(), context),
             sessions: Vec::new(),
             heads: BinaryHeap::new(),
             waiting: Vec::new(),

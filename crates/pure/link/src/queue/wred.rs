@@ -8,8 +8,8 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Place;
 use super::buffer::{Buffer, Limit};
+use super::context::QueueContext;
 use super::red::{Average, Slope, Thresholds, admit};
 use crate::SettingsError;
 use crate::conditioning::DscpSet;
@@ -117,7 +117,7 @@ struct Detector {
 
 impl<P: PacketMeta> WredQueue<P> {
     /// An empty queue, whose chances are the stream `link/<line>/red`.
-    pub fn new(settings: &Wred, place: &Place<'_>) -> Self {
+    pub fn new(settings: &Wred, context: &QueueContext<'_>) -> Self {
         let curves = &settings.curves;
         let slope =
             |curve: &Curve| Slope::new(curve.thresholds, curve.max_p, settings.gentle, settings.mean_packet);
@@ -127,13 +127,13 @@ impl<P: PacketMeta> WredQueue<P> {
             // At most 64 curves, of which the last has all.
             place.unwrap_or_default() as u8
         };
-        let packet_time = place.packet_time(settings.mean_packet);
+        let packet_time = context.packet_time(settings.mean_packet);
         let detector = Detector {
             average: Average::new(curves[0].thresholds, settings.weight, packet_time),
             slopes: curves.iter().map(slope).collect(),
             by_dscp: std::array::from_fn(slope_of),
             ecn: settings.ecn,
-            luck: place.stream("red"),
+            luck: context.stream("red"),
         };
         let buffer = Buffer::new(Limit::new(settings.packets, settings.bytes));
         Self { buffer, detector: Box::new(detector) }

@@ -1,13 +1,29 @@
 //! One station's way to another.
 
 use netrig_core::{
-    Backlog, DropReason, Duration, Instant, Lane, Observer, PacketMeta, Rate, Seeds, Waiting, Watch,
+    Backlog, DropReason, Duration, Header, Instant, Lane, Observer, PacketMeta, Rate, Seeds, Waiting, Watch,
 };
 
 use super::WifiSettings;
-use super::station::Addressed;
 use crate::flight::{Flight, Flying};
 use crate::impairments::Losses;
+
+/// A packet that waits at a station, and the lane that it is for.
+#[derive(Clone, Debug)]
+pub(super) struct Addressed<P> {
+    pub(super) lane: Lane,
+    pub(super) packet: P,
+}
+
+impl<P: PacketMeta> PacketMeta for Addressed<P> {
+    fn header(&self) -> &Header {
+        self.packet.header()
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        self.packet.header_mut()
+    }
+}
 
 /// What a medium knows of a lane.
 #[derive(Clone, Debug)]

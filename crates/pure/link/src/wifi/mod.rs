@@ -22,10 +22,10 @@ use netrig_core::{
 
 use crate::error::ensure;
 use crate::flight::Flying;
-use crate::queue::Place;
+use crate::queue::QueueContext;
 use crate::{Framing, SettingsError};
-use lane::{Desk, LaneState};
-use station::{Addressed, Mpdu, Station};
+use lane::{Addressed, Desk, LaneState};
+use station::{Mpdu, Station};
 
 pub use settings::WifiSettings;
 pub use standard::{Aggregation, Standard};
@@ -76,8 +76,8 @@ impl<P: PacketMeta> Medium<P> {
         let mut places = BTreeMap::new();
         for lane in lanes {
             let from = *places.entry(lane.station).or_insert_with(|| {
-                let place = Place::new(seeds, lane.name, lane.settings.rate, Framing::None);
-                medium.stations.push(Station::new(lane.settings, &place, rules));
+                let context = QueueContext::new(seeds, lane.name, lane.settings.rate, Framing::None);
+                medium.stations.push(Station::new(lane.settings, context, rules));
                 medium.stations.len() - 1
             });
             medium.lanes.push(LaneState::new(from, lane.settings, seeds, lane.name));

@@ -3,32 +3,15 @@
 use std::collections::VecDeque;
 
 use netrig_core::{
-    Dequeue, DropReason, Duration, Header, Instant, Lane, Observer, PacketMeta, QueueDiscipline, Rate,
-    Stream, Waiting, Watch,
+    Dequeue, DropReason, Duration, Instant, Lane, Observer, PacketMeta, QueueDiscipline, Rate, Stream,
+    Waiting, Watch,
 };
 
 use super::WifiSettings;
-use super::lane::LaneState;
+use super::lane::{Addressed, LaneState};
 use super::standard::{Aggregation, Standard};
 use crate::Discipline;
-use crate::queue::Place;
-
-/// A packet that waits at a station, and the lane that it is for.
-#[derive(Clone, Debug)]
-pub(super) struct Addressed<P> {
-    pub(super) lane: Lane,
-    pub(super) packet: P,
-}
-
-impl<P: PacketMeta> PacketMeta for Addressed<P> {
-    fn header(&self) -> &Header {
-        self.packet.header()
-    }
-
-    fn header_mut(&mut self) -> &mut Header {
-        self.packet.header_mut()
-    }
-}
+use crate::queue::{ClassContext, QueueContext};
 
 /// A packet in the frame that is being sent, until it is acknowledged or given up.
 #[derive(Clone, Debug)]
@@ -69,9 +52,10 @@ pub(super) struct Station<P> {
 
 impl<P: PacketMeta> Station<P> {
     /// A station at rest that sends as `settings` say.
-    pub(super) fn new(settings: &WifiSettings, place: &Place<'_>, rules: Standard) -> Self {
+    pub(super) fn new(settings: &WifiSettings, context: QueueContext<'_>, rules: Standard) -> Self {
+        let luck = context.stream("backoff");
         let mut station = Self {
-            queue: Discipline::new(&settings.queue, place),
+            queue: Discipline::new(&settings.queue, &ClassContext::new(context, &[])),
             ahead: None,
             burst: VecDeque::new(),
             lane: Lane::ONLY,
@@ -84,7 +68,7 @@ impl<P: PacketMeta> Station<P> {
             base: Instant::ZERO + rules.idle(),
             not_before: Instant::ZERO,
             paused: false,
-            luck: place.stream("backoff"),
+            luck,
         };
         station.draw();
         station

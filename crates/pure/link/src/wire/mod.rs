@@ -9,27 +9,16 @@ mod rule_meter;
 pub mod words;
 
 use netrig_core::{
-    Delivery, Direction, Duration, Instant, Lane, Link, LinkEvent, PacketMeta, Seeds, Sink, Timeline,
-    quantity,
+    Delivery, Duration, Instant, Lane, Link, LinkEvent, PacketMeta, Seeds, Sink, Timeline, quantity,
 };
 
 pub use self::event_log::{EventLog, Events, Numbered};
 pub use self::meter::{Waits, WireMeter};
 use self::rule_meter::RuleMeter;
+pub use self::words::WireId;
 use crate::counters::Imbalance;
 use crate::queue::Port;
 use crate::{Class, Counters, FifoLine, FifoReading, Line, LineSettings, SettingsError};
-
-/// Which direction of which link it is, for names and reports.
-#[derive(Clone, Copy, Debug)]
-pub struct WireId<'a> {
-    /// The link's place in the scenario.
-    pub link: u32,
-    /// The link's name.
-    pub name: &'a str,
-    /// Which way.
-    pub direction: Direction,
-}
 
 /// One direction of a line, with what watches it.
 pub struct Wire<P> {

@@ -1,6 +1,17 @@
-//! What happens to links, in the words of a run's time line.
+//! The names of links in reports, and the notes about them on a run's time line.
 
 use netrig_core::{Direction, InFlight, Instant, LinkEvent, Rate, Waiting};
+
+/// One direction of a link, for names and reports.
+#[derive(Clone, Copy, Debug)]
+pub struct WireId<'a> {
+    /// The link's place in the scenario.
+    pub link: u32,
+    /// The link's name.
+    pub name: &'a str,
+    /// The direction.
+    pub direction: Direction,
+}
 
 /// One direction of a link: `primary (forward)`.
 pub fn direction_of(link: &str, direction: Direction) -> String {

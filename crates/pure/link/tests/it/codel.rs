@@ -3,7 +3,7 @@
 
 use netrig_core::{Dequeue, DropReason, Ecn, Header, Instant, QueueDiscipline, Rate, Seeds};
 use netrig_link::Framing;
-use netrig_link::queue::Place;
+use netrig_link::queue::QueueContext;
 use netrig_link::queue::codel::{Codel, CodelQueue};
 
 use crate::common::{Packet, Record, at_ms, header, ms};
@@ -14,7 +14,7 @@ fn queue(ecn: bool) -> CodelQueue<Packet> {
     settings.check().unwrap();
     let seeds = Seeds::new(1);
     let rate = Rate::from_bits_per_s(8_000_000);
-    CodelQueue::new(&settings, &Place::new(&seeds, "test/forward", rate, Framing::None))
+    CodelQueue::new(&settings, &QueueContext::new(&seeds, "test/forward", rate, Framing::None))
 }
 
 fn packet(id: u64, ecn: Ecn) -> Packet {

@@ -3,7 +3,7 @@
 
 use netrig_core::{Dequeue, DropReason, Instant, QueueDiscipline, Rate, Seeds, Size};
 use netrig_link::Framing;
-use netrig_link::queue::Place;
+use netrig_link::queue::QueueContext;
 use netrig_link::queue::fq_codel::{FqCodel, FqCodelQueue};
 
 use crate::common::{Packet, Record, at_ms, header, ms};
@@ -16,7 +16,7 @@ fn queue(settings: &FqCodel) -> FqCodelQueue<Packet> {
     settings.check().unwrap();
     let seeds = Seeds::new(1);
     let rate = Rate::from_bits_per_s(8_000_000);
-    FqCodelQueue::new(settings, &Place::new(&seeds, "test/forward", rate, Framing::None))
+    FqCodelQueue::new(settings, &QueueContext::new(&seeds, "test/forward", rate, Framing::None))
 }
 
 /// A packet of the conversation from this port.

@@ -5,7 +5,7 @@ use netrig_core::{
     Backlog, Dequeue, DropReason, Ecn, Fraction, Header, Instant, QueueDiscipline, Rate, Seeds, Size,
 };
 use netrig_link::Framing;
-use netrig_link::queue::Place;
+use netrig_link::queue::QueueContext;
 use netrig_link::queue::red::{Red, RedQueue, Thresholds};
 
 use crate::common::{Packet, Record, at_ms, header, packet};
@@ -30,7 +30,7 @@ fn queue(settings: &Red) -> RedQueue<Packet> {
     let seeds = Seeds::new(5);
     RedQueue::new(
         settings,
-        &Place::new(&seeds, "test/forward", Rate::from_bits_per_s(8_000_000), Framing::None),
+        &QueueContext::new(&seeds, "test/forward", Rate::from_bits_per_s(8_000_000), Framing::None),
     )
 }
 
@@ -301,8 +301,9 @@ fn chances_come_from_the_named_stream() {
     let settings = Red { max_p: Fraction::new(0.5).unwrap(), ..prompt() };
     for seed in 0..200 {
         let seeds = Seeds::new(seed);
-        let place = Place::new(&seeds, "test/forward", Rate::from_bits_per_s(8_000_000), Framing::None);
-        let (mut red, mut record) = (RedQueue::new(&settings, &place), Record::default());
+        let context =
+            QueueContext::new(&seeds, "test/forward", Rate::from_bits_per_s(8_000_000), Framing::None);
+        let (mut red, mut record) = (RedQueue::new(&settings, &context), Record::default());
         let mut luck = seeds.stream("link/test/forward/red");
         for id in 0..6 {
             red.enqueue(Instant::ZERO, packet(id, 1000), &mut record);

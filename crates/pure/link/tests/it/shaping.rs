@@ -10,7 +10,7 @@ use netrig_link::queue::class::Class;
 use netrig_link::queue::red::Thresholds;
 use netrig_link::queue::shaped::Shaped;
 use netrig_link::queue::wred::{Curve, Wred, WredQueue};
-use netrig_link::queue::{PerClass, Place};
+use netrig_link::queue::{PerClass, QueueContext};
 use netrig_link::{Framing, Line, LineSettings, Queue};
 use proptest::prelude::*;
 
@@ -128,7 +128,10 @@ fn wred(curves: Vec<Curve>) -> Wred {
 fn wred_queue(settings: &Wred) -> WredQueue<Packet> {
     settings.check().unwrap();
     let seeds = Seeds::new(1);
-    WredQueue::new(settings, &Place::new(&seeds, "test", Rate::from_bits_per_s(8_000_000), Framing::None))
+    WredQueue::new(
+        settings,
+        &QueueContext::new(&seeds, "test", Rate::from_bits_per_s(8_000_000), Framing::None),
+    )
 }
 
 /// Thresholds 10 to 20 for precedence 3, 30 to 40 for 2, 50 to 60 for all else.
