@@ -2,33 +2,7 @@
 
 use netrig_core::Instant;
 
-use crate::flow_end::EndId;
-use crate::network::Place;
-
-/// Who is to be woken. The numbers are places in the world's tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Actor {
-    /// A wire, a channel or a host may have something to deliver.
-    Network(Place),
-    /// A line with a closed form has something to deliver.
-    FifoLine(u32),
-    /// The packets of a merge are offered to its target.
-    Merge(u32),
-    /// A connection's timer.
-    Timer(u32),
-    /// A user that does not read at once reads from a connection, which has this timer.
-    Reader(u32),
-    /// The timer of the application at an end of a flow.
-    Application(EndId),
-    /// A flow starts.
-    FlowStarts(u32),
-    /// A flow stops.
-    FlowStops(u32),
-    /// The next event of the scenario.
-    Event(u32),
-    /// The end of a sampling interval.
-    Tick,
-}
+use crate::actor::{Actor, Place};
 
 /// An entry, in the list of its slot.
 #[derive(Clone, Copy, Debug)]

@@ -1,41 +1,22 @@
 //! One end of a flow: an application, and the connections that carry it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use netrig_core::{
-    CloseReason, ConnectionEvent, Data, DatagramId, Dscp, Ecn, FiveTuple, Header, Instant, Sample, Seeds,
-    Sink, Stream, Subject, Timeline, protocol,
+    CloseReason, ConnectionEvent, Data, DatagramId, Ecn, FiveTuple, Header, Instant, Sample, Sink, Stream,
+    Subject, Timeline, protocol,
 };
 use netrig_experiment::Carrier;
-use netrig_traffic::{AppAction, AppEvent, Application, ConnId, ReadSchedule, Reads, react};
+use netrig_traffic::{AppAction, AppEvent, ConnId, ReadSchedule, react};
 use netrig_transport::{Control, Counters, Datagram, Incident, Packet, PathId, Payload};
 
-use crate::agenda::{Actor, Agenda, Appointment};
+use crate::actor::{Actor, EndId, Side};
+use crate::agenda::{Agenda, Appointment};
+use crate::blueprint::{Blueprint, Path, name_of, way_of};
 use crate::flow_meter::FlowMeter;
 use crate::network::Network;
-use crate::opening::Answering;
 use crate::parcel::Carriage;
 use crate::party::Party;
-
-/// Which end of the flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// The flow's `from`.
-    Client,
-    /// The flow's `to`.
-    Server,
-}
-
-/// One of the flow's paths as this end sees it.
-pub(crate) struct Path {
-    pub name: String,
-    pub local: IpAddr,
-    pub remote: IpAddr,
-    /// The link of this end's own interface.
-    pub link: usize,
-    /// The way to the other end.
-    pub way: u32,
-}
 
 /// The rest of the world, as far as an end may touch it.
 pub(crate) struct World<'a> {
@@ -46,27 +27,6 @@ pub(crate) struct World<'a> {
     /// Why the run is to be given up, once somebody says so.
     pub given_up: &'a mut Option<String>,
     pub sink: &'a mut dyn Sink,
-}
-
-/// An end of a flow, by its place in the world's list: two for each flow, the client's first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EndId(u32);
-
-impl EndId {
-    /// The end of this flow on this side.
-    pub const fn of(flow: u32, side: Side) -> Self {
-        Self(2 * flow + side as u32)
-    }
-
-    /// Its place among all ends.
-    pub const fn place(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The place of its flow among all flows.
-    pub const fn flow(self) -> usize {
-        self.0 as usize / 2
-    }
 }
 
 /// Whose timer it is: the end, and the connection's number there.
@@ -90,43 +50,12 @@ pub(crate) struct Conn {
     pub reader: Option<ReadSchedule>,
 }
 
-/// What an end is made of. The order of the fields is that of the memory: what each packet needs comes first.
-#[repr(C)]
-pub(crate) struct Blueprint {
-    pub id: EndId,
-    pub flow: u32,
-    /// Whether the flow's data leaves from here: then this end's view of the paths is told, and what the other end
-    /// gets is what counts.
-    pub sends_data: bool,
-    /// Whether changes of the window are traced, at this end.
-    pub traces: bool,
-    /// Whether there are times at which the application only offers data ([`Application::only_offers`]).
-    pub offers: bool,
-    /// Whether somebody wants to know what it offers then.
-    pub counts_offers: bool,
-    pub side: Side,
-    pub paths: Box<[Path]>,
-    pub name: String,
-    pub carrier: Carrier,
-    /// The longest segment that its TCP announces to take, if its host says so.
-    pub announced_mss: Option<u16>,
-    /// DiffServ code point of all packets that it sends.
-    pub dscp: Dscp,
-    /// How fast its application reads; at once, if nothing is said.
-    pub reads: Option<Reads>,
-    pub answering: Answering,
-    /// Own port and the other end's; of several connections the first's.
-    pub ports: [u16; 2],
-    pub seeds: Seeds,
-    pub application: Box<dyn Application>,
-}
-
 /// One end of a flow. The order of the fields is that of the memory: what each packet needs takes one cache line.
 #[repr(C, align(64))]
 pub(crate) struct FlowEnd {
     /// Connections by their number: even ones were opened by the client, odd ones by the server.
     pub conns: Vec<Option<Conn>>,
-    /// Whether the application only gives data and records ([`Application::only_offers`]).
+    /// Whether the application only gives data and records ([`Application::only_offers`](netrig_traffic::Application::only_offers)).
     only_offers: bool,
     /// Whether it is told of its deadlines later: before something else happens here, or, if nobody counts what it offers and the
     /// connections have plenty, before they have no more.
@@ -655,26 +584,6 @@ fn transmit(
         carriage.stop = way_of(paths, &carriage.packet.header.flow);
         world.network.send(now, carriage, world.sink);
     }
-}
-
-/// The way of the path that a packet's addresses name.
-#[inline(always)]
-pub(crate) fn way_of(paths: &[Path], flow: &FiveTuple) -> u32 {
-    if let [only] = paths {
-        return only.way;
-    }
-    let named = |path: &&Path| path.local == flow.src && path.remote == flow.dst;
-    // An association may pair any two addresses of its ends; the source decides where such a packet leaves.
-    paths
-        .iter()
-        .find(named)
-        .or_else(|| paths.iter().find(|path| path.local == flow.src))
-        .unwrap_or(&paths[0])
-        .way
-}
-
-fn name_of(paths: &[Path], path: PathId) -> &str {
-    paths.get(usize::from(path.0)).map_or("?", |path| &path.name)
 }
 
 /// Reports the state of every path.

@@ -9,8 +9,10 @@
 //! [`world`] puts them together.
 #![forbid(unsafe_code)]
 
+mod actor;
 mod agenda;
 mod air;
+mod blueprint;
 mod cables;
 mod datagrams;
 mod flow_end;

@@ -5,7 +5,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use netrig_core::{Duration, Instant};
 
-use crate::agenda::{Actor, Agenda};
+use crate::actor::Actor;
+use crate::agenda::Agenda;
 use crate::parcel::Parcel;
 
 /// How many packets a packet may come before and still be put in its place among them, not into a heap.

@@ -1,27 +1,16 @@
 //! How connections come to be, at the end that opens and at the end that accepts.
 
-use std::sync::Arc;
-
-use netrig_core::{Dscp, Instant, Seeds, Size, protocol};
-use netrig_experiment::{Carrier, Host};
+use netrig_core::{Instant, protocol};
+use netrig_experiment::Carrier;
 use netrig_traffic::{ConnId, ReadSchedule};
-use netrig_transport::sctp::{Association, Endpoints, Listener, PathAddresses, Response};
+use netrig_transport::sctp::{Association, Endpoints, Response};
 use netrig_transport::{Packet, Payload, Serial, tcp};
 
-use crate::agenda::{Actor, Appointment};
-use crate::flow_end::{Conn, FlowEnd, Path, Side, TimerOwner, World, way_of};
+use crate::actor::{Actor, Side};
+use crate::agenda::Appointment;
+use crate::blueprint::{Answering, pairs, way_of};
+use crate::flow_end::{Conn, FlowEnd, TimerOwner, World};
 use crate::party::Party;
-
-/// Of IPv4 and TCP without options, bytes.
-const HEADERS: u64 = 20 + 20;
-
-/// The two ways in which an end answers a call, by its flow's transport.
-pub(crate) enum Answering {
-    Tcp(Arc<tcp::Config>),
-    Sctp(Box<Listener>),
-    /// Datagrams need no answer.
-    Nothing,
-}
 
 impl FlowEnd {
     /// The application opens a connection.
@@ -130,43 +119,5 @@ impl FlowEnd {
         self.open += 1;
         self.conns[conn as usize] =
             Some(Conn { id, party, closed: false, timer, appointment: Appointment::default(), reader });
-    }
-}
-
-/// The addresses of an end's paths.
-pub(crate) fn pairs(paths: &[Path]) -> Vec<PathAddresses> {
-    paths.iter().map(|path| PathAddresses { local: path.local, remote: path.remote }).collect()
-}
-
-/// A flow's carrier as a host has it: it sends and takes no longer segments than its MTU leaves, and offers its window.
-pub(crate) fn carrier_at(host: &Host, carrier: &Carrier) -> Carrier {
-    let Carrier::Tcp(config) = carrier else { return carrier.clone() };
-    if host.mtu.is_none() && host.window.is_none() {
-        return carrier.clone();
-    }
-    // Of the least MTU, 68 B, 28 B are left; over IPv6 the transport takes off what its header is longer.
-    let segment = host.mtu.map(|mtu| Size::from_bytes(mtu.bytes() - HEADERS));
-    Carrier::Tcp(Arc::new(tcp::Config {
-        mss: segment.map_or(config.mss, |segment| segment.min(config.mss)),
-        receive_buffer: host.receive_buffer(config),
-        ..(**config).clone()
-    }))
-}
-
-/// How an end with these paths answers calls.
-pub(crate) fn answering(
-    carrier: &Carrier,
-    (port, dscp): (u16, Dscp),
-    paths: &[Path],
-    seeds: &Seeds,
-    name: &str,
-) -> Answering {
-    match carrier {
-        Carrier::Tcp(config) => Answering::Tcp(config.clone()),
-        Carrier::Sctp(config) => {
-            let random = seeds.stream(&format!("flow/{name}/listener"));
-            Answering::Sctp(Box::new(Listener::new(config.clone(), port, pairs(paths), dscp, random)))
-        }
-        Carrier::Udp { .. } | Carrier::Mptcp(_) => Answering::Nothing,
     }
 }

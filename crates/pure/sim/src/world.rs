@@ -8,11 +8,11 @@ use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, Application, FlowContext};
 use netrig_transport::Whose;
 
-use crate::agenda::Actor;
-use crate::flow_end::{Blueprint, EndId, FlowEnd, Path, Side, TimerOwner, World};
+use crate::actor::{Actor, EndId, Place, Side};
+use crate::blueprint::{Blueprint, Path, answering, carrier_at};
+use crate::flow_end::{FlowEnd, TimerOwner, World};
 use crate::flow_meter::FlowMeter;
-use crate::network::{Network, Place};
-use crate::opening::{answering, carrier_at};
+use crate::network::Network;
 
 /// Events between two looks at the cancel flag: a few milliseconds.
 const CANCEL_EVERY: u64 = 1 << 14;
