@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Actor {
     /// A wire, a channel or a host may have something to deliver.
-    Network(Place),
+    Network(PacketHolder),
     /// A line with a closed form has something to deliver.
     FifoLine(u32),
     /// The packets of a merge are offered to its target.
@@ -27,7 +27,7 @@ pub(crate) enum Actor {
 
 /// What holds packets until their moment has come, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PacketHolder {
     /// One direction of a line.
     Wire(u32),
     /// The air of a channel.
@@ -44,7 +44,7 @@ pub(crate) struct EndId(u32);
 
 impl EndId {
     /// The end of this flow on this side.
-    pub const fn of(flow: u32, side: Side) -> Self {
+    pub const fn of(flow: u32, side: FlowSide) -> Self {
         Self(2 * flow + side as u32)
     }
 
@@ -61,7 +61,7 @@ impl EndId {
 
 /// Which end of the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum FlowSide {
     /// The flow's `from`.
     Client,
     /// The flow's `to`.

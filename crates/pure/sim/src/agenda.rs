@@ -2,7 +2,7 @@
 
 use netrig_core::Instant;
 
-use crate::actor::{Actor, Place};
+use crate::actor::{Actor, PacketHolder};
 
 /// An entry, in the list of its slot.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ impl LineOrder {
     fn rank(&self, actor: Actor) -> u32 {
         let place = match actor {
             Actor::FifoLine(number) => self.fifos.get(number as usize),
-            Actor::Network(Place::Wire(number)) => self.wires.get(number as usize),
+            Actor::Network(PacketHolder::Wire(number)) => self.wires.get(number as usize),
             _ => None,
         };
         place.map_or(0, |place| place + 1)
@@ -327,7 +327,7 @@ mod tests {
     }
 
     fn wire(number: u32) -> Actor {
-        Actor::Network(Place::Wire(number))
+        Actor::Network(PacketHolder::Wire(number))
     }
 
     #[test]

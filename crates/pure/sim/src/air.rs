@@ -5,7 +5,7 @@ use netrig_core::{
 };
 use netrig_experiment::{LinkSpec, WifiLane};
 use netrig_link::wire::{EventLog, Events, Waits, WireMeter};
-use netrig_link::{Counters, Imbalance, Medium, SettingsError};
+use netrig_link::{Imbalance, LineCounters, Medium, SettingsError};
 
 use crate::agenda::Appointment;
 use crate::parcel::Parcel;
@@ -19,9 +19,9 @@ pub(crate) struct Air {
 }
 
 /// What watches each lane.
-struct Lanes(Vec<Watched>);
+struct Lanes(Vec<LaneWatch>);
 
-type Watched = ((Counters, Waits), Option<EventLog>);
+type LaneWatch = ((LineCounters, Waits), Option<EventLog>);
 
 impl Watch<Parcel> for Lanes {
     fn lane(&mut self, lane: Lane) -> &mut impl Observer<Parcel> {
@@ -42,10 +42,10 @@ impl Air {
         sink: &dyn Sink,
     ) -> Result<Self, SettingsError> {
         let settings: Vec<_> = lanes.iter().map(WifiLane::as_lane).collect();
-        let watched = |lane: &WifiLane<'_>| -> Watched {
+        let watched = |lane: &WifiLane<'_>| -> LaneWatch {
             let waits = Waits::new(sink.wants(&quantity::WAITING_TIME), &[]);
             let log = EventLog::new(lane.link as u32, lane.direction, events, sink);
-            ((Counters::default(), waits), log)
+            ((LineCounters::default(), waits), log)
         };
         let meter = |lane: &WifiLane<'_>| {
             WireMeter::new(lane.link as u32, &links[lane.link].name, lane.direction, sink)
@@ -98,7 +98,7 @@ impl Air {
         (0..self.meters.len() as u32).map(|lane| self.medium.inside(Lane(lane))).sum()
     }
 
-    pub fn account(&self) -> impl Iterator<Item = (&str, &Counters, Result<usize, Imbalance>)> {
+    pub fn account(&self) -> impl Iterator<Item = (&str, &LineCounters, Result<usize, Imbalance>)> {
         let lanes = self.meters.iter().zip(&self.watched.0).enumerate();
         lanes.map(|(place, (meter, ((counters, _), _)))| {
             let inside = self.medium.inside(Lane(place as u32));

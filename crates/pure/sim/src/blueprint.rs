@@ -9,13 +9,13 @@ use netrig_traffic::{Application, Reads};
 use netrig_transport::sctp::{Listener, PathAddresses};
 use netrig_transport::{PathId, tcp};
 
-use crate::actor::{EndId, Side};
+use crate::actor::{EndId, FlowSide};
 
 /// Of IPv4 and TCP without options, bytes.
 const HEADERS: u64 = 20 + 20;
 
 /// One of the flow's paths as this end sees it.
-pub(crate) struct Path {
+pub(crate) struct FlowPath {
     pub name: String,
     pub local: IpAddr,
     pub remote: IpAddr,
@@ -39,8 +39,8 @@ pub(crate) struct Blueprint {
     pub offers: bool,
     /// Whether somebody wants to know what it offers then.
     pub counts_offers: bool,
-    pub side: Side,
-    pub paths: Box<[Path]>,
+    pub side: FlowSide,
+    pub paths: Box<[FlowPath]>,
     pub name: String,
     pub carrier: Carrier,
     /// The longest segment that its TCP announces to take, if its host says so.
@@ -49,7 +49,7 @@ pub(crate) struct Blueprint {
     pub dscp: Dscp,
     /// How fast its application reads; at once, if nothing is said.
     pub reads: Option<Reads>,
-    pub answering: Answering,
+    pub acceptor: ConnectionAcceptor,
     /// Own port and the other end's; of several connections the first's.
     pub ports: [u16; 2],
     pub seeds: Seeds,
@@ -57,7 +57,7 @@ pub(crate) struct Blueprint {
 }
 
 /// The two ways in which an end answers a call, by its flow's transport.
-pub(crate) enum Answering {
+pub(crate) enum ConnectionAcceptor {
     Tcp(Arc<tcp::Config>),
     Sctp(Box<Listener>),
     /// Datagrams need no answer.
@@ -65,7 +65,7 @@ pub(crate) enum Answering {
 }
 
 /// The addresses of an end's paths.
-pub(crate) fn pairs(paths: &[Path]) -> Vec<PathAddresses> {
+pub(crate) fn pairs(paths: &[FlowPath]) -> Vec<PathAddresses> {
     paths.iter().map(|path| PathAddresses { local: path.local, remote: path.remote }).collect()
 }
 
@@ -85,30 +85,36 @@ pub(crate) fn carrier_at(host: &Host, carrier: &Carrier) -> Carrier {
 }
 
 /// How an end with these paths answers calls.
-pub(crate) fn answering(
+pub(crate) fn acceptor(
     carrier: &Carrier,
     (port, dscp): (u16, Dscp),
-    paths: &[Path],
+    paths: &[FlowPath],
     seeds: &Seeds,
     name: &str,
-) -> Answering {
+) -> ConnectionAcceptor {
     match carrier {
-        Carrier::Tcp(config) => Answering::Tcp(config.clone()),
+        Carrier::Tcp(config) => ConnectionAcceptor::Tcp(config.clone()),
         Carrier::Sctp(config) => {
             let random = seeds.stream(&format!("flow/{name}/listener"));
-            Answering::Sctp(Box::new(Listener::new(config.clone(), port, pairs(paths), dscp, random)))
+            ConnectionAcceptor::Sctp(Box::new(Listener::new(
+                config.clone(),
+                port,
+                pairs(paths),
+                dscp,
+                random,
+            )))
         }
-        Carrier::Udp { .. } | Carrier::Mptcp(_) => Answering::Nothing,
+        Carrier::Udp { .. } | Carrier::Mptcp(_) => ConnectionAcceptor::Nothing,
     }
 }
 
 /// The way of the path that a packet's addresses name.
 #[inline(always)]
-pub(crate) fn way_of(paths: &[Path], flow: &FiveTuple) -> u32 {
+pub(crate) fn way_of(paths: &[FlowPath], flow: &FiveTuple) -> u32 {
     if let [only] = paths {
         return only.way;
     }
-    let named = |path: &&Path| path.local == flow.src && path.remote == flow.dst;
+    let named = |path: &&FlowPath| path.local == flow.src && path.remote == flow.dst;
     // An association may pair any two addresses of its ends; the source decides where such a packet leaves.
     paths
         .iter()
@@ -118,6 +124,6 @@ pub(crate) fn way_of(paths: &[Path], flow: &FiveTuple) -> u32 {
         .way
 }
 
-pub(crate) fn name_of(paths: &[Path], path: PathId) -> &str {
+pub(crate) fn name_of(paths: &[FlowPath], path: PathId) -> &str {
     paths.get(usize::from(path.0)).map_or("?", |path| &path.name)
 }

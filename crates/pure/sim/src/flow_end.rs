@@ -10,13 +10,13 @@ use netrig_experiment::Carrier;
 use netrig_traffic::{AppAction, AppEvent, ConnId, ReadSchedule, react};
 use netrig_transport::{Control, Counters, Datagram, Incident, Packet, PathId, Payload};
 
-use crate::actor::{Actor, EndId, Side};
+use crate::actor::{Actor, EndId, FlowSide};
 use crate::agenda::{Agenda, Appointment};
-use crate::blueprint::{Blueprint, Path, name_of, way_of};
+use crate::blueprint::{Blueprint, FlowPath, name_of, way_of};
 use crate::flow_meter::FlowMeter;
 use crate::network::Network;
 use crate::parcel::Carriage;
-use crate::party::Party;
+use crate::transport_endpoint::TransportEndpoint;
 
 /// The rest of the world, as far as an end may touch it.
 pub(crate) struct World<'a> {
@@ -38,10 +38,10 @@ pub(crate) struct TimerOwner {
 
 /// One connection of an end. It takes whole cache lines, and what each packet needs is in the first.
 #[repr(C, align(64))]
-pub(crate) struct Conn {
-    pub party: Party,
+pub(crate) struct FlowConnection {
+    pub endpoint: TransportEndpoint,
     pub appointment: Appointment,
-    /// Place in the world's list of timers.
+    /// PacketHolder in the world's list of timers.
     pub timer: u32,
     /// It has said that it is over.
     pub closed: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Conn {
 #[repr(C, align(64))]
 pub(crate) struct FlowEnd {
     /// Connections by their number: even ones were opened by the client, odd ones by the server.
-    pub conns: Vec<Option<Conn>>,
+    pub conns: Vec<Option<FlowConnection>>,
     /// Whether the application only gives data and records ([`Application::only_offers`](netrig_traffic::Application::only_offers)).
     only_offers: bool,
     /// Whether it is told of its deadlines later: before something else happens here, or, if nobody counts what it offers and the
@@ -142,7 +142,7 @@ impl FlowEnd {
     }
 
     fn have_plenty(&self) -> bool {
-        self.conns.iter().flatten().all(|conn| conn.party.has_plenty())
+        self.conns.iter().flatten().all(|conn| conn.endpoint.has_plenty())
     }
 
     /// Something has happened to a connection: it sends as long as it has plenty, and then the application is told, if that has
@@ -152,8 +152,8 @@ impl FlowEnd {
         if !self.is_behind {
             return;
         }
-        let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) else { return };
-        transmit(now, conn, party, &self.plan.paths, world, Party::has_plenty);
+        let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) else { return };
+        transmit(now, conn, endpoint, &self.plan.paths, world, TransportEndpoint::has_plenty);
         if !self.have_plenty() {
             self.catch_up(now, world);
         }
@@ -168,8 +168,10 @@ impl FlowEnd {
                 if sends_data {
                     world.meter.offered(data.size());
                 }
-                if let Some(Some(Conn { party, .. })) = conns.get_mut(number_at(side, conn) as usize) {
-                    party.send_late(at, stream, data);
+                if let Some(Some(FlowConnection { endpoint, .. })) =
+                    conns.get_mut(number_at(side, conn) as usize)
+                {
+                    endpoint.send_late(at, stream, data);
                 }
             }
             AppAction::Record(sample) => world.sink.sample(Subject::Flow(flow), sample),
@@ -187,7 +189,7 @@ impl FlowEnd {
         }
         // A trace has a sample whenever an end is looked at.
         let is_behind =
-            !self.plan.traces && self.conns.iter().flatten().all(|conn| conn.party.ignores_more_data(now));
+            !self.plan.traces && self.conns.iter().flatten().all(|conn| conn.endpoint.ignores_more_data(now));
         #[cfg(test)]
         let is_behind = is_behind && !self.is_eager;
         if is_behind {
@@ -226,15 +228,17 @@ impl FlowEnd {
     }
 
     fn time_out(&mut self, now: Instant, conn: u32, world: &mut World) {
-        let Some(Some(Conn { party, appointment, timer, .. })) = self.conns.get_mut(conn as usize) else {
+        let Some(Some(FlowConnection { endpoint, appointment, timer, .. })) =
+            self.conns.get_mut(conn as usize)
+        else {
             return;
         };
         if !appointment.met(now) {
             return;
         }
-        match party.poll_timeout() {
+        match endpoint.poll_timeout() {
             Some(at) if at <= now => {
-                party.handle_timeout(now);
+                endpoint.handle_timeout(now);
                 self.feed(now, conn, world);
                 self.settle(now, conn, world);
             }
@@ -245,11 +249,12 @@ impl FlowEnd {
     /// The application, which does not read at once, reads what the step of this moment gives it.
     pub fn read(&mut self, now: Instant, conn: u32, world: &mut World) {
         self.prepare_for_event(now, world);
-        if let Some(Some(Conn { party, timer, reader: Some(reader), .. })) = self.conns.get_mut(conn as usize)
+        if let Some(Some(FlowConnection { endpoint, timer, reader: Some(reader), .. })) =
+            self.conns.get_mut(conn as usize)
         {
             let bytes = reader.take(now);
             world.network.agenda.enter(reader.next(), Actor::Reader(*timer));
-            if party.read(bytes) > 0 {
+            if endpoint.read(bytes) > 0 {
                 self.settle(now, conn, world);
             }
         }
@@ -310,9 +315,9 @@ impl FlowEnd {
             slot
         };
         let Some(connection) = slot else { return };
-        let arrived = (!self.plan.sends_data).then(|| connection.party.arrived());
-        connection.party.take_packet(now, packet);
-        if arrived.is_some_and(|arrived| connection.party.arrived() != arrived) {
+        let arrived = (!self.plan.sends_data).then(|| connection.endpoint.arrived());
+        connection.endpoint.take_packet(now, packet);
+        if arrived.is_some_and(|arrived| connection.endpoint.arrived() != arrived) {
             world.meter.data_arrived(now, world.sink);
         }
         if self.is_behind {
@@ -350,31 +355,31 @@ impl FlowEnd {
     #[inline(always)]
     fn follow_up(
         now: Instant,
-        slot: &mut Option<Conn>,
+        slot: &mut Option<FlowConnection>,
         plan: &Blueprint,
         gone: &mut Counters,
         world: &mut World,
     ) {
-        let Some(Conn { party, closed, appointment, timer, .. }) = slot else { return };
-        while let Some(incident) = party.poll_incident() {
-            plan.report(now, &incident, party, world);
+        let Some(FlowConnection { endpoint, closed, appointment, timer, .. }) = slot else { return };
+        while let Some(incident) = endpoint.poll_incident() {
+            plan.report(now, &incident, endpoint, world);
         }
         if plan.traces {
-            trace(now, plan.flow, plan.paths.len(), party, world.sink);
+            trace(now, plan.flow, plan.paths.len(), endpoint, world.sink);
         }
-        if *closed && party.may_be_forgotten() {
-            *gone += party.counters();
+        if *closed && endpoint.may_be_forgotten() {
+            *gone += endpoint.counters();
             *slot = None;
         } else {
-            appointment.keep(party.poll_timeout(), Actor::Timer(*timer), &mut world.network.agenda);
+            appointment.keep(endpoint.poll_timeout(), Actor::Timer(*timer), &mut world.network.agenda);
         }
     }
 
     /// Passes this event of a connection and all later ones to the application.
     fn deliver_events(&mut self, now: Instant, conn: u32, event: ConnectionEvent, world: &mut World) {
         let mut next = Some(event);
-        while let Some(Some(Conn { id, party, closed, .. })) = self.conns.get_mut(conn as usize)
-            && let Some(event) = next.take().or_else(|| party.poll_event())
+        while let Some(Some(FlowConnection { id, endpoint, closed, .. })) = self.conns.get_mut(conn as usize)
+            && let Some(event) = next.take().or_else(|| endpoint.poll_event())
         {
             let id = *id;
             if let ConnectionEvent::Closed(reason) = event
@@ -405,9 +410,9 @@ impl FlowEnd {
                     if self.plan.sends_data {
                         world.meter.offered(data.size());
                     }
-                    self.mutate(now, conn, |party| party.send(now, stream, data), world);
+                    self.mutate(now, conn, |endpoint| endpoint.send(now, stream, data), world);
                 }
-                AppAction::Close { conn } => self.mutate(now, conn, |party| party.close(now), world),
+                AppAction::Close { conn } => self.mutate(now, conn, |endpoint| endpoint.close(now), world),
                 AppAction::Datagram { data, .. } => self.datagram(now, data, None, world),
                 AppAction::Answer { datagram, data, .. } => self.datagram(now, data, Some(datagram), world),
                 AppAction::Record(sample) => world.sink.sample(Subject::Flow(self.plan.flow), sample),
@@ -431,8 +436,8 @@ impl FlowEnd {
 
     /// Sends what follows from an action; the connection is heard when all actions have been carried out.
     pub(crate) fn acted_upon(&mut self, now: Instant, conn: u32, world: &mut World) {
-        if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
-            transmit(now, conn, party, &self.plan.paths, world, |_| true);
+        if let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) {
+            transmit(now, conn, endpoint, &self.plan.paths, world, |_| true);
         }
         if self.touched.last() != Some(&conn) {
             self.touched.push(conn);
@@ -440,10 +445,16 @@ impl FlowEnd {
     }
 
     /// Changes a connection of the application's, if it still is.
-    fn mutate(&mut self, now: Instant, id: ConnId, change: impl FnOnce(&mut Party), world: &mut World) {
+    fn mutate(
+        &mut self,
+        now: Instant,
+        id: ConnId,
+        change: impl FnOnce(&mut TransportEndpoint),
+        world: &mut World,
+    ) {
         let conn = self.number_of(id);
-        if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
-            change(party);
+        if let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) {
+            change(endpoint);
             self.acted_upon(now, conn, world);
         }
     }
@@ -476,19 +487,19 @@ impl FlowEnd {
     }
 
     pub(crate) fn five_tuple(&self, path: usize, protocol: u8, [src_port, dst_port]: [u16; 2]) -> FiveTuple {
-        let Path { local: src, remote: dst, .. } = self.plan.paths[path];
+        let FlowPath { local: src, remote: dst, .. } = self.plan.paths[path];
         FiveTuple { src, dst, src_port, dst_port, protocol }
     }
 
     /// The flow's own random stream for one purpose at this end.
     pub(crate) fn stream(&self, purpose: &str) -> Stream {
-        let side = if self.plan.side == Side::Client { "client" } else { "server" };
+        let side = if self.plan.side == FlowSide::Client { "client" } else { "server" };
         self.plan.seeds.stream(&format!("flow/{}/{side}/{purpose}", self.plan.name))
     }
 
     /// What the connections of this end have counted so far.
     pub fn counted(&self, of: fn(&Counters) -> u64) -> u64 {
-        of(&self.gone) + self.conns.iter().flatten().map(|conn| of(&conn.party.counters())).sum::<u64>()
+        of(&self.gone) + self.conns.iter().flatten().map(|conn| of(&conn.endpoint.counters())).sum::<u64>()
     }
 
     /// Whether it has begun, wants nothing more, and all its connections have said that they are over.
@@ -515,8 +526,8 @@ impl FlowEnd {
         let Some(path) = self.plan.paths.iter().position(|path| path.link == link) else { return };
         self.catch_up(now, world);
         for conn in 0..self.conns.len() as u32 {
-            if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
-                party.control(now, control(PathId(path as u8)));
+            if let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) {
+                endpoint.control(now, control(PathId(path as u8)));
                 self.settle(now, conn, world);
             }
         }
@@ -524,7 +535,7 @@ impl FlowEnd {
     }
 }
 
-impl Conn {
+impl FlowConnection {
     /// Sends what the connection has to send, and returns its first event.
     #[inline(always)]
     fn drain(
@@ -534,21 +545,22 @@ impl Conn {
         plan: &Blueprint,
         world: &mut World,
     ) -> Option<ConnectionEvent> {
-        transmit(now, conn, &mut self.party, &plan.paths, world, |_| true);
+        transmit(now, conn, &mut self.endpoint, &plan.paths, world, |_| true);
         if !plan.sends_data {
-            world.meter.received(self.party.take_ignored());
+            world.meter.received(self.endpoint.take_ignored());
         }
-        self.party.poll_event()
+        self.endpoint.poll_event()
     }
 }
 
 impl Blueprint {
     /// Tells what happened to a connection, if this end is the one whose view counts.
-    fn report(&self, now: Instant, incident: &Incident, party: &Party, world: &mut World) {
+    fn report(&self, now: Instant, incident: &Incident, endpoint: &TransportEndpoint, world: &mut World) {
         if !self.sends_data {
             return;
         }
-        let timer = if matches!(party, Party::Sctp(_)) { "T3-rtx" } else { "retransmission time-out" };
+        let timer =
+            if matches!(endpoint, TransportEndpoint::Sctp(_)) { "T3-rtx" } else { "retransmission time-out" };
         let words = || incident.words(timer, |path| name_of(&self.paths, path));
         world.timeline.note(now, Subject::Flow(self.flow), words, world.sink);
         if let Some((subject, quantity, value)) = incident.moment(self.flow) {
@@ -558,10 +570,10 @@ impl Blueprint {
 }
 
 /// The number of a connection that the application on this side names so.
-const fn number_at(side: Side, id: ConnId) -> u32 {
+const fn number_at(side: FlowSide, id: ConnId) -> u32 {
     match (id, side) {
-        (ConnId::Opened(n), Side::Client) | (ConnId::Accepted(n), Side::Server) => 2 * n,
-        (ConnId::Accepted(n), Side::Client) | (ConnId::Opened(n), Side::Server) => 2 * n + 1,
+        (ConnId::Opened(n), FlowSide::Client) | (ConnId::Accepted(n), FlowSide::Server) => 2 * n,
+        (ConnId::Accepted(n), FlowSide::Client) | (ConnId::Opened(n), FlowSide::Server) => 2 * n + 1,
     }
 }
 
@@ -570,14 +582,14 @@ const fn number_at(side: Side, id: ConnId) -> u32 {
 fn transmit(
     now: Instant,
     conn: u32,
-    party: &mut Party,
-    paths: &[Path],
+    endpoint: &mut TransportEndpoint,
+    paths: &[FlowPath],
     world: &mut World,
-    may_go_on: impl Fn(&Party) -> bool,
+    may_go_on: impl Fn(&TransportEndpoint) -> bool,
 ) {
-    while !party.is_silent(now) && may_go_on(party) {
+    while !endpoint.is_silent(now) && may_go_on(endpoint) {
         let mut carriage = world.network.vacant();
-        if !party.transmit_into(now, &mut carriage.packet) {
+        if !endpoint.transmit_into(now, &mut carriage.packet) {
             return world.network.recycle(carriage);
         }
         carriage.conn = Some(conn);
@@ -587,9 +599,9 @@ fn transmit(
 }
 
 /// Reports the state of every path.
-fn trace(now: Instant, flow: u32, paths: usize, party: &Party, sink: &mut dyn Sink) {
+fn trace(now: Instant, flow: u32, paths: usize, endpoint: &TransportEndpoint, sink: &mut dyn Sink) {
     for path in 0..paths as u8 {
-        let Some(status) = party.path_status(PathId(path)) else { continue };
+        let Some(status) = endpoint.path_status(PathId(path)) else { continue };
         for (quantity, value) in status.levels() {
             sink.sample(Subject::Path(flow, path), Sample { at: now, quantity, value });
         }

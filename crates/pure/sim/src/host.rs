@@ -10,7 +10,7 @@ use crate::agenda::Appointment;
 use crate::parcel::Parcel;
 
 /// Serves the packets that arrive at a node one after the other, before its endpoints see them.
-pub(crate) struct Host {
+pub(crate) struct ReceivingHost {
     node: u32,
     name: String,
     /// So many packets may wait; the one that is served does not.
@@ -28,7 +28,7 @@ pub(crate) struct Host {
     pub appointment: Appointment,
 }
 
-impl Host {
+impl ReceivingHost {
     /// The node of this number and name, idle.
     pub fn new(node: u32, name: &str, room: u32) -> Self {
         Self {
@@ -129,7 +129,7 @@ mod tests {
     /// Five at once, a millisecond each, room for three besides the one that is served.
     #[test]
     fn packets_are_served_one_after_the_other_as_far_as_there_is_room() {
-        let mut host = Host::new(0, "server", 3);
+        let mut host = ReceivingHost::new(0, "server", 3);
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         (0..5).for_each(|number| host.take(at(10), Duration::from_millis(1), parcel(number)));
         let served: Vec<_> = std::iter::from_fn(|| host.served(at(100))).map(|(at, _)| at).collect();

@@ -22,8 +22,9 @@ mod merge;
 mod network;
 mod opening;
 mod parcel;
-mod party;
+
 mod tap;
+mod transport_endpoint;
 mod world;
 
 use std::num::NonZeroUsize;

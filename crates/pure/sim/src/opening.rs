@@ -6,11 +6,11 @@ use netrig_traffic::{ConnId, ReadSchedule};
 use netrig_transport::sctp::{Association, Endpoints, Response};
 use netrig_transport::{Packet, Payload, Serial, tcp};
 
-use crate::actor::{Actor, Side};
+use crate::actor::{Actor, FlowSide};
 use crate::agenda::Appointment;
-use crate::blueprint::{Answering, pairs, way_of};
-use crate::flow_end::{Conn, FlowEnd, TimerOwner, World};
-use crate::party::Party;
+use crate::blueprint::{ConnectionAcceptor, pairs, way_of};
+use crate::flow_end::{FlowConnection, FlowEnd, TimerOwner, World};
+use crate::transport_endpoint::TransportEndpoint;
 
 impl FlowEnd {
     /// The application opens a connection.
@@ -19,19 +19,23 @@ impl FlowEnd {
         let conn = self.number_of(id);
         // Dynamic ports come round again after 16384 connections; the earliest are over by then.
         let ports = [self.plan.ports[0] + (n % 16_384) as u16, self.plan.ports[1]];
-        let Some(mut party) = self.caller(conn, ports) else { return };
-        party.open(now);
-        self.enrol(now, conn, id, party, world);
+        let Some(mut endpoint) = self.caller(conn, ports) else { return };
+        endpoint.open(now);
+        self.enrol(now, conn, id, endpoint, world);
         self.acted_upon(now, conn, world);
     }
 
-    fn caller(&self, conn: u32, ports: [u16; 2]) -> Option<Party> {
+    fn caller(&self, conn: u32, ports: [u16; 2]) -> Option<TransportEndpoint> {
         let mut random = self.stream(&format!("connection/{conn}"));
         Some(match &self.plan.carrier {
             Carrier::Tcp(config) => {
                 let isn = Serial(random.label() as u32);
                 let flow = self.five_tuple(0, protocol::TCP, ports);
-                Party::Tcp(Box::new(self.told(tcp::Connection::connect(config.clone(), flow, isn))))
+                TransportEndpoint::Tcp(Box::new(self.told(tcp::Connection::connect(
+                    config.clone(),
+                    flow,
+                    isn,
+                ))))
             }
             Carrier::Sctp(config) => {
                 let mut pairs = pairs(&self.plan.paths);
@@ -42,7 +46,7 @@ impl FlowEnd {
                     alternates: pairs,
                     dscp: self.plan.dscp,
                 };
-                Party::Sctp(Box::new(Association::new(config.clone(), &endpoints, random)))
+                TransportEndpoint::Sctp(Box::new(Association::new(config.clone(), &endpoints, random)))
             }
             // Datagrams need no connection, and a run with MPTCP is refused before it begins.
             Carrier::Udp { .. } | Carrier::Mptcp(_) => return None,
@@ -51,12 +55,12 @@ impl FlowEnd {
 
     /// A packet came that belongs to no connection yet. Whether there is one now that it is to be given to.
     pub(crate) fn answer(&mut self, now: Instant, conn: u32, packet: &mut Packet, world: &mut World) -> bool {
-        let opened_by_peer = conn.is_multiple_of(2) == (self.plan.side == Side::Server);
+        let opened_by_peer = conn.is_multiple_of(2) == (self.plan.side == FlowSide::Server);
         if !opened_by_peer {
             return false;
         }
-        match &mut self.plan.answering {
-            Answering::Tcp(config) => {
+        match &mut self.plan.acceptor {
+            ConnectionAcceptor::Tcp(config) => {
                 let Payload::Tcp(segment) = &packet.payload else { return false };
                 // Without a handshake the first data opens; otherwise only a SYN does, and what is left of an
                 // earlier connection dies here.
@@ -67,11 +71,11 @@ impl FlowEnd {
                 }
                 let config = config.clone();
                 let isn = Serial(self.stream(&format!("connection/{conn}")).label() as u32);
-                let party = self.told(tcp::Connection::accept(config, packet.header.flow.reversed(), isn));
-                self.accepted(now, conn, Party::Tcp(Box::new(party)), world);
+                let endpoint = self.told(tcp::Connection::accept(config, packet.header.flow.reversed(), isn));
+                self.accepted(now, conn, TransportEndpoint::Tcp(Box::new(endpoint)), world);
                 true
             }
-            Answering::Sctp(listener) => {
+            ConnectionAcceptor::Sctp(listener) => {
                 match listener.handle_packet(now, packet.take()) {
                     None => {}
                     Some(Response::Reply(reply)) => {
@@ -81,13 +85,13 @@ impl FlowEnd {
                         world.network.send(now, carriage, world.sink);
                     }
                     Some(Response::Accepted(association)) => {
-                        self.accepted(now, conn, Party::Sctp(association), world);
+                        self.accepted(now, conn, TransportEndpoint::Sctp(association), world);
                         self.settle(now, conn, world);
                     }
                 }
                 false
             }
-            Answering::Nothing => false,
+            ConnectionAcceptor::Nothing => false,
         }
     }
 
@@ -96,28 +100,41 @@ impl FlowEnd {
         connection.with_dscp(self.plan.dscp).with_announced_mss(self.plan.announced_mss)
     }
 
-    fn accepted(&mut self, now: Instant, conn: u32, party: Party, world: &mut World) {
+    fn accepted(&mut self, now: Instant, conn: u32, endpoint: TransportEndpoint, world: &mut World) {
         let id = ConnId::Accepted(self.accepted);
         self.accepted += 1;
-        self.enrol(now, conn, id, party, world);
+        self.enrol(now, conn, id, endpoint, world);
     }
 
-    fn enrol(&mut self, now: Instant, conn: u32, id: ConnId, mut party: Party, world: &mut World) {
+    fn enrol(
+        &mut self,
+        now: Instant,
+        conn: u32,
+        id: ConnId,
+        mut endpoint: TransportEndpoint,
+        world: &mut World,
+    ) {
         if self.plan.application.ignores_data() {
-            party.ignore_data();
+            endpoint.ignore_data();
         }
         let timer = world.timers.len() as u32;
         world.timers.push(TimerOwner { end: self.plan.id, conn });
         let reader = self.plan.reads.map(|reads| ReadSchedule::new(reads, now));
         if let Some(reader) = &reader {
-            party.set_reading(false);
+            endpoint.set_reading(false);
             world.network.agenda.enter(reader.next(), Actor::Reader(timer));
         }
         if self.conns.len() <= conn as usize {
             self.conns.resize_with(conn as usize + 1, || None);
         }
         self.open += 1;
-        self.conns[conn as usize] =
-            Some(Conn { id, party, closed: false, timer, appointment: Appointment::default(), reader });
+        self.conns[conn as usize] = Some(FlowConnection {
+            id,
+            endpoint,
+            closed: false,
+            timer,
+            appointment: Appointment::default(),
+            reader,
+        });
     }
 }

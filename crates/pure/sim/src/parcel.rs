@@ -1,7 +1,7 @@
 //! What travels over simulated lines.
 
 use netrig_core::{Header, PacketMeta};
-use netrig_link::wire::Numbered;
+use netrig_link::wire::NumberedPacket;
 use netrig_transport::Packet;
 
 /// A packet on its way. It is a pointer, for queues and lines move it several times per hop.
@@ -42,7 +42,7 @@ impl PacketMeta for Parcel {
     }
 }
 
-impl Numbered for Parcel {
+impl NumberedPacket for Parcel {
     #[inline]
     fn number(&self) -> u32 {
         self.0.number

@@ -14,14 +14,14 @@ pub(crate) struct Tap {
     /// By link: the node at each end.
     ends: Vec<[usize; 2]>,
     /// By the network's stops: the link that a packet passes there; nothing where that is no link.
-    passages: Vec<Option<Passage>>,
+    passages: Vec<Option<TappedLink>>,
     /// The bytes of the packet that is shown.
     bytes: Vec<u8>,
 }
 
 /// A link in the direction of travel.
 #[derive(Clone, Copy)]
-struct Passage {
+struct TappedLink {
     link: u32,
     /// The node that sends, and the one that receives.
     near: u32,
@@ -46,7 +46,7 @@ impl Tap {
             let [first, second] = self.ends[hop.link].map(|node| node as u32);
             let forward = (hop.direction == Direction::Forward) != back;
             let (near, far) = if forward { (first, second) } else { (second, first) };
-            Some(Passage { link: hop.link as u32, near, far })
+            Some(TappedLink { link: hop.link as u32, near, far })
         };
         let mut passages: Vec<_> = route.hops.iter().map(passage).collect();
         if back {
@@ -64,7 +64,7 @@ impl Tap {
     /// A packet passes the interface at the near end (outbound) or the far end (inbound) of the link at `stop`.
     #[cold]
     pub fn show(&mut self, at: Instant, stop: u32, heading: Heading, packet: &Packet, sink: &mut dyn Sink) {
-        let Some(Passage { link, near, far }) = self.passages[stop as usize] else { return };
+        let Some(TappedLink { link, near, far }) = self.passages[stop as usize] else { return };
         let node = if heading == Heading::Outbound { near } else { far };
         if !self.wanted[node as usize] {
             return;

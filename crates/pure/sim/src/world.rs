@@ -8,8 +8,8 @@ use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, Application, FlowContext};
 use netrig_transport::Whose;
 
-use crate::actor::{Actor, EndId, Place, Side};
-use crate::blueprint::{Blueprint, Path, answering, carrier_at};
+use crate::actor::{Actor, EndId, FlowSide, PacketHolder};
+use crate::blueprint::{Blueprint, FlowPath, acceptor, carrier_at};
 use crate::flow_end::{FlowEnd, TimerOwner, World};
 use crate::flow_meter::FlowMeter;
 use crate::network::Network;
@@ -149,12 +149,12 @@ impl<'a> Simulation<'a> {
             }
             // The server's end first: it listens before the client calls.
             Actor::FlowStarts(flow) => {
-                for end in [Side::Server, Side::Client].map(|side| EndId::of(flow, side)) {
+                for end in [FlowSide::Server, FlowSide::Client].map(|side| EndId::of(flow, side)) {
                     self.at_end(end, sink, |end, world| end.tell(now, AppEvent::Started, world));
                 }
             }
             Actor::FlowStops(flow) => {
-                self.at_end(EndId::of(flow, Side::Client), sink, |end, world| {
+                self.at_end(EndId::of(flow, FlowSide::Client), sink, |end, world| {
                     end.tell(now, AppEvent::Stopped, world)
                 });
             }
@@ -167,7 +167,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Delivers what has come out of `place`.
-    fn serve(&mut self, now: Instant, place: Place, sink: &mut dyn Sink) {
+    fn serve(&mut self, now: Instant, place: PacketHolder, sink: &mut dyn Sink) {
         if !self.network.met(now, place) {
             return;
         }
@@ -255,7 +255,7 @@ impl<'a> Simulation<'a> {
     /// The ends of flows that live on `node`.
     fn ends_at(&self, node: usize) -> Vec<EndId> {
         let sides = |(flow, number): (&Flow, u32)| {
-            [(flow.from, Side::Client), (flow.to, Side::Server)]
+            [(flow.from, FlowSide::Client), (flow.to, FlowSide::Server)]
                 .map(|(at, side)| (at, EndId::of(number, side)))
         };
         let ends = self.scenario.flows.iter().zip(0..).flat_map(sides);
@@ -265,7 +265,7 @@ impl<'a> Simulation<'a> {
     fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
         self.network.tick(now, &self.timeline, sink);
         for number in 0..self.scenario.flows.len() as u32 {
-            for end in [Side::Client, Side::Server].map(|side| EndId::of(number, side)) {
+            for end in [FlowSide::Client, FlowSide::Server].map(|side| EndId::of(number, side)) {
                 self.at_end(end, sink, |end, world| end.offer_until(now, world));
             }
         }
@@ -309,13 +309,13 @@ fn ends_of(
     };
     let (answers, code_points) = (flow.application.answers(), flow.code_points());
     let [client_paths, server_paths] = paths;
-    let end = |side, paths: Vec<Path>, ports: [u16; 2], application: Box<dyn Application>| {
-        let sends_data = (side == Side::Server) == answers;
+    let end = |side, paths: Vec<FlowPath>, ports: [u16; 2], application: Box<dyn Application>| {
+        let sends_data = (side == FlowSide::Server) == answers;
         let dscp = code_points[side as usize];
-        let host = &scenario.nodes[if side == Side::Client { flow.from } else { flow.to }].host;
+        let host = &scenario.nodes[if side == FlowSide::Client { flow.from } else { flow.to }].host;
         let carrier = carrier_at(host, &flow.carrier);
         FlowEnd::new(Blueprint {
-            answering: answering(&carrier, (ports[0], dscp), &paths, seeds, &flow.name),
+            acceptor: acceptor(&carrier, (ports[0], dscp), &paths, seeds, &flow.name),
             id: EndId::of(number, side),
             flow: number,
             name: flow.name.clone(),
@@ -336,8 +336,8 @@ fn ends_of(
         })
     };
     Ok([
-        end(Side::Client, client_paths, [CLIENT_PORT, server_port], applications.client),
-        end(Side::Server, server_paths, [server_port, CLIENT_PORT], applications.server),
+        end(FlowSide::Client, client_paths, [CLIENT_PORT, server_port], applications.client),
+        end(FlowSide::Server, server_paths, [server_port, CLIENT_PORT], applications.server),
     ])
 }
 
@@ -347,7 +347,7 @@ fn paths_of(
     number: u32,
     scenario: &Scenario,
     network: &mut Network,
-) -> Result<[Vec<Path>; 2], RunError> {
+) -> Result<[Vec<FlowPath>; 2], RunError> {
     let broken = |route: &Route| {
         RunError::Failed(format!("path `{}` of flow `{}` leads nowhere", route.name, flow.name))
     };
@@ -360,9 +360,9 @@ fn paths_of(
             let node = if back { flow.from } else { flow.to };
             let service =
                 scenario.nodes[node].receive.map(|receive| (node, receive.takes(flow.carrier.streams())));
-            let to = EndId::of(number, if back { Side::Client } else { Side::Server });
+            let to = EndId::of(number, if back { FlowSide::Client } else { FlowSide::Server });
             let way = network.add_way(route, back, to, service);
-            paths[usize::from(back)].push(Path { name: route.name.clone(), local, remote, link, way });
+            paths[usize::from(back)].push(FlowPath { name: route.name.clone(), local, remote, link, way });
         }
     }
     Ok(paths)

@@ -6,7 +6,7 @@ use super::settings::{Corruption, Jitter, Reorder, Shift};
 use crate::loss::LossProcess;
 use crate::{LineSettings, Loss};
 
-/// What becomes of one packet.
+/// The fate of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Lost(DropReason),
@@ -15,45 +15,45 @@ pub(crate) enum Fate {
     Duplicated,
 }
 
-/// One impairment and the stream of its chances.
+/// An impairment and its random stream.
 #[derive(Clone, Debug)]
 struct Drawn<T> {
-    what: T,
-    luck: Stream,
+    model: T,
+    random: Stream,
 }
 
-/// Which packets are lost: those that a list names, and those that luck takes.
+/// Decides which packets are lost: listed ones, and random ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Losses {
     process: Drawn<LossProcess>,
-    /// Ordinals to drop, the next one last.
+    /// Ordinals of packets to drop, in descending order.
     listed: Vec<u64>,
-    /// How many packets have started onto the line.
+    /// Number of packets that have started onto the line.
     started: u64,
 }
 
 impl Losses {
-    pub(crate) fn new(loss: Option<&Loss>, drop: &[u64], mut luck: Stream) -> Self {
+    pub(crate) fn new(loss: Option<&Loss>, drop: &[u64], mut random: Stream) -> Self {
         let mut listed = drop.to_vec();
         listed.sort_unstable_by(|a, b| b.cmp(a));
         listed.dedup();
-        Self { process: Drawn { what: LossProcess::new(loss, &mut luck), luck }, listed, started: 0 }
+        Self { process: Drawn { model: LossProcess::new(loss, &mut random), random }, listed, started: 0 }
     }
 
     /// Whether any packet may be lost.
     pub(crate) fn any(&self) -> bool {
-        !matches!(self.process.what, LossProcess::Never) || !self.listed.is_empty()
+        !matches!(self.process.model, LossProcess::Never) || !self.listed.is_empty()
     }
 
-    /// From now on independent loss with this probability, drawn from where the stream stands.
+    /// Replaces the process by independent loss with this probability. The random stream continues.
     pub(crate) fn set_probability(&mut self, probability: f64) {
-        self.process.what = LossProcess::Bernoulli { probability };
+        self.process.model = LossProcess::Bernoulli { probability };
     }
 
-    /// Why the next packet is lost, if it is.
+    /// The reason if the next packet is lost.
     pub(crate) fn next(&mut self) -> Option<DropReason> {
         self.started += 1;
-        let lost = self.process.what.loses(&mut self.process.luck);
+        let lost = self.process.model.loses(&mut self.process.random);
         if self.listed.pop_if(|ordinal| *ordinal == self.started).is_some() {
             Some(DropReason::Listed)
         } else {
@@ -62,8 +62,8 @@ impl Losses {
     }
 }
 
-/// All impairments of one line. Each has its own stream and draws once per packet that starts onto the line,
-/// be that packet lost or not: so the luck of the n-th packet in one respect depends on nothing else.
+/// All impairments of one line. Each has its own random stream and draws once per packet that starts onto the line, lost or
+/// not. So the random numbers of the n-th packet for one impairment do not depend on the other impairments.
 #[derive(Clone, Debug)]
 pub(crate) struct Impairments {
     losses: Losses,
@@ -75,17 +75,17 @@ pub(crate) struct Impairments {
 
 impl Impairments {
     pub(crate) fn new(settings: &LineSettings, seeds: &Seeds, line: &str) -> Self {
-        let stream = |what: &str| seeds.stream(&format!("link/{line}/{what}"));
+        let stream = |name: &str| seeds.stream(&format!("link/{line}/{name}"));
         Self {
             losses: Losses::new(settings.loss.as_ref(), &settings.drop, stream("loss")),
-            jitter: settings.jitter.clone().map(|what| Drawn { what, luck: stream("jitter") }),
-            reorder: settings.reorder.map(|what| Drawn { what, luck: stream("reorder") }),
-            corruption: settings.corrupt.map(|what| Drawn { what, luck: stream("corrupt") }),
-            duplicate: settings.duplicate.map(|what| Drawn { what, luck: stream("duplicate") }),
+            jitter: settings.jitter.clone().map(|model| Drawn { model, random: stream("jitter") }),
+            reorder: settings.reorder.map(|model| Drawn { model, random: stream("reorder") }),
+            corruption: settings.corrupt.map(|model| Drawn { model, random: stream("corrupt") }),
+            duplicate: settings.duplicate.map(|model| Drawn { model, random: stream("duplicate") }),
         }
     }
 
-    /// Whether there is anything to do for a packet.
+    /// Whether the line has any impairment.
     pub(crate) fn any(&self) -> bool {
         self.losses.any()
             || self.jitter.is_some()
@@ -94,35 +94,36 @@ impl Impairments {
             || self.duplicate.is_some()
     }
 
-    /// From now on independent loss with this probability, drawn from where the loss stream stands.
+    /// Replaces the loss process by independent loss with this probability. The random stream continues.
     pub(crate) fn set_loss(&mut self, probability: f64) {
         self.losses.set_probability(probability);
     }
 
-    /// Whether a packet that would overtake arrives together with the one before it.
+    /// Whether a packet that would overtake arrives together with the previous packet.
     pub(crate) fn queue_up(&self) -> bool {
-        self.jitter.as_ref().is_some_and(|jitter| jitter.what.keep_order)
+        self.jitter.as_ref().is_some_and(|jitter| jitter.model.keep_order)
     }
 
-    /// Whether no packet can arrive before one that started earlier, by a rule and not only by luck.
+    /// Whether the settings guarantee that no packet arrives before one that started earlier.
     pub(crate) fn keep_order(&self) -> bool {
         self.queue_up() && self.reorder.is_none()
     }
 
-    /// A bound from below for the delay of a packet that starts while the line's delay is `delay`.
+    /// A lower bound for the delay of a packet that starts while the line's delay is `delay`.
     pub(crate) fn least_delay(&self, delay: Duration) -> Duration {
-        let least = self.jitter.as_ref().map_or(delay, |jitter| jitter.what.spread.least(delay));
+        let least = self.jitter.as_ref().map_or(delay, |jitter| jitter.model.spread.least(delay));
         match &self.reorder {
-            Some(Drawn { what: Reorder { by, shift: Shift::Earlier, .. }, .. }) => least.saturating_sub(*by),
+            Some(Drawn { model: Reorder { by, shift: Shift::Earlier, .. }, .. }) => least.saturating_sub(*by),
             _ => least,
         }
     }
 
-    /// What becomes of the next packet.
+    /// Decides the fate of the next packet.
     pub(crate) fn fate(&mut self, ip_len: u32) -> Fate {
         let lost = self.losses.next();
-        let corrupted = self.corruption.as_mut().is_some_and(|c| c.luck.chance(c.what.probability(ip_len)));
-        let duplicated = self.duplicate.as_mut().is_some_and(|d| d.luck.chance(d.what.get()));
+        let corrupted =
+            self.corruption.as_mut().is_some_and(|c| c.random.chance(c.model.probability(ip_len)));
+        let duplicated = self.duplicate.as_mut().is_some_and(|d| d.random.chance(d.model.get()));
         if let Some(why) = lost {
             Fate::Lost(why)
         } else if corrupted {
@@ -134,14 +135,14 @@ impl Impairments {
         }
     }
 
-    /// Delay of the next packet, and whether it is exempt from keeping the order.
+    /// Draws the delay of the next packet, and whether it is exempt from keeping the order.
     pub(crate) fn delay(&mut self, delay: Duration) -> (Duration, bool) {
-        let jitter = self.jitter.as_mut().map_or(0.0, |jitter| jitter.what.spread.draw(&mut jitter.luck));
+        let jitter = self.jitter.as_mut().map_or(0.0, |jitter| jitter.model.spread.draw(&mut jitter.random));
         let delay = shifted(delay, jitter);
-        let Some(Drawn { what: Reorder { probability, by, shift }, luck }) = &mut self.reorder else {
+        let Some(Drawn { model: Reorder { probability, by, shift }, random }) = &mut self.reorder else {
             return (delay, false);
         };
-        match (luck.chance(probability.get()), shift) {
+        match (random.chance(probability.get()), shift) {
             (false, _) => (delay, false),
             (true, Shift::Earlier) => (delay.saturating_sub(*by), true),
             (true, Shift::Later) => (delay + *by, true),
@@ -149,9 +150,9 @@ impl Impairments {
     }
 }
 
-/// `delay` and `nanos` more (or less), but never below zero.
+/// `delay` plus `nanos`, which may be negative, but never below zero.
 fn shifted(delay: Duration, nanos: f64) -> Duration {
-    // `as` saturates: a Pareto tail may exceed any time there is.
+    // `as` saturates: a Pareto time may exceed the range of `Duration`.
     let distance = Duration::from_nanos(nanos.abs().round() as u64);
     if nanos < 0.0 { delay.saturating_sub(distance) } else { delay + distance }
 }

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// A delay that differs from packet to packet.
+/// A random delay for each packet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Jitter {
-    /// How it is spread around the line's `delay`.
+    /// The distribution around the line's `delay`.
     pub spread: Spread,
-    /// Whether packets still arrive in the order in which they were sent: one that would overtake arrives
-    /// together with the one before it. True if not given.
+    /// Whether packets arrive in the order of sending: a packet that would overtake arrives together with the previous
+    /// packet. True if not given.
     #[serde(default = "yes")]
     pub keep_order: bool,
 }
@@ -23,56 +23,55 @@ fn yes() -> bool {
     true
 }
 
-/// How delays are spread. A delay never falls below zero.
+/// The distribution of delays. A delay is never below zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// Evenly, from so much less than `delay` to so much more.
+    /// Uniform between `delay` minus this and `delay` plus this.
     Uniform(Duration),
     /// Normal around `delay` with this standard deviation.
     Normal(Duration),
-    /// `delay` and an exponential time with this mean.
+    /// `delay` plus an exponential time with this mean.
     Exponential(Duration),
-    /// `delay` and a Pareto time.
+    /// `delay` plus a Pareto time.
     Pareto(Pareto),
 }
 
-/// A Pareto time: never below mean·(shape − 1)/shape, and beyond it P(X > x) falls as x^−shape.
+/// A Pareto time: never below mean·(shape − 1)/shape. Above it P(X > x) falls as x^−shape.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pareto {
     /// Mean.
     pub mean: Duration,
-    /// Shape, above 1; up to 2 the variance is infinite.
+    /// Shape, above 1. Up to 2 the variance is infinite.
     pub shape: f64,
 }
 
-/// Some packets take another time than the others, out of the order that jitter may keep.
+/// A shift of the delay of some packets. They do not keep the order that jitter may keep.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reorder {
     /// Share of packets that are shifted.
     pub probability: Fraction,
-    /// By how much; a delay never falls below zero.
+    /// The shift. A delay is never below zero.
     pub by: Duration,
-    /// Which way; later if not given.
+    /// The direction of the shift. `later` if not given.
     #[serde(default)]
     pub shift: Shift,
 }
 
-/// Which way reordered packets are shifted.
+/// The direction in which reordered packets are shifted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shift {
-    /// They arrive earlier than the others.
+    /// They arrive earlier.
     Earlier,
-    /// They arrive later than the others.
+    /// They arrive later.
     #[default]
     Later,
 }
 
-/// Flipped bits. A corrupted packet takes its time on the line like any other and is thrown away at the far
-/// end, when it arrives.
+/// Bit errors. A corrupted packet takes the same time on the line as any other and is dropped at the far end when it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Corruption {
@@ -84,10 +83,10 @@ pub enum Corruption {
 }
 
 impl Jitter {
-    /// Whether such a jitter can be on a line with this delay.
+    /// Checks the settings for a line with this delay.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self, delay: Duration) -> Result<(), SettingsError> {
         match &self.spread {
             Spread::Uniform(around) => ensure(*around <= delay, "spread", "must not be wider than `delay`"),
@@ -102,7 +101,7 @@ impl Jitter {
 }
 
 impl Spread {
-    /// The shortest delay that may come out around `delay`.
+    /// The shortest possible delay around `delay`.
     pub(super) fn least(&self, delay: Duration) -> Duration {
         match self {
             Self::Uniform(around) => delay.saturating_sub(*around),
@@ -111,7 +110,7 @@ impl Spread {
         }
     }
 
-    /// The next packet's distance from the line's delay, nanoseconds.
+    /// Draws the difference of the next packet's delay from the line's delay, nanoseconds.
     pub(super) fn draw(&self, luck: &mut Stream) -> f64 {
         let nanos = |span: Duration| span.as_nanos() as f64;
         match self {
@@ -127,7 +126,7 @@ impl Corruption {
     pub(super) fn probability(self, ip_len: u32) -> f64 {
         match self {
             Self::Packets(share) => share.get(),
-            // 1 − (1 − b)^m without cancellation, for b may be 1e-12.
+            // 1 − (1 − b)^m without cancellation, because b may be 1e-12.
             Self::Bits(share) => -libm::expm1(8.0 * f64::from(ip_len) * libm::log1p(-share.get())),
         }
     }

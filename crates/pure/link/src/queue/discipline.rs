@@ -9,13 +9,12 @@ use super::{class_wfq, codel, drr, fifo, fq_codel, priority, red, shaped, wfq, w
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// Declares the disciplines that a file can name: for each the settings that stand in the file and the queue
-/// that is made of them. The settings have `check(&self) -> Result<(), SettingsError>`, the queue has
-/// `new(&Settings, &QueueContext) -> Self`, or of classes `new(&Settings, &ClassContext) -> Self`, and implements
-/// [`QueueDiscipline`].
+/// Declares the disciplines that a file can name: for each the settings that stand in the file, and the queue that is made from
+/// them. The settings have `check(&self) -> Result<(), SettingsError>`. The queue implements [`QueueDiscipline`] and has
+/// `new(&Settings, &QueueContext) -> Self`, or with `&ClassContext` if it schedules classes.
 macro_rules! disciplines {
     ($($(#[doc = $doc:literal])+ $kind:ident($settings:ty) => $queue:ty;)+) => {
-        /// What waits in front of a line, as an experiment file describes it.
+        /// The queue in front of a line.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "kebab-case")]
         #[schemars(extend("x-tag" = "kind"))]
@@ -24,23 +23,23 @@ macro_rules! disciplines {
         }
 
         impl Queue {
-            /// Whether such a queue can be.
+            /// Checks the settings.
             ///
             /// # Errors
-            /// Names the field that is out of range.
+            /// If a field is out of range. The error names it.
             pub fn check(&self) -> Result<(), SettingsError> {
                 match self { $(Self::$kind(settings) => settings.check(),)+ }
             }
         }
 
-        /// A queue at work: any of the disciplines.
+        /// A queue of any discipline.
         #[derive(Clone, Debug)]
         pub enum Discipline<P> {
             $($(#[doc = $doc])+ $kind($queue),)+
         }
 
         impl<P: PacketMeta> Discipline<P> {
-            /// An empty queue of this description, which must have passed [`Queue::check`].
+            /// An empty queue. `queue` must have passed [`Queue::check`].
             pub fn new(queue: &Queue, context: &ClassContext<'_>) -> Self {
                 match queue { $(Queue::$kind(settings) => Self::$kind(<$queue>::new(settings, context.as_ref())),)+ }
             }
@@ -103,7 +102,7 @@ impl Queue {
         self.room().is_some()
     }
 
-    /// How many curves it has, and those within it.
+    /// The number of its curves, including those of an inner queue.
     pub(crate) fn curves(&self) -> usize {
         match self {
             Self::Wred(wred) => wred.curves.len(),
@@ -112,7 +111,7 @@ impl Queue {
         }
     }
 
-    /// Of a discipline of classes, the room of each.
+    /// The room of each class, if the discipline schedules classes.
     pub(crate) const fn room(&self) -> Option<PerClass> {
         match self {
             Self::Priority(room) | Self::ClassWfq(room) => Some(PerClass { ..*room }),
@@ -121,10 +120,10 @@ impl Queue {
         }
     }
 
-    /// Whether a line of this rate can schedule these classes so; they have been checked.
+    /// Checks whether a line of this rate can schedule these classes with this queue. The classes must have been checked.
     ///
     /// # Errors
-    /// Names the field that is out of range, seen from the line.
+    /// If a field is out of range. The error names it, seen from the line.
     pub(crate) fn check_classes(&self, classes: &[Class], rate: Rate) -> Result<(), SettingsError> {
         let Some(room) = self.room() else { return Ok(()) };
         ensure(!classes.is_empty(), "classes", "must be given: this `queue` schedules them")?;

@@ -1,4 +1,4 @@
-//! What packets pass on their way to a line.
+//! The way of packets to a line: a queue, perhaps with conditioning, classes and a transmit ring.
 
 use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline, Seeds};
 
@@ -9,21 +9,21 @@ use super::fifo;
 use super::port::Port;
 use crate::LineSettings;
 
-/// What packets pass on their way to a line: a queue alone, or conditioning, classes and a transmit ring around it.
+/// The way of packets to a line: a queue alone, or a queue with conditioning, classes and a transmit ring.
 ///
-/// What most lines have is kept small, and is not behind the choice among all disciplines: every packet passes here.
+/// Every packet passes here. So the most common queue is kept small and stands outside the choice among all disciplines.
 #[derive(Clone, Debug)]
 pub enum Egress<P> {
-    /// First in, first out, alone.
+    /// A FIFO queue alone.
     Fifo(fifo::FifoQueue<P>),
     /// Another queue alone.
     Queue(Box<Discipline<P>>),
-    /// With more around it.
+    /// A queue with conditioning, classes or a transmit ring.
     Port(Box<Port<P>>),
 }
 
 impl<P: PacketMeta> Egress<P> {
-    /// In front of the line that `settings` describe, which must have passed [`LineSettings::check`].
+    /// The way to the line that `settings` describe. They must have passed [`LineSettings::check`].
     pub fn new(settings: &LineSettings, seeds: &Seeds, line: &str) -> Self {
         let context = QueueContext::new(seeds, line, settings.rate, settings.framing);
         let context = ClassContext::new(context, &settings.classes);
@@ -34,7 +34,7 @@ impl<P: PacketMeta> Egress<P> {
         }
     }
 
-    /// The port, if there is more than a queue.
+    /// The port, unless there is only a queue.
     pub fn port(&self) -> Option<&Port<P>> {
         match self {
             Self::Fifo(_) | Self::Queue(_) => None,

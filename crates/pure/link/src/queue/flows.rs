@@ -1,4 +1,4 @@
-//! Which of a fixed number of queues a conversation goes to.
+//! The assignment of flows to a fixed number of queues.
 
 use std::net::IpAddr;
 
@@ -6,8 +6,8 @@ use netrig_core::FiveTuple;
 
 use super::context::QueueContext;
 
-/// A hash over the five-tuple with a salt of its own, so that which conversations meet in a queue is a matter of the
-/// run's luck and not of their addresses (RFC 8290 section 4.1.1 asks for a random perturbation).
+/// A hash over the five-tuple with a random salt. So collisions of flows differ between runs and do not depend on the addresses
+/// alone (RFC 8290 section 4.1.1 asks for a random perturbation).
 #[derive(Clone, Debug)]
 pub(super) struct FlowHash {
     salt: u64,
@@ -15,12 +15,12 @@ pub(super) struct FlowHash {
 }
 
 impl FlowHash {
-    /// Into so many queues; its salt is the first number of the stream `link/<line>/flows`.
+    /// A hash into this number of queues. Its salt is the first number of the stream `link/<line>/flows`.
     pub(super) fn new(queues: u32, context: &QueueContext<'_>) -> Self {
         Self { salt: context.stream("flows").bits(), queues: queues.into() }
     }
 
-    /// The queue of a conversation.
+    /// The queue of a flow.
     #[inline]
     pub(super) fn queue_of(&self, flow: &FiveTuple) -> usize {
         let mut state = self.salt;
@@ -39,26 +39,25 @@ impl FlowHash {
     }
 }
 
-/// Queues by conversation, of which only those that are used take any room.
+/// The queues of flows. Only queues that are used take memory.
 #[derive(Clone, Debug)]
 pub(super) struct FlowTable {
     hash: FlowHash,
     queues: usize,
-    /// By group and hash, the number of the queue and one; zero if there was none yet.
+    /// By group and hash: the number of the queue plus one, or zero if it is unused.
     seats: Vec<u16>,
     taken: u16,
 }
 
 impl FlowTable {
-    /// For conversations of so many groups, each spread over so many queues; at most 65,535 in all.
+    /// For flows of several groups, each spread over `queues`. At most 65,535 queues in total.
     pub(super) fn new(groups: usize, queues: u32, context: &QueueContext<'_>) -> Self {
         let hash = FlowHash::new(queues, context);
         let queues = queues as usize;
         Self { hash, queues, seats: vec![0; groups * queues], taken: 0 }
     }
 
-    /// The number of a conversation's queue, counted in the order in which they come into use, and whether this is its
-    /// first packet.
+    /// The number of a flow's queue, and whether this is its first packet. Queues are numbered in the order of their first use.
     #[inline]
     pub(super) fn queue_of(&mut self, group: usize, flow: &FiveTuple) -> (u16, bool) {
         let seat = &mut self.seats[group * self.queues + self.hash.queue_of(flow)];
@@ -96,8 +95,7 @@ mod tests {
         }
     }
 
-    /// χ² over 64 queues of 6400 conversations that differ in one port: 63 degrees of freedom, whose 99.9 % quantile is
-    /// 103.4.
+    /// χ² over 64 queues of 6400 flows that differ in one port: 63 degrees of freedom. The 99.9 % quantile is 103.4.
     #[test]
     fn conversations_spread_evenly() {
         for seed in 1..=3 {

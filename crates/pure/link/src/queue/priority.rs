@@ -1,4 +1,4 @@
-//! Strict priority: a class goes only if none before it has anything to send. A packet that is being sent is never
+//! Strict priority: a class is served only if all classes before it are empty. A packet that is being sent is never
 //! interrupted.
 
 use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline};
@@ -6,7 +6,7 @@ use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, Q
 use super::bands::Bands;
 use super::class::{ClassContext, PerClass};
 
-/// Strict priority at work: the line's classes in their order.
+/// A queue with strict priority among the line's classes, in their order.
 #[derive(Clone, Debug)]
 pub struct PriorityQueue<P>(Box<Bands<P, ()>>);
 

@@ -18,13 +18,13 @@ pub fn direction_of(link: &str, direction: Direction) -> String {
     format!("{link} ({direction})")
 }
 
-/// What was dropped somewhere since a moment, and why.
+/// A note about packets that `place` has dropped since a moment.
 pub fn drops(place: &str, packets: u64, why: &str, since: Instant) -> String {
     let plural = if packets == 1 { "" } else { "s" };
     format!("{place} dropped {packets} packet{plural} since {since}: {why}")
 }
 
-/// What happened to one direction of a link.
+/// A note about an event of one direction of a link.
 pub fn link_event(link: &str, direction: Direction, event: &LinkEvent) -> String {
     let name = direction_of(link, direction);
     match event {

@@ -6,7 +6,9 @@ use netrig_core::{
     Sample, Seeds, Sink, Size, Subject, Waiting,
 };
 use netrig_link::queue::fifo::Fifo;
-use netrig_link::{Counters, FifoDelivery, FifoLine, Framing, Line, LineSettings, Queue, Service, WireId};
+use netrig_link::{
+    FifoDelivery, FifoLine, Framing, Line, LineCounters, LineSettings, Queue, Service, WireId,
+};
 use proptest::prelude::*;
 
 use crate::common::{Packet, packet};
@@ -22,7 +24,7 @@ struct LineAccount {
     inside: usize,
 }
 
-fn account(counters: &Counters, now: Instant, busy: Duration, inside: usize) -> LineAccount {
+fn account(counters: &LineCounters, now: Instant, busy: Duration, inside: usize) -> LineAccount {
     let tallies = [
         counters.offered,
         counters.served,
@@ -125,7 +127,7 @@ const READINGS: u64 = 40;
 
 fn by_events(course: &LineCase) -> LineRun {
     let mut line: Line<Packet> = Line::new(&course.settings, &Seeds::new(1), "test/forward").unwrap();
-    let (mut counters, mut arrivals, mut readings) = (Counters::new(), Vec::new(), Vec::new());
+    let (mut counters, mut arrivals, mut readings) = (LineCounters::new(), Vec::new(), Vec::new());
     let steps = steps(course);
     let mut next = 0;
     for reading in 1..=READINGS {

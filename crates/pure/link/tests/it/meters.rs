@@ -5,7 +5,7 @@
 use Colour::{Green, Red, Yellow};
 use netrig_core::{Colour, DropReason, Dscp, Duration, Instant, Rate, Size};
 use netrig_link::conditioning::{
-    Action, Bucket, Conditioner, Layer, Match, Meter, Metering, Srtcm, TokenBucket, Trtcm,
+    Bucket, ConditionAction, Conditioner, Layer, Match, Meter, Metering, Srtcm, TokenBucket, Trtcm,
 };
 use netrig_link::{Condition, Framing};
 use proptest::prelude::*;
@@ -315,7 +315,8 @@ fn the_first_rule_that_matches_holds() {
 
 #[test]
 fn what_is_beyond_the_profile_may_go_on_unmarked_or_as_it_came() {
-    for (red, expected) in [(Action::Mark(Dscp::BE), Dscp::BE), (Action::Pass, Dscp::cs(5))] {
+    for (red, expected) in [(ConditionAction::Mark(Dscp::BE), Dscp::BE), (ConditionAction::Pass, Dscp::cs(5))]
+    {
         let mut conditioner = Conditioner::new(&[Condition { red, ..premium() }], Framing::None);
         let mut came = packet(0, 80);
         came.header.dscp = Dscp::cs(5);
@@ -345,9 +346,9 @@ fn a_profile_may_count_what_the_line_spends() {
 fn impossible_rules_are_refused_by_field() {
     let field = |rule: Condition| rule.check().unwrap_err().field;
     assert_eq!(premium().check(), Ok(()));
-    assert_eq!(field(Condition { yellow: Some(Action::Pass), ..premium() }), "yellow");
+    assert_eq!(field(Condition { yellow: Some(ConditionAction::Pass), ..premium() }), "yellow");
     assert_eq!(field(Condition { meter: None, layer: Layer::Line, ..premium() }), "meter");
-    assert_eq!(field(Condition { meter: None, red: Action::Pass, ..premium() }), "meter");
+    assert_eq!(field(Condition { meter: None, red: ConditionAction::Pass, ..premium() }), "meter");
     let empty = Match { dscp: Some([].into_iter().collect()), ..Match::default() };
     assert_eq!(field(Condition { matches: empty, ..premium() }), "match.dscp");
 }

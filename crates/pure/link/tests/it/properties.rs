@@ -8,7 +8,7 @@ use netrig_core::{
     Delivery, DropReason, Dscp, Duration, Fraction, Header, InFlight, Instant, Lane, Link, LinkEvent,
     Observer, PacketMeta, Prefix, Rate, Seeds, Size, Waiting,
 };
-use netrig_link::conditioning::{Action, Hosts, Layer, Match, Meter, Trtcm};
+use netrig_link::conditioning::{ConditionAction, Hosts, Layer, Match, Meter, Trtcm};
 use netrig_link::queue::PerClass;
 use netrig_link::queue::class::{Class, Phb};
 use netrig_link::queue::codel::Codel;
@@ -18,7 +18,7 @@ use netrig_link::queue::fq_codel::FqCodel;
 use netrig_link::queue::red::{Red, Thresholds};
 use netrig_link::queue::shaped::Shaped;
 use netrig_link::queue::wfq::{Weights, Wfq};
-use netrig_link::queue::wred::{Curve, Wred};
+use netrig_link::queue::wred::{DropCurve, Wred};
 use netrig_link::{
     Bernoulli, Bursts, Condition, Corruption, Framing, GilbertElliott, Jitter, Line, LineSettings, Loss,
     Pareto, Periodic, Queue, Reorder, Service, Shift, Spread,
@@ -98,7 +98,7 @@ fn of_conversations() -> impl Strategy<Value = Queue> {
         Queue::FqCodel(FqCodel { packets, flows: 16, quantum, target, interval, ecn })
     });
     let wred = (1u64..20, 0.01f64..=1.0).prop_map(|(packets, weight)| {
-        let curve = |dscp: Option<Dscp>, max| Curve {
+        let curve = |dscp: Option<Dscp>, max| DropCurve {
             dscp: dscp.map(|dscp| [dscp].into_iter().collect()),
             thresholds: Thresholds::Packets { min: 1.0, max },
             max_p: Fraction::new(0.3).unwrap(),
@@ -155,8 +155,8 @@ fn conditioning(rate: Rate) -> impl Strategy<Value = (Vec<Condition>, Vec<Class>
         let meter = Trtcm { cir: part(2 * of), cbs: burst, pir: part(of), pbs: burst, colour_aware: false };
         let rule = Condition {
             meter: Some(Meter::Trtcm(meter)),
-            yellow: Some(Action::Mark(Dscp::af(1, 2))),
-            red: if drops { Action::Drop } else { Action::Pass },
+            yellow: Some(ConditionAction::Mark(Dscp::af(1, 2))),
+            red: if drops { ConditionAction::Drop } else { ConditionAction::Pass },
             ..Condition::mark(Match::default(), Dscp::EF)
         };
         let ef = Class { phb: Some(Phb::Ef), reserve: Some(part(4)), burst: Some(burst), ..Class::default() };

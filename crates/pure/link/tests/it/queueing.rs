@@ -3,7 +3,7 @@
 
 use netrig_core::{Backlog, DropReason, Duration, Instant, Lane, Link, Rate, Seeds};
 use netrig_link::queue::fifo::Fifo;
-use netrig_link::{Counters, Imbalance, LineSettings, Queue, Service, Tally};
+use netrig_link::{Imbalance, LineCounters, LineSettings, PacketTally, Queue, Service};
 
 use crate::common;
 use crate::common::{END, Polling, Step, at_ms, fifo, line, ms, packet, plain, play};
@@ -17,7 +17,7 @@ fn mean_waits(rho: f64, batches: usize, service: Service, ip_len: impl Fn(f64) -
     let (seeds, mut now, per_batch) = (Seeds::new(3), Instant::ZERO, 40_000u32);
     let (mut arrivals, mut sizes) = (seeds.stream("test/arrivals"), seeds.stream("test/sizes"));
     let mut batch = |line: &mut netrig_link::Line<common::Packet>| {
-        let mut counters = Counters::new();
+        let mut counters = LineCounters::new();
         for id in 0..per_batch {
             now += Duration::from_secs_f64(arrivals.exponential(0.001 / rho));
             let ip_len = ip_len(sizes.exponential(1.0));
@@ -77,7 +77,7 @@ fn counters_count() {
     let schedule =
         [(at_ms(0), offer), (at_ms(0), offer), (at_ms(0), offer), (at_ms(0), offer), (at_ms(10), offer)];
     let (_, counters) = play(&plain(ms(5), 2), &schedule, Polling::WhenAsked);
-    let tally = |packets| Tally { packets, bytes: 1000 * packets };
+    let tally = |packets| PacketTally { packets, bytes: 1000 * packets };
     assert_eq!(counters.offered, tally(5));
     assert_eq!(counters.served, tally(4));
     assert_eq!(counters.delivered, tally(4));
@@ -113,7 +113,7 @@ fn utilisation_is_busy_time_over_time() {
 
 #[test]
 fn an_imbalance_tells_its_numbers() {
-    let mut counters = Counters::new();
+    let mut counters = LineCounters::new();
     let mut line = line(&LineSettings { queue: fifo(1), ..plain(ms(5), 1) });
     for id in 0..3 {
         line.offer(at_ms(0), Lane::ONLY, packet(id, 1000), &mut counters);

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use netrig_core::{
     Colour, Delivery, DropReason, Dscp, Duration, Fraction, Instant, Lane, Link, Rate, Seeds, Size,
 };
-use netrig_link::conditioning::{Action, Bucket, Match, Meter};
-use netrig_link::expedited::{self, ErrorTerms, Passage};
+use netrig_link::conditioning::{Bucket, ConditionAction, Match, Meter};
+use netrig_link::expedited::{self, ErrorTerms, ForwardedPacket};
 use netrig_link::queue::PerClass;
 use netrig_link::queue::class::{Class, Phb};
 use netrig_link::queue::drr::Drr;
 use netrig_link::queue::wfq::{Weights, Wfq};
-use netrig_link::{Condition, Counters, Framing, Line, LineSettings, Queue};
+use netrig_link::{Condition, Framing, Line, LineCounters, LineSettings, Queue};
 use proptest::prelude::*;
 
 use crate::common;
@@ -50,9 +50,9 @@ fn reserving(name: &str, dscp: Dscp, reserve: u64) -> Class {
 }
 
 /// Offers everything, packet n to the conversation from port n mod 1000 of the sender, and empties the line.
-fn run(settings: &LineSettings, arrivals: &[Arrival], port: impl Fn(usize) -> u16) -> (Record, Counters) {
+fn run(settings: &LineSettings, arrivals: &[Arrival], port: impl Fn(usize) -> u16) -> (Record, LineCounters) {
     let mut line = Line::<Packet>::new(settings, &Seeds::new(1), "test/forward").unwrap();
-    let mut obs = (Record::default(), Counters::new());
+    let mut obs = (Record::default(), LineCounters::new());
     for (id, Arrival { at, dscp, ip_len }) in arrivals.iter().enumerate() {
         let mut header = header(*ip_len);
         header.dscp = *dscp;
@@ -94,14 +94,14 @@ fn bursts(dscps: &'static [Dscp]) -> impl Strategy<Value = Vec<Arrival>> {
 /// E_a and E_p of the packets of expedited forwarding at the rate of the line.
 fn error_terms(arrivals: &[Arrival], record: &Record) -> ErrorTerms {
     let departures = departures(record);
-    let passage = |(id, packet): (usize, &Arrival)| Passage {
+    let forward = |(id, packet): (usize, &Arrival)| ForwardedPacket {
         arrived: packet.at,
         departed: departures[&(id as u64)],
         bytes: packet.ip_len.into(),
     };
     let expedited = arrivals.iter().enumerate().filter(|(_, packet)| packet.dscp == Dscp::EF);
-    let passages: Vec<Passage> = expedited.map(passage).collect();
-    expedited::error_terms(&passages, Rate::from_bits_per_s(RATE))
+    let forwarded: Vec<ForwardedPacket> = expedited.map(forward).collect();
+    expedited::error_terms(&forwarded, Rate::from_bits_per_s(RATE))
 }
 
 /// The longest packet that is not of expedited forwarding: what a packet of it may find on the line.
@@ -405,8 +405,11 @@ proptest! {
 fn what_a_rule_marks_is_told_and_waits_in_its_new_class() {
     let meter =
         Meter::TokenBucket(Bucket { rate: Rate::from_bits_per_s(RATE), burst: Size::from_bytes(1000) });
-    let rule =
-        Condition { meter: Some(meter), red: Action::Pass, ..Condition::mark(Match::default(), Dscp::EF) };
+    let rule = Condition {
+        meter: Some(meter),
+        red: ConditionAction::Pass,
+        ..Condition::mark(Match::default(), Dscp::EF)
+    };
     let settings =
         LineSettings { condition: vec![rule], ..settings(Queue::Priority(ROOM), expedited_and_rest()) };
     let mut line = Line::<Packet>::new(&settings, &Seeds::new(1), "test/forward").unwrap();
@@ -480,17 +483,17 @@ fn the_counters_of_classes_add_up() {
     for ring in [0, 3] {
         let line = LineSettings { ring, ..settings(Queue::ClassWfq(room.clone()), classes.clone()) };
         let mut line = Line::<Packet>::new(&line, &Seeds::new(1), "test/forward").unwrap();
-        let mut counters = Counters::new();
+        let mut counters = LineCounters::new();
         for (id, Arrival { at, dscp, ip_len }) in (0..).zip(&arrivals) {
             let mut header = header(*ip_len);
             header.dscp = *dscp;
             line.offer(*at, Lane::ONLY, Packet { header, id }, &mut counters);
         }
-        let of_classes: Vec<&Counters> = line.queue().port().unwrap().classes().collect();
+        let of_classes: Vec<&LineCounters> = line.queue().port().unwrap().classes().collect();
         assert!(counters.dropped(DropReason::QueueFull).packets > 0, "the queues were full");
         let now = arrivals[399].at;
-        let sum = |of: &dyn Fn(&Counters) -> u128| of_classes.iter().map(|class| of(class)).sum::<u128>();
-        let all: [&dyn Fn(&Counters) -> u128; 6] = [
+        let sum = |of: &dyn Fn(&LineCounters) -> u128| of_classes.iter().map(|class| of(class)).sum::<u128>();
+        let all: [&dyn Fn(&LineCounters) -> u128; 6] = [
             &|c| c.offered.bytes.into(),
             &|c| c.served.packets.into(),
             &|c| c.dropped(DropReason::QueueFull).bytes.into(),

@@ -9,7 +9,7 @@ use netrig_link::conditioning::{DscpSet, Layer, Match};
 use netrig_link::queue::class::Class;
 use netrig_link::queue::red::Thresholds;
 use netrig_link::queue::shaped::Shaped;
-use netrig_link::queue::wred::{Curve, Wred, WredQueue};
+use netrig_link::queue::wred::{DropCurve, Wred, WredQueue};
 use netrig_link::queue::{PerClass, QueueContext};
 use netrig_link::{Framing, Line, LineSettings, Queue};
 use proptest::prelude::*;
@@ -104,8 +104,8 @@ fn a_packet_that_is_longer_than_the_bucket_is_dropped() {
     assert_eq!(record.delivered.len(), 1);
 }
 
-fn curve(dscp: Option<Dscp>, min: f64, max: f64) -> Curve {
-    Curve {
+fn curve(dscp: Option<Dscp>, min: f64, max: f64) -> DropCurve {
+    DropCurve {
         dscp: dscp.map(|dscp| DscpSet::from_iter([dscp])),
         thresholds: Thresholds::Packets { min, max },
         max_p: Fraction::new(0.1).unwrap(),
@@ -113,7 +113,7 @@ fn curve(dscp: Option<Dscp>, min: f64, max: f64) -> Curve {
 }
 
 /// With the weight 1 the average is the queue that a packet finds.
-fn wred(curves: Vec<Curve>) -> Wred {
+fn wred(curves: Vec<DropCurve>) -> Wred {
     Wred {
         packets: Some(100),
         bytes: None,
@@ -182,7 +182,7 @@ fn impossible_settings_of_a_shaper_are_refused_by_field() {
     assert_eq!(field(wred(vec![rest(), rest()])), "curves.0.dscp");
     assert_eq!(field(wred(vec![curve(Some(Dscp::EF), 15.0, 15.0), rest()])), "curves.0.thresholds.max");
     let in_bytes = Thresholds::Bytes { min: Size::from_bytes(1), max: Size::from_bytes(2) };
-    let other = Curve { thresholds: in_bytes, ..rest() };
+    let other = DropCurve { thresholds: in_bytes, ..rest() };
     assert_eq!(field(wred(vec![curve(Some(Dscp::EF), 5.0, 15.0), other])), "curves.1.thresholds");
     assert_eq!(field(Wred { packets: None, ..wred(vec![rest()]) }), "packets");
     let shaper = |rate, burst| shaped(rate, burst).check().unwrap_err().field;

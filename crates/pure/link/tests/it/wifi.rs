@@ -9,12 +9,12 @@ use netrig_core::{
 };
 use netrig_link::queue::fifo::Fifo;
 use netrig_link::wifi::{Aggregation, LaneSettings, Standard};
-use netrig_link::{Bernoulli, Counters, Loss, Medium, Outage, Periodic, Queue, WifiSettings};
+use netrig_link::{Bernoulli, LineCounters, Loss, Medium, Outage, Periodic, Queue, WifiSettings};
 
 use crate::common::{Packet, packet};
 
-/// Counters lane by lane.
-struct Lanes(Vec<Counters>);
+/// LineCounters lane by lane.
+struct Lanes(Vec<LineCounters>);
 
 impl Watch<Packet> for Lanes {
     fn lane(&mut self, lane: Lane) -> &mut impl Observer<Packet> {
@@ -37,7 +37,7 @@ fn medium(settings: &WifiSettings, stations: usize) -> Medium<Packet> {
 
 /// Keeps every lane backlogged until `end`, and tells what came of it.
 fn saturate(medium: &mut Medium<Packet>, lanes: u32, ip_len: u32, end: Instant) -> Lanes {
-    let mut counters = Lanes(vec![Counters::new(); lanes as usize]);
+    let mut counters = Lanes(vec![LineCounters::new(); lanes as usize]);
     let mut id = 0;
     let mut now = Instant::ZERO;
     while now < end {
@@ -247,7 +247,7 @@ fn a_station_contends_once_however_many_it_sends_to() {
         .map(|(name, station)| LaneSettings { station, name, settings: &settings })
         .collect();
     let mut medium = Medium::new(&lanes, &Seeds::new(3)).unwrap();
-    let mut counters = Lanes(vec![Counters::new(); 4]);
+    let mut counters = Lanes(vec![LineCounters::new(); 4]);
     let (mut now, mut id) = (Instant::ZERO, 0);
     while now < seconds(30) {
         for lane in [0, 1, 2, 3, 3, 3].map(Lane) {
@@ -286,7 +286,7 @@ fn who_has_been_silent_sends_at_once() {
 #[test]
 fn what_comes_at_one_moment_collides() {
     let mut medium = medium(&settings(Standard::G), 2);
-    let mut counters = Lanes(vec![Counters::new(); 2]);
+    let mut counters = Lanes(vec![LineCounters::new(); 2]);
     let arrival = Instant::ZERO + Duration::from_millis(10);
     for lane in [0, 1] {
         medium.offer(arrival, Lane(lane), packet(lane.into(), 1500), &mut counters);
@@ -359,7 +359,7 @@ fn polling_late_or_often_changes_nothing() {
 fn an_outage_drops_or_keeps_what_waits() {
     for (waiting, arrives) in [(Waiting::Drop, 0), (Waiting::Keep, 20)] {
         let mut medium = medium(&settings(Standard::G), 1);
-        let mut counters = Lanes(vec![Counters::new()]);
+        let mut counters = Lanes(vec![LineCounters::new()]);
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         let outage = Outage { queue: waiting, ..Outage::default() };
         medium.apply(at(5), Lane(0), outage.down(), &mut counters);

@@ -3,9 +3,9 @@
 use netrig_core::{Duration, HOP_LIMIT, Instant, Sample, Sink, Subject, Timeline, quantity};
 use netrig_experiment::{Balance, RunError};
 use netrig_link::wire::words;
-use netrig_link::{Counters, FifoReading, Imbalance, WireMeters};
+use netrig_link::{FifoReading, Imbalance, LineCounters, WireMeters};
 
-use super::{ExpiringNode, FifoPassing, Network, Passage};
+use super::{ExpiringNode, LinkPassage, Network, ScheduledFifo};
 use crate::air::Air;
 use crate::merge::Merge;
 use crate::parcel::Carriage;
@@ -20,11 +20,16 @@ impl Network {
         for place in &self.reporting {
             let (passage, meters) = &mut self.meters[*place];
             match *passage {
-                Passage::Wire(wire) => meters.tick(now, &mut self.wires[wire as usize].wire, timeline, sink),
-                Passage::Fifo(line) => {
+                LinkPassage::Wire(wire) => {
+                    meters.tick(now, &mut self.wires[wire as usize].wire, timeline, sink)
+                }
+                LinkPassage::Fifo(line) => {
                     meters.tick_fifo(now, &mut self.fifos[line as usize].line, timeline, sink);
                 }
-                Passage::Air(..) | Passage::Ahead(_) | Passage::Merging { .. } | Passage::Cable => {}
+                LinkPassage::Air(..)
+                | LinkPassage::Ahead(_)
+                | LinkPassage::Merging { .. }
+                | LinkPassage::Cable => {}
             }
         }
         self.airs.iter_mut().for_each(|air| air.tick(now, timeline, sink));
@@ -41,7 +46,7 @@ impl Network {
     /// Names the link or the node whose packets do not balance: a defect of a model.
     pub fn balance(&self, now: Instant) -> Result<Balance, RunError> {
         let mut sum = Balance::default();
-        let mut add = |counters: &Counters, inside: usize| {
+        let mut add = |counters: &LineCounters, inside: usize| {
             sum.offered += counters.offered.packets;
             sum.duplicated += counters.duplicated.packets;
             sum.delivered += counters.delivered.packets;
@@ -51,15 +56,18 @@ impl Network {
         for (passage, meters) in &self.meters {
             let failed = |error| RunError::Failed(format!("{}: {error}", meters.name()));
             match *passage {
-                Passage::Wire(wire) => {
+                LinkPassage::Wire(wire) => {
                     let wire = &self.wires[wire as usize].wire;
                     add(wire.counters(), wire.balance().map_err(failed)?);
                 }
-                Passage::Fifo(line) => {
+                LinkPassage::Fifo(line) => {
                     let (counters, inside) = self.account(now, line).map_err(failed)?;
                     add(&counters, inside);
                 }
-                Passage::Air(..) | Passage::Ahead(_) | Passage::Merging { .. } | Passage::Cable => {}
+                LinkPassage::Air(..)
+                | LinkPassage::Ahead(_)
+                | LinkPassage::Merging { .. }
+                | LinkPassage::Cable => {}
             }
         }
         for merge in &self.merges {
@@ -67,7 +75,7 @@ impl Network {
             let delivered = merge.feeders.iter().map(|line| counters(line).delivered.packets).sum::<u64>();
             let offered = counters(&merge.target).offered.packets;
             if delivered != offered {
-                let is_target = |(passage, _): &&(Passage, WireMeters)| matches!(*passage, Passage::Fifo(line) if line == merge.target);
+                let is_target = |(passage, _): &&(LinkPassage, WireMeters)| matches!(*passage, LinkPassage::Fifo(line) if line == merge.target);
                 // Every line has meters.
                 let name = self.meters.iter().find(is_target).map_or("", |(_, meters)| meters.name());
                 return Err(RunError::Failed(format!(
@@ -99,8 +107,8 @@ impl Network {
 
     /// The counters of a line with a closed form at `now`, and the number of packets inside. `delivered` is not the line's own
     /// count: it is the packets that came out of it, and those offered to the lines that it feeds. What leads to a merge is compared as a whole.
-    fn account(&self, now: Instant, number: u32) -> Result<(Counters, usize), Imbalance> {
-        let FifoPassing { line, fed, .. } = &self.fifos[number as usize];
+    fn account(&self, now: Instant, number: u32) -> Result<(LineCounters, usize), Imbalance> {
+        let ScheduledFifo { line, fed, .. } = &self.fifos[number as usize];
         let FifoReading { mut counters, inside, .. } = line.read(now);
         let offered = |line: &u32| self.fifos[*line as usize].line.read(now).counters.offered.packets;
         if !self.merges.iter().any(|merge| merge.feeders.contains(&number)) {
@@ -111,8 +119,8 @@ impl Network {
 
     /// Packets that are on their way.
     pub fn packets(&self) -> usize {
-        let fifos: usize = self.fifos.iter().map(|passing| passing.line.held()).sum();
-        let wires: usize = self.wires.iter().map(|passing| passing.wire.inside()).sum();
+        let fifos: usize = self.fifos.iter().map(|scheduled| scheduled.line.held()).sum();
+        let wires: usize = self.wires.iter().map(|scheduled| scheduled.wire.inside()).sum();
         let merges: usize = self.merges.iter().map(Merge::len).sum();
         let airs: usize = self.airs.iter().map(Air::inside).sum();
         let hosts: u64 = self.hosts.iter().map(|host| host.balance().inside).sum();
@@ -121,8 +129,8 @@ impl Network {
 
     /// Memory of packets, of what lines note of them, and of what is to happen, bytes.
     pub fn bytes(&self) -> usize {
-        let lines: usize = self.fifos.iter().map(|passing| passing.line.bytes()).sum();
-        let wires: usize = self.wires.iter().map(|passing| passing.wire.noted_bytes()).sum();
+        let lines: usize = self.fifos.iter().map(|scheduled| scheduled.line.bytes()).sum();
+        let wires: usize = self.wires.iter().map(|scheduled| scheduled.wire.noted_bytes()).sum();
         let merges: usize = self.merges.iter().map(Merge::bytes).sum();
         let packets = self.packets() + self.pool.len();
         packets * Carriage::BYTES + lines + merges + wires + self.events.bytes() + self.agenda.bytes()

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FifoPassing, Network, Passage, Stop};
+use super::{LinkPassage, Network, ScheduledFifo, Stop};
 #[cfg(test)]
-use crate::actor::{EndId, Side};
+use crate::actor::{EndId, FlowSide};
 use crate::merge::Merge;
 
 impl Network {
@@ -18,7 +18,9 @@ impl Network {
             Several,
         }
         let fifo_at = |place: usize| match self.stops.get(place) {
-            Some(Stop::Over(Passage::Fifo(line))) if !self.fifos[*line as usize].has_outages => Some(*line),
+            Some(Stop::Over(LinkPassage::Fifo(line))) if !self.fifos[*line as usize].has_outages => {
+                Some(*line)
+            }
             _ => None,
         };
         let mut feeders = vec![Feeder::None; self.fifos.len()];
@@ -38,8 +40,8 @@ impl Network {
         };
         let chained: Vec<_> = (0..self.stops.len()).filter(|place| chained(*place)).collect();
         for place in chained {
-            if let Stop::Over(Passage::Fifo(line)) = self.stops[place] {
-                self.stops[place] = Stop::Over(Passage::Ahead(line));
+            if let Stop::Over(LinkPassage::Fifo(line)) = self.stops[place] {
+                self.stops[place] = Stop::Over(LinkPassage::Ahead(line));
             }
         }
         for (line, feeder) in (0..).zip(feeders) {
@@ -55,11 +57,11 @@ impl Network {
     fn find_merges(&mut self) {
         let without_outages = |line: u32| (!self.fifos[line as usize].has_outages).then_some(line);
         let fifo_at = |place: usize| match self.stops.get(place) {
-            Some(Stop::Over(Passage::Fifo(line))) => without_outages(*line),
+            Some(Stop::Over(LinkPassage::Fifo(line))) => without_outages(*line),
             _ => None,
         };
         let target_at = |place: usize| match self.stops.get(place) {
-            Some(Stop::Over(Passage::Fifo(line) | Passage::Ahead(line))) => without_outages(*line)
+            Some(Stop::Over(LinkPassage::Fifo(line) | LinkPassage::Ahead(line))) => without_outages(*line)
                 .filter(|line| self.fifos[*line as usize].line.delay() >= Merge::LEAST_DELAY),
             _ => None,
         };
@@ -67,7 +69,7 @@ impl Network {
         let mut leads_to: BTreeMap<u32, Option<u32>> = BTreeMap::new();
         for place in 0..self.stops.len() {
             let Some(line) = fifo_at(place) else { continue };
-            let FifoPassing { line: fifo, fed, .. } = &self.fifos[line as usize];
+            let ScheduledFifo { line: fifo, fed, .. } = &self.fifos[line as usize];
             let may_merge = fed.is_empty() && fifo.takes_time();
             let next = target_at(place + 1)
                 .filter(|_| may_merge)
@@ -96,10 +98,10 @@ impl Network {
             merge_of.insert(line, merge);
         }
         for stop in &mut self.stops {
-            if let Stop::Over(Passage::Fifo(line)) = *stop
+            if let Stop::Over(LinkPassage::Fifo(line)) = *stop
                 && let Some(&merge) = merge_of.get(&line)
             {
-                *stop = Stop::Over(Passage::Merging { line, merge });
+                *stop = Stop::Over(LinkPassage::Merging { line, merge });
             }
         }
     }
@@ -114,18 +116,18 @@ impl Network {
 impl Network {
     /// Makes every packet vanish behind the first line whose packets go on ahead of time. Returns whether there is one.
     pub fn break_chain(&mut self) -> bool {
-        self.break_behind(|passage| matches!(passage, Passage::Ahead(_)))
+        self.break_behind(|passage| matches!(passage, LinkPassage::Ahead(_)))
     }
 
     /// Makes every packet vanish behind the first line whose packets go on through a merge. Returns whether there is one.
     pub fn break_merge(&mut self) -> bool {
-        self.break_behind(|passage| matches!(passage, Passage::Merging { .. }))
+        self.break_behind(|passage| matches!(passage, LinkPassage::Merging { .. }))
     }
 
-    fn break_behind(&mut self, is_broken: impl Fn(&Passage) -> bool) -> bool {
+    fn break_behind(&mut self, is_broken: impl Fn(&LinkPassage) -> bool) -> bool {
         let is_broken = |stop: &Stop| matches!(stop, Stop::Over(passage) if is_broken(passage));
         let Some(place) = self.stops.iter().position(is_broken) else { return false };
-        self.stops[place + 1] = Stop::End(EndId::of(0, Side::Server));
+        self.stops[place + 1] = Stop::End(EndId::of(0, FlowSide::Server));
         true
     }
 }

@@ -9,12 +9,12 @@ use netrig_experiment::{Hop, LinkSettings, LinkSpec, Route, RunError, Scenario, 
 use netrig_link::wire::Events;
 use netrig_link::{FifoLine, LineSettings, Wire, WireId, WireMeters};
 
-use super::{ExpiringNode, FifoPassing, Network, Passage, Passing, Stop};
+use super::{ExpiringNode, LinkPassage, Network, ScheduledFifo, ScheduledWire, Stop};
 use crate::actor::EndId;
 use crate::agenda::{Agenda, Appointment};
 use crate::air::Air;
 use crate::cables::Cables;
-use crate::host::Host;
+use crate::host::ReceivingHost;
 use crate::tap::Tap;
 
 /// What the events of a scenario do to one direction of a line.
@@ -64,7 +64,7 @@ impl Network {
             airs: Vec::new(),
             cables: Cables::default(),
             hosts: Vec::new(),
-            links: vec![[Passage::Wire(u32::MAX); 2]; scenario.links.len()],
+            links: vec![[LinkPassage::Wire(u32::MAX); 2]; scenario.links.len()],
             stops: Vec::new(),
             beginnings: BTreeSet::new(),
             expiring: Vec::new(),
@@ -83,7 +83,7 @@ impl Network {
                         network.add_line((number, link, direction), settings, changes, seeds, sink)?;
                     }
                     LinkSettings::Direct(_) => {
-                        network.links[number][direction as usize] = Passage::Cable;
+                        network.links[number][direction as usize] = LinkPassage::Cable;
                     }
                     // By their channels, below.
                     LinkSettings::Wifi(_) => {}
@@ -91,12 +91,14 @@ impl Network {
             }
         }
         for (node, number) in scenario.nodes.iter().zip(0..) {
-            network.hosts.extend(node.receive.map(|receive| Host::new(number, &node.name, receive.queue)));
+            network
+                .hosts
+                .extend(node.receive.map(|receive| ReceivingHost::new(number, &node.name, receive.queue)));
         }
         for (channel, lanes) in channels(&scenario.links) {
             let place = network.airs.len() as u32;
             for (lane, number) in lanes.iter().zip(0..) {
-                network.links[lane.link][lane.direction as usize] = Passage::Air(place, Lane(number));
+                network.links[lane.link][lane.direction as usize] = LinkPassage::Air(place, Lane(number));
             }
             let air = Air::new(&lanes, &scenario.links, seeds, &network.events, sink);
             let failed = |error| RunError::Failed(format!("channel `{channel}`: {error}"));
@@ -130,13 +132,13 @@ impl Network {
         let passage = if let Some(line) = closed {
             self.agenda.lines.fifos.push(place);
             let (entry_at, fed) = (Instant::NEVER, Vec::new());
-            self.fifos.push(FifoPassing { line, entry_at, has_outages, fed });
-            Passage::Fifo(self.fifos.len() as u32 - 1)
+            self.fifos.push(ScheduledFifo { line, entry_at, has_outages, fed });
+            LinkPassage::Fifo(self.fifos.len() as u32 - 1)
         } else {
             let wire = Wire::new(id, settings, seeds, &self.events, sink).map_err(failed)?;
             self.agenda.lines.wires.push(place);
-            self.wires.push(Passing { wire, appointment: Appointment::default() });
-            Passage::Wire(self.wires.len() as u32 - 1)
+            self.wires.push(ScheduledWire { wire, appointment: Appointment::default() });
+            LinkPassage::Wire(self.wires.len() as u32 - 1)
         };
         self.links[number][direction as usize] = passage;
         let meters = WireMeters::new(id, settings, sink);

@@ -10,24 +10,24 @@ use netrig_core::{Delivery, Direction, Duration, Heading, Instant, Lane, LinkEve
 use netrig_link::wire::Events;
 use netrig_link::{FifoDelivery, FifoLine, Wire, WireMeters};
 
-use crate::actor::{Actor, EndId, Place};
+use crate::actor::{Actor, EndId, PacketHolder};
 use crate::agenda::{Agenda, Appointment};
 use crate::air::Air;
 use crate::cables::Cables;
-use crate::host::Host;
+use crate::host::ReceivingHost;
 use crate::merge::{Merge, MergingPacket};
 use crate::parcel::{Carriage, Parcel};
 use crate::tap::Tap;
 
 /// One direction of a line, and when it is looked at next.
-struct Passing {
+struct ScheduledWire {
     wire: Wire<Parcel>,
     appointment: Appointment,
 }
 
 /// One direction of a line with a closed form. What each packet needs is in the first cache lines.
 #[repr(C, align(64))]
-struct FifoPassing {
+struct ScheduledFifo {
     /// The moment of the agenda's entry for its next packet; never if there is none. No packet overtakes another, so one entry
     /// at a time is enough. An outage may leave an entry behind that has no packet; it is earlier or no longer expected.
     entry_at: Instant,
@@ -40,7 +40,7 @@ struct FifoPassing {
 
 /// One direction of a link, as packets take it.
 #[derive(Clone, Copy)]
-enum Passage {
+enum LinkPassage {
     /// Over this wire.
     Wire(u32),
     /// Over this line with a closed form.
@@ -59,7 +59,7 @@ enum Passage {
 #[derive(Clone, Copy)]
 enum Stop {
     /// Over a link.
-    Over(Passage),
+    Over(LinkPassage),
     /// Through the host at this place, which needs so long for it.
     Host(u32, Duration),
     /// To this end of a flow.
@@ -81,21 +81,21 @@ struct ExpiringNode {
 /// All wires and channels of a run, the ways over them, and the packets on them.
 pub(crate) struct Network {
     pub agenda: Agenda,
-    wires: Vec<Passing>,
-    fifos: Vec<FifoPassing>,
+    wires: Vec<ScheduledWire>,
+    fifos: Vec<ScheduledFifo>,
     merges: Vec<Merge>,
     /// One for each line, in the order of the links; not beside it, for they are looked at once per tick and the lines once
     /// per packet.
-    meters: Vec<(Passage, WireMeters)>,
+    meters: Vec<(LinkPassage, WireMeters)>,
     /// Indices in `meters` of the lines that have something to report.
     reporting: Vec<usize>,
     airs: Vec<Air>,
     /// All cables as one: a packet comes out of it when it went in, and what differs is where it goes.
     cables: Cables,
     /// Nodes that need time for what they receive, and their places in the scenario.
-    hosts: Vec<Host>,
+    hosts: Vec<ReceivingHost>,
     /// Where packets go on each link, forward and backward.
-    links: Vec<[Passage; 2]>,
+    links: Vec<[LinkPassage; 2]>,
     stops: Vec<Stop>,
     /// The stops at which a way begins.
     beginnings: BTreeSet<usize>,
@@ -127,7 +127,7 @@ impl Network {
         let mut at = now;
         loop {
             match self.stops[stop as usize] {
-                Stop::Over(Passage::Ahead(line)) => {
+                Stop::Over(LinkPassage::Ahead(line)) => {
                     let Some(arrives) = self.fifos[line as usize].line.offer(now, at, ip_len, None) else {
                         self.recycle(parcel.0);
                         return None;
@@ -135,8 +135,8 @@ impl Network {
                     at = arrives;
                     stop += 1;
                 }
-                Stop::Over(Passage::Fifo(number)) => {
-                    let FifoPassing { line, entry_at, .. } = &mut self.fifos[number as usize];
+                Stop::Over(LinkPassage::Fifo(number)) => {
+                    let ScheduledFifo { line, entry_at, .. } = &mut self.fifos[number as usize];
                     if let Some(arrives) = line.offer(now, at, ip_len, Some((parcel, stop)))
                         && *entry_at == Instant::NEVER
                     {
@@ -147,7 +147,7 @@ impl Network {
                     }
                     return None;
                 }
-                Stop::Over(Passage::Merging { line: place, merge: number }) => {
+                Stop::Over(LinkPassage::Merging { line: place, merge: number }) => {
                     let line = &mut self.fifos[place as usize].line;
                     let Some(arrives) = line.offer(now, at, ip_len, None) else {
                         self.recycle(parcel.0);
@@ -173,28 +173,29 @@ impl Network {
     #[inline(never)]
     fn enter_place(&mut self, now: Instant, stop: Stop, parcel: Parcel) {
         match stop {
-            Stop::Over(Passage::Wire(wire)) => {
+            Stop::Over(LinkPassage::Wire(wire)) => {
                 self.wires[wire as usize].wire.offer(now, parcel);
-                self.reappoint(Place::Wire(wire));
+                self.reappoint(PacketHolder::Wire(wire));
             }
-            Stop::Over(Passage::Air(air, lane)) => {
+            Stop::Over(LinkPassage::Air(air, lane)) => {
                 self.airs[air as usize].offer(now, lane, parcel);
-                self.reappoint(Place::Air(air));
+                self.reappoint(PacketHolder::Air(air));
             }
-            Stop::Over(Passage::Cable) => {
+            Stop::Over(LinkPassage::Cable) => {
                 self.cables.take(now, parcel);
-                self.reappoint(Place::Cables);
+                self.reappoint(PacketHolder::Cables);
             }
             Stop::Host(host, takes) => {
                 self.hosts[host as usize].take(now, takes, parcel);
-                self.reappoint(Place::Host(host));
+                self.reappoint(PacketHolder::Host(host));
             }
             Stop::Expires(place) => {
                 self.expiring[place as usize].dropped += 1;
                 self.recycle(parcel.0);
             }
             // These hold no packet, or have taken it already.
-            Stop::Over(Passage::Fifo(_) | Passage::Ahead(_) | Passage::Merging { .. }) | Stop::End(_) => {}
+            Stop::Over(LinkPassage::Fifo(_) | LinkPassage::Ahead(_) | LinkPassage::Merging { .. })
+            | Stop::End(_) => {}
         }
     }
 
@@ -208,7 +209,7 @@ impl Network {
         sink: &mut dyn Sink,
     ) -> Option<(EndId, Box<Carriage>)> {
         loop {
-            let FifoPassing { line, entry_at, .. } = &mut self.fifos[number as usize];
+            let ScheduledFifo { line, entry_at, .. } = &mut self.fifos[number as usize];
             let Some(FifoDelivery { at, packet, ip_len, note }) = line.poll_deliver(now) else {
                 if now < *entry_at {
                     return None;
@@ -278,19 +279,19 @@ impl Network {
     pub fn arrived(
         &mut self,
         now: Instant,
-        place: Place,
+        place: PacketHolder,
         sink: &mut dyn Sink,
     ) -> Option<(EndId, Box<Carriage>)> {
         loop {
             // A place is polled at its deadline, so `at` is `now`.
             let (at, parcel) = match place {
-                Place::Wire(wire) => {
+                PacketHolder::Wire(wire) => {
                     let Delivery { at, packet, .. } = self.wires[wire as usize].wire.poll_deliver(now)?;
                     (at, packet)
                 }
-                Place::Air(air) => self.airs[air as usize].arrived(now)?,
-                Place::Host(host) => self.hosts[host as usize].served(now)?,
-                Place::Cables => self.cables.passed()?,
+                PacketHolder::Air(air) => self.airs[air as usize].arrived(now)?,
+                PacketHolder::Host(host) => self.hosts[host as usize].served(now)?,
+                PacketHolder::Cables => self.cables.passed()?,
             };
             let (stop, ip_len) = (parcel.0.stop, parcel.0.packet.header.ip_len);
             if let Some(arrived) = self.go_on(at, parcel, stop, ip_len, sink) {
@@ -318,32 +319,32 @@ impl Network {
     }
 
     /// An entry of the agenda for `place` came; false if it is obsolete.
-    pub fn met(&mut self, at: Instant, place: Place) -> bool {
+    pub fn met(&mut self, at: Instant, place: PacketHolder) -> bool {
         match place {
-            Place::Wire(wire) => self.wires[wire as usize].appointment.met(at),
-            Place::Air(air) => self.airs[air as usize].appointment.met(at),
-            Place::Host(host) => self.hosts[host as usize].appointment.met(at),
-            Place::Cables => self.cables.appointment.met(at),
+            PacketHolder::Wire(wire) => self.wires[wire as usize].appointment.met(at),
+            PacketHolder::Air(air) => self.airs[air as usize].appointment.met(at),
+            PacketHolder::Host(host) => self.hosts[host as usize].appointment.met(at),
+            PacketHolder::Cables => self.cables.appointment.met(at),
         }
     }
 
     /// Makes the next appointment of a place that has been served, or got something new.
     #[inline]
-    pub fn reappoint(&mut self, place: Place) {
+    pub fn reappoint(&mut self, place: PacketHolder) {
         let (deadline, appointment) = match place {
-            Place::Wire(wire) => {
-                let Passing { wire, appointment } = &mut self.wires[wire as usize];
+            PacketHolder::Wire(wire) => {
+                let ScheduledWire { wire, appointment } = &mut self.wires[wire as usize];
                 (wire.poll_timeout(), appointment)
             }
-            Place::Air(air) => {
+            PacketHolder::Air(air) => {
                 let air = &mut self.airs[air as usize];
                 (air.poll_timeout(), &mut air.appointment)
             }
-            Place::Host(host) => {
+            PacketHolder::Host(host) => {
                 let host = &mut self.hosts[host as usize];
                 (host.poll_timeout(), &mut host.appointment)
             }
-            Place::Cables => (self.cables.poll_timeout(), &mut self.cables.appointment),
+            PacketHolder::Cables => (self.cables.poll_timeout(), &mut self.cables.appointment),
         };
         appointment.keep(deadline, Actor::Network(place), &mut self.agenda);
     }
@@ -351,17 +352,17 @@ impl Network {
     /// One direction of a link changes.
     pub fn apply(&mut self, now: Instant, link: usize, direction: Direction, event: LinkEvent) {
         match self.links[link][direction as usize] {
-            Passage::Wire(wire) => {
+            LinkPassage::Wire(wire) => {
                 self.wires[wire as usize].wire.apply(now, event);
-                self.reappoint(Place::Wire(wire));
+                self.reappoint(PacketHolder::Wire(wire));
             }
-            Passage::Air(air, lane) => {
+            LinkPassage::Air(air, lane) => {
                 self.airs[air as usize].apply(now, lane, event);
-                self.reappoint(Place::Air(air));
+                self.reappoint(PacketHolder::Air(air));
             }
             // Of the events of lines, only outages that drop all packets inside happen to a line with a closed form.
-            Passage::Fifo(number) => {
-                let FifoPassing { line, entry_at, .. } = &mut self.fifos[number as usize];
+            LinkPassage::Fifo(number) => {
+                let ScheduledFifo { line, entry_at, .. } = &mut self.fifos[number as usize];
                 match event {
                     LinkEvent::Down { .. } if line.go_down(now) => *entry_at = Instant::NEVER,
                     LinkEvent::Up => line.go_up(),
@@ -369,7 +370,7 @@ impl Network {
                 }
             }
             // A cable has no events. The other two occur in stops only, not in links.
-            Passage::Cable | Passage::Ahead(_) | Passage::Merging { .. } => {}
+            LinkPassage::Cable | LinkPassage::Ahead(_) | LinkPassage::Merging { .. } => {}
         }
     }
 }

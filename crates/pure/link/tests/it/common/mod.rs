@@ -7,7 +7,7 @@ use netrig_core::{
     LinkEvent, Observer, PacketMeta, Rate, Seeds,
 };
 use netrig_link::queue::fifo::Fifo;
-use netrig_link::{Counters, Line, LineSettings, Queue};
+use netrig_link::{Line, LineCounters, LineSettings, Queue};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -143,9 +143,13 @@ pub enum Polling {
 pub const END: Instant = Instant::from_nanos(1 << 60);
 
 /// Plays a schedule and empties the line. Packets are numbered as offered. The balance is checked at each step.
-pub fn play(settings: &LineSettings, schedule: &[(Instant, Step)], polling: Polling) -> (Record, Counters) {
+pub fn play(
+    settings: &LineSettings,
+    schedule: &[(Instant, Step)],
+    polling: Polling,
+) -> (Record, LineCounters) {
     let mut line = line(settings);
-    let mut obs = (Record::default(), Counters::new());
+    let mut obs = (Record::default(), LineCounters::new());
     let (mut deliveries, mut next_poll, mut id) = (Vec::new(), Instant::ZERO, 0);
     for &(now, step) in schedule {
         match polling {
@@ -176,7 +180,12 @@ pub fn play(settings: &LineSettings, schedule: &[(Instant, Step)], polling: Poll
     (obs.0, obs.1)
 }
 
-fn take(line: &mut Line<Packet>, now: Instant, obs: &mut (Record, Counters), out: &mut Vec<(Instant, u64)>) {
+fn take(
+    line: &mut Line<Packet>,
+    now: Instant,
+    obs: &mut (Record, LineCounters),
+    out: &mut Vec<(Instant, u64)>,
+) {
     while let Some(Delivery { at, packet, .. }) = line.poll_deliver(now, obs) {
         assert!(at <= now, "nothing comes out before its time");
         out.push((at, packet.id));
@@ -187,7 +196,7 @@ fn take(line: &mut Line<Packet>, now: Instant, obs: &mut (Record, Counters), out
 fn drive(
     line: &mut Line<Packet>,
     until: Instant,
-    obs: &mut (Record, Counters),
+    obs: &mut (Record, LineCounters),
     out: &mut Vec<(Instant, u64)>,
 ) {
     while let Some(now) = line.poll_timeout().filter(|now| *now < until) {
