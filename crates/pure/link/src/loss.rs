@@ -112,7 +112,7 @@ impl Loss {
                 ensure(at_least_one, "mean_burst", "must be at least 1 packet")?;
                 // A value slightly above 1 is a rounding error; it is clipped later.
                 let why =
-                    "is too short: so much loss needs bursts of mean_loss/(1 − mean_loss) packets at least";
+                    "is too short: this loss needs bursts of at least mean_loss/(1 − mean_loss) packets";
                 ensure(loss.leaving_good() <= 1.0 + 1e-9, "mean_burst", why)
             }
         }

@@ -1,4 +1,4 @@
-//! What an end of a flow is made of: its application, its paths, and how it opens and answers connections.
+//! The parts of an end of a flow: its application, its paths, and how it accepts connections.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,56 +11,56 @@ use netrig_transport::{PathId, tcp};
 
 use crate::actor::{EndId, FlowSide};
 
-/// Of IPv4 and TCP without options, bytes.
+/// IPv4 and TCP headers without options, bytes.
 const HEADERS: u64 = 20 + 20;
 
-/// One of the flow's paths as this end sees it.
+/// One of the flow's paths as seen from this end.
 pub(crate) struct FlowPath {
     pub name: String,
     pub local: IpAddr,
     pub remote: IpAddr,
     /// The link of this end's own interface.
     pub link: usize,
-    /// The way to the other end.
+    /// The first stop of the way to the other end.
     pub way: u32,
 }
 
-/// What an end is made of. The order of the fields is that of the memory: what each packet needs comes first.
+/// The parts of an end. The order of the fields is the order in memory: the fields that each packet needs come first.
 #[repr(C)]
 pub(crate) struct Blueprint {
     pub id: EndId,
     pub flow: u32,
-    /// Whether the flow's data leaves from here: then this end's view of the paths is told, and what the other end
-    /// gets is what counts.
+    /// Whether this end sends the flow's data. Then this end reports the state of the paths, and the other end counts the received
+    /// data.
     pub sends_data: bool,
-    /// Whether changes of the window are traced, at this end.
+    /// Whether this end traces changes of the congestion window.
     pub traces: bool,
-    /// Whether there are times at which the application only offers data ([`Application::only_offers`]).
+    /// Whether the application has phases in which it only offers data ([`Application::only_offers`]).
     pub offers: bool,
-    /// Whether somebody wants to know what it offers then.
+    /// Whether the sink wants the quantities that it records in these phases.
     pub counts_offers: bool,
     pub side: FlowSide,
     pub paths: Box<[FlowPath]>,
     pub name: String,
     pub carrier: Carrier,
-    /// The longest segment that its TCP announces to take, if its host says so.
+    /// The MSS that its TCP announces, if the host sets it.
     pub announced_mss: Option<u16>,
     /// DiffServ code point of all packets that it sends.
     pub dscp: Dscp,
-    /// How fast its application reads; at once, if nothing is said.
+    /// How fast its application reads. `None` if it reads at once.
     pub reads: Option<Reads>,
     pub acceptor: ConnectionAcceptor,
-    /// Own port and the other end's; of several connections the first's.
+    /// Its own port and the port of the other end, for the first connection.
     pub ports: [u16; 2],
     pub seeds: Seeds,
     pub application: Box<dyn Application>,
 }
 
-/// The two ways in which an end answers a call, by its flow's transport.
+/// How an end accepts connections, by the transport of its flow.
 pub(crate) enum ConnectionAcceptor {
     Tcp(Arc<tcp::Config>),
     Sctp(Box<Listener>),
-    /// Datagrams need no answer.
+    /// Datagrams have no connections.
     Nothing,
 }
 
@@ -69,13 +69,13 @@ pub(crate) fn pairs(paths: &[FlowPath]) -> Vec<PathAddresses> {
     paths.iter().map(|path| PathAddresses { local: path.local, remote: path.remote }).collect()
 }
 
-/// A flow's carrier as a host has it: it sends and takes no longer segments than its MTU leaves, and offers its window.
+/// A flow's carrier at a host: the MTU of the host limits the MSS, and its window the receive buffer.
 pub(crate) fn carrier_at(host: &Host, carrier: &Carrier) -> Carrier {
     let Carrier::Tcp(config) = carrier else { return carrier.clone() };
     if host.mtu.is_none() && host.window.is_none() {
         return carrier.clone();
     }
-    // Of the least MTU, 68 B, 28 B are left; over IPv6 the transport takes off what its header is longer.
+    // The smallest MTU, 68 B, leaves 28 B. Over IPv6 the transport subtracts the additional length of its header.
     let segment = host.mtu.map(|mtu| Size::from_bytes(mtu.bytes() - HEADERS));
     Carrier::Tcp(Arc::new(tcp::Config {
         mss: segment.map_or(config.mss, |segment| segment.min(config.mss)),
@@ -84,7 +84,7 @@ pub(crate) fn carrier_at(host: &Host, carrier: &Carrier) -> Carrier {
     }))
 }
 
-/// How an end with these paths answers calls.
+/// The acceptor of an end with these paths. `port` and `dscp` are its own.
 pub(crate) fn acceptor(
     carrier: &Carrier,
     (port, dscp): (u16, Dscp),
@@ -115,7 +115,7 @@ pub(crate) fn way_of(paths: &[FlowPath], flow: &FiveTuple) -> u32 {
         return only.way;
     }
     let named = |path: &&FlowPath| path.local == flow.src && path.remote == flow.dst;
-    // An association may pair any two addresses of its ends; the source decides where such a packet leaves.
+    // An association may pair any two addresses of its ends. The source address decides the path of such a packet.
     paths
         .iter()
         .find(named)

@@ -18,64 +18,64 @@ use crate::network::Network;
 use crate::parcel::Carriage;
 use crate::transport_endpoint::TransportEndpoint;
 
-/// The rest of the world, as far as an end may touch it.
+/// The parts of the simulation that an end may use.
 pub(crate) struct World<'a> {
     pub network: &'a mut Network,
     pub meter: &'a mut FlowMeter,
     pub timers: &'a mut Vec<TimerOwner>,
     pub timeline: &'a Timeline,
-    /// Why the run is to be given up, once somebody says so.
+    /// The reason to give up the run, once there is one.
     pub given_up: &'a mut Option<String>,
     pub sink: &'a mut dyn Sink,
 }
 
-/// Whose timer it is: the end, and the connection's number there.
+/// The owner of a timer: the end, and the number of its connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerOwner {
     pub end: EndId,
     pub conn: u32,
 }
 
-/// One connection of an end. It takes whole cache lines, and what each packet needs is in the first.
+/// One connection of an end. It takes whole cache lines. The fields that each packet needs are in the first.
 #[repr(C, align(64))]
 pub(crate) struct FlowConnection {
     pub endpoint: TransportEndpoint,
     pub appointment: Appointment,
-    /// PacketHolder in the world's list of timers.
+    /// Index in the list of timers.
     pub timer: u32,
-    /// It has said that it is over.
+    /// It has reported its end.
     pub closed: bool,
     pub id: ConnId,
-    /// When its application reads, if not at once.
+    /// The reading times of its application, unless it reads at once.
     pub reader: Option<ReadSchedule>,
 }
 
-/// One end of a flow. The order of the fields is that of the memory: what each packet needs takes one cache line.
+/// One end of a flow. The order of the fields is the order in memory: the fields that each packet needs take one cache line.
 #[repr(C, align(64))]
 pub(crate) struct FlowEnd {
-    /// Connections by their number: even ones were opened by the client, odd ones by the server.
+    /// Connections by their number. The client opens even ones, the server odd ones.
     pub conns: Vec<Option<FlowConnection>>,
-    /// Whether the application only gives data and records ([`Application::only_offers`](netrig_traffic::Application::only_offers)).
+    /// Whether the application only offers data and records ([`Application::only_offers`](netrig_traffic::Application::only_offers)).
     only_offers: bool,
-    /// Whether it is told of its deadlines later: before something else happens here, or, if nobody counts what it offers and the
-    /// connections have plenty, before they have no more.
+    /// Whether deadlines of the application are handled late: before the next event at this end. If the sink wants no record of the
+    /// offered data, it is enough to handle them before the connections run out of data.
     is_behind: bool,
-    /// A test has it told of each deadline at once.
+    /// Set by a test: deadlines are handled at once.
     #[cfg(test)]
     pub is_eager: bool,
-    /// Whether a connection has ended before everything arrived.
+    /// Whether a connection has ended before all data arrived.
     pub broken: bool,
-    /// How many connections have not said that they are over.
+    /// Number of connections that have not reported their end.
     pub open: u32,
     pub plan: Blueprint,
     appointment: Appointment,
-    /// How many connections of the peer's were accepted.
+    /// Number of connections that were accepted from the peer.
     pub accepted: u32,
     datagrams: u64,
-    /// What connections that are gone have counted, and the datagrams.
+    /// Counters of forgotten connections, and of datagrams.
     gone: Counters,
     actions: Vec<AppAction>,
-    /// Connections that were acted upon and have not been heard since.
+    /// Connections that were changed by actions and have not been settled since.
     touched: Vec<u32>,
 }
 
@@ -99,7 +99,7 @@ impl FlowEnd {
         }
     }
 
-    /// The flow starts or stops, or the application's deadline has come.
+    /// Passes an event to the application, and carries out its actions.
     pub fn tell(&mut self, now: Instant, event: AppEvent, world: &mut World) {
         if self.plan.offers {
             self.catch_up(now, world);
@@ -118,7 +118,7 @@ impl FlowEnd {
         }
     }
 
-    /// Tells the application of the deadlines that have come while nothing would have come of them.
+    /// Handles the deadlines of the application that were deferred.
     #[inline]
     pub fn catch_up(&mut self, now: Instant, world: &mut World) {
         if std::mem::take(&mut self.is_behind) {
@@ -126,14 +126,14 @@ impl FlowEnd {
         }
     }
 
-    /// The same at the end of an interval, in which nothing else happens at this end.
+    /// Handles deferred deadlines at the end of a sampling interval, so that the offered data is counted in it.
     pub fn offer_until(&mut self, now: Instant, world: &mut World) {
         if self.is_behind && self.plan.counts_offers {
             self.offer(now, world);
         }
     }
 
-    /// Something else is about to happen: the application is told first, unless that can wait.
+    /// Handles deferred deadlines before another event at this end, unless they can still wait.
     #[inline(never)]
     fn prepare_for_event(&mut self, now: Instant, world: &mut World) {
         if self.is_behind && (self.plan.counts_offers || !self.have_plenty()) {
@@ -145,8 +145,8 @@ impl FlowEnd {
         self.conns.iter().flatten().all(|conn| conn.endpoint.has_plenty())
     }
 
-    /// Something has happened to a connection: it sends as long as it has plenty, and then the application is told, if that has
-    /// waited.
+    /// After an event of a connection: sends while it has plenty of data, and then handles the deferred deadlines if a connection
+    /// has not.
     #[inline(never)]
     fn feed(&mut self, now: Instant, conn: u32, world: &mut World) {
         if !self.is_behind {
@@ -175,19 +175,19 @@ impl FlowEnd {
                 }
             }
             AppAction::Record(sample) => world.sink.sample(Subject::Flow(flow), sample),
-            // Who only offers does nothing else.
+            // An application that only offers has no other actions.
             other => actions.push(other),
         });
     }
 
-    /// Waits for the deadline of an application that only offers data, unless nothing would come of it before something else
-    /// happens at this end.
+    /// Enters the deadline of an application that only offers data. If the deadline would have no effect before the next event at
+    /// this end, defers it.
     #[inline(never)]
     fn await_deadline(&mut self, now: Instant, world: &mut World) {
         if !self.only_offers {
             return;
         }
-        // A trace has a sample whenever an end is looked at.
+        // A trace has a sample for every event of an end.
         let is_behind =
             !self.plan.traces && self.conns.iter().flatten().all(|conn| conn.endpoint.ignores_more_data(now));
         #[cfg(test)]
@@ -201,13 +201,13 @@ impl FlowEnd {
         }
     }
 
-    /// Nobody has told the application anything yet: it may have something to prepare.
+    /// Enters the first deadline of the application, before its first event.
     pub fn prepare(&mut self, agenda: &mut Agenda) {
         let deadline = self.plan.application.poll_timeout();
         self.appointment.keep(deadline, Actor::Application(self.plan.id), agenda);
     }
 
-    /// The application's entry of the agenda came.
+    /// Handles an entry of the agenda for the application.
     pub fn application_timeout(&mut self, now: Instant, world: &mut World) {
         if !self.appointment.met(now) || self.is_behind {
             return;
@@ -220,7 +220,7 @@ impl FlowEnd {
         }
     }
 
-    /// A connection's entry of the agenda came.
+    /// Handles an entry of the agenda for a connection.
     pub fn connection_timeout(&mut self, now: Instant, conn: u32, world: &mut World) {
         self.prepare_for_event(now, world);
         self.time_out(now, conn, world);
@@ -246,7 +246,7 @@ impl FlowEnd {
         }
     }
 
-    /// The application, which does not read at once, reads what the step of this moment gives it.
+    /// An application with a limited reading rate reads the bytes of this step.
     pub fn read(&mut self, now: Instant, conn: u32, world: &mut World) {
         self.prepare_for_event(now, world);
         if let Some(Some(FlowConnection { endpoint, timer, reader: Some(reader), .. })) =
@@ -261,13 +261,13 @@ impl FlowEnd {
         self.await_deadline(now, world);
     }
 
-    /// A packet arrived. A datagram's duplicates go no further.
+    /// A packet arrived. Duplicates of datagrams are dropped here.
     #[inline(always)]
     pub fn packet(&mut self, now: Instant, carriage: &mut Carriage, world: &mut World) {
         if !self.plan.sends_data && carriage.packet.payload.carries_data() {
             world.meter.packet_arrived(carriage.packet.header.ip_len);
         }
-        // Only datagrams travel without a connection.
+        // Only datagrams have no connection.
         let Some(conn) = carriage.conn else { return self.take_datagram(now, carriage.packet.take(), world) };
         if self.only_offers {
             self.prepare_for_event(now, world);
@@ -308,7 +308,7 @@ impl FlowEnd {
         let slot = if let Some(slot @ Some(_)) = self.conns.get_mut(conn as usize) {
             slot
         } else {
-            if !self.answer(now, conn, packet, world) {
+            if !self.accept(now, conn, packet, world) {
                 return;
             }
             let Some(slot) = self.conns.get_mut(conn as usize) else { return };
@@ -332,8 +332,8 @@ impl FlowEnd {
         }
     }
 
-    /// Drains a connection after a mutation: packets, then events. What the application answers to them is a new
-    /// mutation, drained in its own turn.
+    /// Drains a connection after a mutation: packets, then events. If the application answers an event, that is a new mutation,
+    /// which is drained in turn.
     #[inline(never)]
     pub(crate) fn settle(&mut self, now: Instant, conn: u32, world: &mut World) {
         let Some(Some(connection)) = self.conns.get_mut(conn as usize) else { return };
@@ -351,7 +351,7 @@ impl FlowEnd {
         }
     }
 
-    /// The same, for the connection in `slot`.
+    /// [`FlowEnd::conclude`] for the connection in `slot`.
     #[inline(always)]
     fn follow_up(
         now: Instant,
@@ -397,7 +397,7 @@ impl FlowEnd {
         }
     }
 
-    /// Does what the application asked for, all of it before it hears what came of it: its answers come after.
+    /// Carries out all actions of the application before it receives the resulting events.
     fn carry_out(&mut self, now: Instant, world: &mut World) {
         if self.actions.is_empty() {
             return;
@@ -422,7 +422,7 @@ impl FlowEnd {
             }
         }
         if self.actions.is_empty() {
-            // Keeps the space for the next time.
+            // Keeps the memory for the next time.
             self.actions = actions;
         }
         let mut touched = std::mem::take(&mut self.touched);
@@ -434,7 +434,7 @@ impl FlowEnd {
         }
     }
 
-    /// Sends what follows from an action; the connection is heard when all actions have been carried out.
+    /// Sends the packets that follow from an action. The connection is settled when all actions have been carried out.
     pub(crate) fn acted_upon(&mut self, now: Instant, conn: u32, world: &mut World) {
         if let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) {
             transmit(now, conn, endpoint, &self.plan.paths, world, |_| true);
@@ -444,7 +444,7 @@ impl FlowEnd {
         }
     }
 
-    /// Changes a connection of the application's, if it still is.
+    /// Changes a connection of the application, if it still exists.
     fn mutate(
         &mut self,
         now: Instant,
@@ -467,7 +467,7 @@ impl FlowEnd {
         let headers = !matches!(self.plan.carrier, Carrier::Udp { headers: false });
         let flow = self.five_tuple(0, protocol::UDP, self.plan.ports);
         let overhead = if headers { flow.ip_header_len() + 8 } else { 0 };
-        // No datagram that an experiment may describe is longer than 4 GB.
+        // No datagram of an experiment is longer than 4 GB.
         let ip_len = data.size() as u32 + overhead;
         if self.plan.sends_data {
             world.meter.datagram_sent(now, data.size());
@@ -491,28 +491,28 @@ impl FlowEnd {
         FiveTuple { src, dst, src_port, dst_port, protocol }
     }
 
-    /// The flow's own random stream for one purpose at this end.
+    /// The random stream of the flow for one purpose at this end.
     pub(crate) fn stream(&self, purpose: &str) -> Stream {
         let side = if self.plan.side == FlowSide::Client { "client" } else { "server" };
         self.plan.seeds.stream(&format!("flow/{}/{side}/{purpose}", self.plan.name))
     }
 
-    /// What the connections of this end have counted so far.
+    /// A count over all connections of this end.
     pub fn counted(&self, of: fn(&Counters) -> u64) -> u64 {
         of(&self.gone) + self.conns.iter().flatten().map(|conn| of(&conn.endpoint.counters())).sum::<u64>()
     }
 
-    /// Whether it has begun, wants nothing more, and all its connections have said that they are over.
+    /// Whether it has started, its application has no deadline, and all its connections have ended.
     pub fn is_done(&self) -> bool {
         self.open == 0 && !self.conns.is_empty() && self.plan.application.poll_timeout().is_none()
     }
 
-    /// Whether it has had connections, and all have said that everything arrived.
+    /// Whether it has had connections, and all have ended after all data arrived.
     pub fn has_delivered(&self) -> bool {
         self.open == 0 && !self.conns.is_empty() && !self.broken
     }
 
-    /// This node's interface to `link` went down or up.
+    /// The interface of this node to `link` goes down or up.
     pub fn interface(&mut self, now: Instant, link: usize, up: bool, world: &mut World) {
         self.control(now, link, if up { Control::InterfaceUp } else { Control::InterfaceDown }, world);
     }
@@ -536,7 +536,7 @@ impl FlowEnd {
 }
 
 impl FlowConnection {
-    /// Sends what the connection has to send, and returns its first event.
+    /// Sends all packets that the connection has, and returns its first event.
     #[inline(always)]
     fn drain(
         &mut self,
@@ -554,7 +554,7 @@ impl FlowConnection {
 }
 
 impl Blueprint {
-    /// Tells what happened to a connection, if this end is the one whose view counts.
+    /// Reports an incident of a connection, if this end sends the data.
     fn report(&self, now: Instant, incident: &Incident, endpoint: &TransportEndpoint, world: &mut World) {
         if !self.sends_data {
             return;
@@ -569,7 +569,7 @@ impl Blueprint {
     }
 }
 
-/// The number of a connection that the application on this side names so.
+/// The number of a connection from its identifier at the application on this side.
 const fn number_at(side: FlowSide, id: ConnId) -> u32 {
     match (id, side) {
         (ConnId::Opened(n), FlowSide::Client) | (ConnId::Accepted(n), FlowSide::Server) => 2 * n,
@@ -577,7 +577,7 @@ const fn number_at(side: FlowSide, id: ConnId) -> u32 {
     }
 }
 
-/// Sends what a connection has to send, as long as it may go on.
+/// Sends the packets of a connection while `may_go_on` holds.
 #[inline]
 fn transmit(
     now: Instant,

@@ -1,4 +1,4 @@
-//! How connections come to be, at the end that opens and at the end that accepts.
+//! The opening and accepting of connections.
 
 use netrig_core::{Instant, protocol};
 use netrig_experiment::Carrier;
@@ -17,11 +17,11 @@ impl FlowEnd {
     pub(crate) fn open(&mut self, now: Instant, id: ConnId, world: &mut World) {
         let ConnId::Opened(n) = id else { return };
         let conn = self.number_of(id);
-        // Dynamic ports come round again after 16384 connections; the earliest are over by then.
+        // Dynamic ports are used again after 16384 connections. The earliest connections are closed by then.
         let ports = [self.plan.ports[0] + (n % 16_384) as u16, self.plan.ports[1]];
         let Some(mut endpoint) = self.caller(conn, ports) else { return };
         endpoint.open(now);
-        self.enrol(now, conn, id, endpoint, world);
+        self.add_connection(now, conn, id, endpoint, world);
         self.acted_upon(now, conn, world);
     }
 
@@ -31,7 +31,7 @@ impl FlowEnd {
             Carrier::Tcp(config) => {
                 let isn = Serial(random.label() as u32);
                 let flow = self.five_tuple(0, protocol::TCP, ports);
-                TransportEndpoint::Tcp(Box::new(self.told(tcp::Connection::connect(
+                TransportEndpoint::Tcp(Box::new(self.with_settings(tcp::Connection::connect(
                     config.clone(),
                     flow,
                     isn,
@@ -48,13 +48,13 @@ impl FlowEnd {
                 };
                 TransportEndpoint::Sctp(Box::new(Association::new(config.clone(), &endpoints, random)))
             }
-            // Datagrams need no connection, and a run with MPTCP is refused before it begins.
+            // Datagrams need no connection, and `Simulator::check` refuses MPTCP.
             Carrier::Udp { .. } | Carrier::Mptcp(_) => return None,
         })
     }
 
-    /// A packet came that belongs to no connection yet. Whether there is one now that it is to be given to.
-    pub(crate) fn answer(&mut self, now: Instant, conn: u32, packet: &mut Packet, world: &mut World) -> bool {
+    /// A packet arrived that belongs to no connection. Returns whether a new connection must receive it.
+    pub(crate) fn accept(&mut self, now: Instant, conn: u32, packet: &mut Packet, world: &mut World) -> bool {
         let opened_by_peer = conn.is_multiple_of(2) == (self.plan.side == FlowSide::Server);
         if !opened_by_peer {
             return false;
@@ -62,8 +62,8 @@ impl FlowEnd {
         match &mut self.plan.acceptor {
             ConnectionAcceptor::Tcp(config) => {
                 let Payload::Tcp(segment) = &packet.payload else { return false };
-                // Without a handshake the first data opens; otherwise only a SYN does, and what is left of an
-                // earlier connection dies here.
+                // Without a handshake the first data opens a connection. Otherwise only a SYN does, and late segments of an
+                // earlier connection are dropped here.
                 let opens =
                     segment.flags.contains(tcp::Flags::SYN) && !segment.flags.contains(tcp::Flags::ACK);
                 if !opens && config.handshake != tcp::Handshake::None {
@@ -71,7 +71,8 @@ impl FlowEnd {
                 }
                 let config = config.clone();
                 let isn = Serial(self.stream(&format!("connection/{conn}")).label() as u32);
-                let endpoint = self.told(tcp::Connection::accept(config, packet.header.flow.reversed(), isn));
+                let endpoint =
+                    self.with_settings(tcp::Connection::accept(config, packet.header.flow.reversed(), isn));
                 self.accepted(now, conn, TransportEndpoint::Tcp(Box::new(endpoint)), world);
                 true
             }
@@ -95,18 +96,18 @@ impl FlowEnd {
         }
     }
 
-    /// A connection that is told what its flow and its host say of it.
-    fn told(&self, connection: tcp::Connection) -> tcp::Connection {
+    /// Applies the settings of the flow and the host to a connection.
+    fn with_settings(&self, connection: tcp::Connection) -> tcp::Connection {
         connection.with_dscp(self.plan.dscp).with_announced_mss(self.plan.announced_mss)
     }
 
     fn accepted(&mut self, now: Instant, conn: u32, endpoint: TransportEndpoint, world: &mut World) {
         let id = ConnId::Accepted(self.accepted);
         self.accepted += 1;
-        self.enrol(now, conn, id, endpoint, world);
+        self.add_connection(now, conn, id, endpoint, world);
     }
 
-    fn enrol(
+    fn add_connection(
         &mut self,
         now: Instant,
         conn: u32,

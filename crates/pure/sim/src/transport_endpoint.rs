@@ -1,10 +1,9 @@
-//! The modelled transports behind one face.
+//! The modelled transports behind one type.
 
 use netrig_core::{ConnectionEvent, Data, Endpoint, Instant, StreamId};
 use netrig_transport::{Connection, Control, Counters, Incident, Packet, PathId, PathStatus, sctp, tcp};
 
-/// One end of a connection: dispatched by a match and not by a table, for it stands in the path of every
-/// packet.
+/// One end of a connection. A match dispatches its calls and not a table, because every packet passes here.
 pub(crate) enum TransportEndpoint {
     Tcp(Box<tcp::Connection>),
     Sctp(Box<sctp::Association>),
@@ -101,8 +100,7 @@ impl TransportEndpoint {
         dispatch!(self, end => end.poll_incident())
     }
 
-    /// Whether the host may forget it once it has said that it is closed: TCP has to answer for what comes
-    /// late (TIME-WAIT), SCTP has not.
+    /// Whether the host may forget it after it has closed. TCP must still answer late segments (TIME-WAIT), SCTP need not.
     pub fn may_be_forgotten(&self) -> bool {
         match self {
             Self::Tcp(connection) => connection.is_over(),

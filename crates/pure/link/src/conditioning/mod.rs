@@ -99,7 +99,7 @@ impl Condition {
         let has_yellow = self.meter.as_ref().is_some_and(Meter::has_yellow);
         ensure(self.yellow.is_none() || has_yellow, "yellow", "needs a meter of three colours")?;
         let meterless = self.layer.is_ip() && is_dropped(&self.red);
-        ensure(self.meter.is_some() || meterless, "meter", "must be given: `layer` and `red` are about it")
+        ensure(self.meter.is_some() || meterless, "meter", "must be given: `layer` and `red` refer to it")
     }
 
     pub(crate) const fn action(&self, colour: Colour) -> ConditionAction {

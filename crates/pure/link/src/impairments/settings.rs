@@ -94,7 +94,7 @@ impl Jitter {
             Spread::Pareto(pareto) => ensure(
                 pareto.shape > 1.0 && pareto.shape.is_finite(),
                 "spread.shape",
-                "must be above 1, or there is no mean",
+                "must be above 1, otherwise there is no mean",
             ),
         }
     }

@@ -203,7 +203,7 @@ impl Class {
         ensure(self.reserve.is_none_or(|rate| rate.bits_per_s() > 0), "reserve", "must be above zero")?;
         ensure(self.burst != Some(Size::default()), "burst", "must be above zero")?;
         let Some(queue) = &self.queue else { return Ok(()) };
-        ensure(!queue.is_of_classes(), "queue", "must not be one of classes: this is one")?;
+        ensure(!queue.is_of_classes(), "queue", "must not schedule classes: it is inside a class")?;
         queue.check().map_err(|e| e.within("queue"))
     }
 }
@@ -220,10 +220,10 @@ pub(crate) fn check(classes: &[Class], rate: Rate, reservable: Fraction) -> Resu
         let named_before = classes[..n].iter().any(|other| other.name() == class.name());
         ensure(!named_before, "name", "must not be that of another class").map_err(within)?;
         if n + 1 == classes.len() {
-            let why = "is of no use in the last class, which takes what matches no other";
+            let why = "must not be given in the last class, which takes all other packets";
             ensure(class.matches.is_none(), "match", why).map_err(within)?;
         } else {
-            let why = "or `phb` must be given: only the last class takes the rest";
+            let why = "or `phb` must be given: only the last class takes all other packets";
             ensure(class.matches().is_some(), "match", why).map_err(within)?;
         }
     }
@@ -239,7 +239,7 @@ fn check_reservations(classes: &[Class], rate: Rate, reservable: Fraction) -> Re
         return Ok(());
     }
     let (sum, most) = (Rate::from_bits_per_s(sum), Rate::from_bits_per_s(most as u64));
-    let why = format!("reserve {sum} together, and {reservable} of {rate} is {most} (`reservable`)");
+    let why = format!("reserve {sum} together, more than {most}, {reservable} of {rate} (`reservable`)");
     Err(SettingsError::new("classes", why))
 }
 

@@ -36,7 +36,7 @@ impl Shaped {
         ensure(self.rate.bits_per_s() > 0, "rate", "must be above zero")?;
         let burst = 1..=2_000_000_000;
         ensure(burst.contains(&self.burst.bytes()), "burst", "must be above zero and at most 2 GB")?;
-        ensure(!self.queue.is_of_classes(), "queue", "must not be one of classes: shape those that need it")?;
+        ensure(!self.queue.is_of_classes(), "queue", "must not schedule classes: shape the classes instead")?;
         self.queue.check().map_err(|e| e.within("queue"))
     }
 }

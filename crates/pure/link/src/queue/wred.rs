@@ -90,11 +90,15 @@ impl Wred {
     }
 
     fn check_curve(&self, curve: &DropCurve, is_last: bool) -> Result<(), SettingsError> {
-        let why = "must be given, but not in the last curve, which is for the rest";
+        let why = "must be given, except in the last curve, which applies to all other packets";
         ensure(curve.dscp.is_none() == is_last, "dscp", why)?;
         curve.thresholds.check().map_err(|e| e.within("thresholds"))?;
         let alike = curve.thresholds.is_like(self.curves[0].thresholds);
-        ensure(alike, "thresholds", "must be in the unit of the first curve's: there is one average")?;
+        ensure(
+            alike,
+            "thresholds",
+            "must have the unit of the first curve, because all curves share one average",
+        )?;
         ensure(curve.max_p.get() > 0.0, "max_p", "must be above zero")
     }
 }

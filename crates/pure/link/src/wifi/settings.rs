@@ -95,7 +95,7 @@ impl WifiSettings {
     pub fn check(&self) -> Result<(), SettingsError> {
         self.standard.check_rate(self.rate)?;
         self.queue.check().map_err(|e| e.within("queue"))?;
-        ensure(!self.queue.is_of_classes(), "queue", "must not be one of classes, which only lines have")?;
+        ensure(!self.queue.is_of_classes(), "queue", "must not schedule classes, which only lines have")?;
         let powers = |window: u32| window < 1 << 15 && (window + 1).is_power_of_two();
         const WINDOW: &str = "must be a power of two less one, 0 to 32767";
         ensure(powers(self.cw_min), "cw_min", WINDOW)?;
@@ -103,7 +103,11 @@ impl WifiSettings {
         ensure(self.cw_min <= self.cw_max, "cw_max", "must not be below `cw_min`")?;
         ensure((1..=255).contains(&self.attempts), "attempts", "must be from 1 to 255")?;
         if let Some(aggregation) = &self.aggregation {
-            ensure(self.standard.is_ht(), "aggregation", "needs 802.11n: 802.11g sends a packet a frame")?;
+            ensure(
+                self.standard.is_ht(),
+                "aggregation",
+                "needs 802.11n: 802.11g sends one packet in each frame",
+            )?;
             aggregation.check().map_err(|e| e.within("aggregation"))?;
         }
         for (field, loss) in [("frame_loss", &self.frame_loss), ("loss", &self.loss)] {
@@ -111,7 +115,7 @@ impl WifiSettings {
         }
         ensure(!self.drop.contains(&0), "drop", "counts packets from 1")?;
         let mtu = (1..=LARGEST_PACKET).contains(&self.mtu.bytes());
-        ensure(mtu, "mtu", "must be from 1 to 2296 B, which LLC/SNAP makes the longest MSDU")
+        ensure(mtu, "mtu", "must be from 1 to 2296 B, with LLC/SNAP the longest MSDU")
     }
 }
 
@@ -144,7 +148,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         for (key, value, why) in [
-            ("rate", json!("54 Mbit/s"), "`rate` must be one of this standard's: 6.5 Mbit/s"),
+            ("rate", json!("54 Mbit/s"), "`rate` must be a rate of this standard: 6.5 Mbit/s"),
             ("cw_min", json!(14), "`cw_min` must be a power of two less one"),
             ("cw_max", json!(7), "`cw_max` must not be below `cw_min`"),
             ("attempts", json!(0), "`attempts` must be from 1 to 255"),

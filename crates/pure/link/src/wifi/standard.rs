@@ -116,11 +116,11 @@ impl Standard {
         PREAMBLE + SYMBOL
     }
 
-    /// Refuses a rate that the standard does not have.
+    /// Refuses a rate that is not one of the standard.
     pub(super) fn check_rate(self, rate: Rate) -> Result<(), SettingsError> {
         let rates = self.rates();
         let names = || rates.map(|rate| rate.to_string()).join(", ");
-        ensure(rates.contains(&rate), "rate", &format!("must be one of this standard's: {}", names()))
+        ensure(rates.contains(&rate), "rate", &format!("must be a rate of this standard: {}", names()))
     }
 }
 

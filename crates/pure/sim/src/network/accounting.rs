@@ -1,4 +1,4 @@
-//! What a network reports of its packets, and whether they balance.
+//! The reports of a network, and the balance of its packets.
 
 use netrig_core::{Duration, HOP_LIMIT, Instant, Sample, Sink, Subject, Timeline, quantity};
 use netrig_experiment::{Balance, RunError};
@@ -11,14 +11,14 @@ use crate::merge::Merge;
 use crate::parcel::Carriage;
 
 impl Network {
-    /// Reports what the wires counted since the last tick.
+    /// Reports the interval since the last tick.
     pub fn tick(&mut self, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
-        // What the merges still hold is offered up to now, so that readings are complete.
+        // Packets in the merges are forwarded up to now, so that readings are complete.
         for number in 0..self.merges.len() as u32 {
             self.forward_merged(now + Duration::from_nanos(1), number);
         }
-        for place in &self.reporting {
-            let (passage, meters) = &mut self.meters[*place];
+        for index in &self.reporting {
+            let (passage, meters) = &mut self.meters[*index];
             match *passage {
                 LinkPassage::Wire(wire) => {
                     meters.tick(now, &mut self.wires[wire as usize].wire, timeline, sink)
@@ -40,10 +40,10 @@ impl Network {
         }
     }
 
-    /// Every packet accounted for at `now`.
+    /// The balance of all packets at `now`.
     ///
     /// # Errors
-    /// Names the link or the node whose packets do not balance: a defect of a model.
+    /// If the packets of a link or a node do not balance, a defect of a model. The error names it.
     pub fn balance(&self, now: Instant) -> Result<Balance, RunError> {
         let mut sum = Balance::default();
         let mut add = |counters: &LineCounters, inside: usize| {
@@ -106,7 +106,8 @@ impl Network {
     }
 
     /// The counters of a line with a closed form at `now`, and the number of packets inside. `delivered` is not the line's own
-    /// count: it is the packets that came out of it, and those offered to the lines that it feeds. What leads to a merge is compared as a whole.
+    /// count: it is the packets taken from the line plus the packets offered to the lines that it feeds. The lines that lead to a
+    /// merge keep their own count, and `balance` compares their sum.
     fn account(&self, now: Instant, number: u32) -> Result<(LineCounters, usize), Imbalance> {
         let ScheduledFifo { line, fed, .. } = &self.fifos[number as usize];
         let FifoReading { mut counters, inside, .. } = line.read(now);
@@ -117,7 +118,7 @@ impl Network {
         counters.balance(inside).map(|()| (counters, inside))
     }
 
-    /// Packets that are on their way.
+    /// Number of packets that are on their way.
     pub fn packets(&self) -> usize {
         let fifos: usize = self.fifos.iter().map(|scheduled| scheduled.line.held()).sum();
         let wires: usize = self.wires.iter().map(|scheduled| scheduled.wire.inside()).sum();
@@ -127,7 +128,7 @@ impl Network {
         fifos + wires + merges + airs + hosts as usize + self.cables.underway.len()
     }
 
-    /// Memory of packets, of what lines note of them, and of what is to happen, bytes.
+    /// Memory of packets, of the records of lines and of the agenda, bytes.
     pub fn bytes(&self) -> usize {
         let lines: usize = self.fifos.iter().map(|scheduled| scheduled.line.bytes()).sum();
         let wires: usize = self.wires.iter().map(|scheduled| scheduled.wire.noted_bytes()).sum();
@@ -138,7 +139,7 @@ impl Network {
 }
 
 impl ExpiringNode {
-    /// Reports what it dropped since the last tick; nothing as long as it has dropped none.
+    /// Reports the drops since the last tick. Reports nothing before the first drop.
     fn tick(&mut self, name: &str, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
         let (subject, dropped) = (Subject::Node(self.node), self.dropped - self.before);
         if self.dropped > 0 {

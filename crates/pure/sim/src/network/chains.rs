@@ -8,8 +8,8 @@ use crate::actor::{EndId, FlowSide};
 use crate::merge::Merge;
 
 impl Network {
-    /// Finds the lines that are offered packets ahead of time. Call it once all ways have been added. Such a line has a closed
-    /// form, and a single other line with a closed form feeds it; the node between the two is not captured.
+    /// Finds the lines that are offered packets ahead of time. Call it after all ways have been added. Such a line has a closed
+    /// form, a single other line with a closed form feeds it, and the node between the two is not captured.
     pub fn chain(&mut self) {
         #[derive(Clone, Copy, PartialEq)]
         enum Feeder {
@@ -17,16 +17,16 @@ impl Network {
             Line(u32),
             Several,
         }
-        let fifo_at = |place: usize| match self.stops.get(place) {
+        let fifo_at = |stop: usize| match self.stops.get(stop) {
             Some(Stop::Over(LinkPassage::Fifo(line))) if !self.fifos[*line as usize].has_outages => {
                 Some(*line)
             }
             _ => None,
         };
         let mut feeders = vec![Feeder::None; self.fifos.len()];
-        for place in 0..self.stops.len() {
-            let Some(line) = fifo_at(place) else { continue };
-            let before = place.checked_sub(1).filter(|_| !self.beginnings.contains(&place));
+        for stop in 0..self.stops.len() {
+            let Some(line) = fifo_at(stop) else { continue };
+            let before = stop.checked_sub(1).filter(|_| !self.beginnings.contains(&stop));
             let feeder = match before.and_then(|before| Some((before, fifo_at(before)?))) {
                 Some((before, line)) if !self.is_tapped(before) => Feeder::Line(line),
                 _ => Feeder::Several,
@@ -34,14 +34,14 @@ impl Network {
             let known = &mut feeders[line as usize];
             *known = if *known == Feeder::None || *known == feeder { feeder } else { Feeder::Several };
         }
-        let chained = |place: usize| {
-            let (Some(line), Some(next)) = (fifo_at(place), fifo_at(place + 1)) else { return false };
-            !self.beginnings.contains(&(place + 1)) && feeders[next as usize] == Feeder::Line(line)
+        let chained = |stop: usize| {
+            let (Some(line), Some(next)) = (fifo_at(stop), fifo_at(stop + 1)) else { return false };
+            !self.beginnings.contains(&(stop + 1)) && feeders[next as usize] == Feeder::Line(line)
         };
-        let chained: Vec<_> = (0..self.stops.len()).filter(|place| chained(*place)).collect();
-        for place in chained {
-            if let Stop::Over(LinkPassage::Fifo(line)) = self.stops[place] {
-                self.stops[place] = Stop::Over(LinkPassage::Ahead(line));
+        let chained: Vec<_> = (0..self.stops.len()).filter(|stop| chained(*stop)).collect();
+        for stop in chained {
+            if let Stop::Over(LinkPassage::Fifo(line)) = self.stops[stop] {
+                self.stops[stop] = Stop::Over(LinkPassage::Ahead(line));
             }
         }
         for (line, feeder) in (0..).zip(feeders) {
@@ -52,38 +52,38 @@ impl Network {
         self.find_merges();
     }
 
-    /// Finds the merges: see [`Merge`]. Call it after the chains are known. Lines whose packets go on through one have closed forms and
-    /// lead to one line only, which has a closed form and a delay, and to which no others lead; the node between is not captured.
+    /// Finds the merges ([`Merge`]). Call it after the chains are known. All lines that lead to a merge have closed forms and lead to
+    /// one target only. The target has a closed form and a delay, no other lines lead to it, and the node between is not captured.
     fn find_merges(&mut self) {
         let without_outages = |line: u32| (!self.fifos[line as usize].has_outages).then_some(line);
-        let fifo_at = |place: usize| match self.stops.get(place) {
+        let fifo_at = |stop: usize| match self.stops.get(stop) {
             Some(Stop::Over(LinkPassage::Fifo(line))) => without_outages(*line),
             _ => None,
         };
-        let target_at = |place: usize| match self.stops.get(place) {
+        let target_at = |stop: usize| match self.stops.get(stop) {
             Some(Stop::Over(LinkPassage::Fifo(line) | LinkPassage::Ahead(line))) => without_outages(*line)
                 .filter(|line| self.fifos[*line as usize].line.delay() >= Merge::LEAST_DELAY),
             _ => None,
         };
-        // For each line the one to which it leads; none if that is more than one, or not a line that can be a target.
+        // For each line the line to which it leads. `None` if it leads to several, or to a line that cannot be a target.
         let mut leads_to: BTreeMap<u32, Option<u32>> = BTreeMap::new();
-        for place in 0..self.stops.len() {
-            let Some(line) = fifo_at(place) else { continue };
+        for stop in 0..self.stops.len() {
+            let Some(line) = fifo_at(stop) else { continue };
             let ScheduledFifo { line: fifo, fed, .. } = &self.fifos[line as usize];
             let may_merge = fed.is_empty() && fifo.takes_time();
-            let next = target_at(place + 1)
+            let next = target_at(stop + 1)
                 .filter(|_| may_merge)
-                .filter(|_| !self.is_tapped(place) && !self.beginnings.contains(&(place + 1)));
+                .filter(|_| !self.is_tapped(stop) && !self.beginnings.contains(&(stop + 1)));
             leads_to
                 .entry(line)
                 .and_modify(|known| *known = known.filter(|known| Some(*known) == next))
                 .or_insert(next);
         }
-        let leads = |place: usize| fifo_at(place).and_then(|line| leads_to[&line]);
+        let leads = |stop: usize| fifo_at(stop).and_then(|line| leads_to[&line]);
         let refused: BTreeSet<u32> = (0..self.stops.len())
-            .filter(|place| {
-                let before = place.checked_sub(1).filter(|_| !self.beginnings.contains(place));
-                target_at(*place).is_some() && before.and_then(leads) != target_at(*place)
+            .filter(|stop| {
+                let before = stop.checked_sub(1).filter(|_| !self.beginnings.contains(stop));
+                target_at(*stop).is_some() && before.and_then(leads) != target_at(*stop)
             })
             .filter_map(target_at)
             .collect();
@@ -106,7 +106,7 @@ impl Network {
         }
     }
 
-    /// Whether the frames at the node behind this stop are captured.
+    /// Whether the node behind this stop is captured.
     fn is_tapped(&self, stop: usize) -> bool {
         self.tap.as_ref().is_some_and(|tap| tap.is_behind(stop))
     }
@@ -114,20 +114,20 @@ impl Network {
 
 #[cfg(test)]
 impl Network {
-    /// Makes every packet vanish behind the first line whose packets go on ahead of time. Returns whether there is one.
+    /// Makes every packet vanish behind the first line that forwards packets ahead of time. Returns whether there is one.
     pub fn break_chain(&mut self) -> bool {
         self.break_behind(|passage| matches!(passage, LinkPassage::Ahead(_)))
     }
 
-    /// Makes every packet vanish behind the first line whose packets go on through a merge. Returns whether there is one.
+    /// Makes every packet vanish behind the first line that forwards packets through a merge. Returns whether there is one.
     pub fn break_merge(&mut self) -> bool {
         self.break_behind(|passage| matches!(passage, LinkPassage::Merging { .. }))
     }
 
     fn break_behind(&mut self, is_broken: impl Fn(&LinkPassage) -> bool) -> bool {
         let is_broken = |stop: &Stop| matches!(stop, Stop::Over(passage) if is_broken(passage));
-        let Some(place) = self.stops.iter().position(is_broken) else { return false };
-        self.stops[place + 1] = Stop::End(EndId::of(0, FlowSide::Server));
+        let Some(stop) = self.stops.iter().position(is_broken) else { return false };
+        self.stops[stop + 1] = Stop::End(EndId::of(0, FlowSide::Server));
         true
     }
 }

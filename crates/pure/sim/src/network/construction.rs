@@ -1,4 +1,4 @@
-//! How a network is made of a scenario.
+//! The construction of a network from a scenario.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::cables::Cables;
 use crate::host::ReceivingHost;
 use crate::tap::Tap;
 
-/// What the events of a scenario do to one direction of a line.
+/// The events of a scenario that change one direction of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineChanges {
     None,
@@ -27,7 +27,7 @@ enum LineChanges {
 }
 
 impl LineChanges {
-    /// Of this direction of link `number`.
+    /// The changes of this direction of link `number`.
     fn new(scenario: &Scenario, number: usize, towards: Direction) -> Self {
         const LOSES_ALL: LinkEvent = LinkEvent::Down { queue: Waiting::Drop, in_flight: InFlight::Lose };
         let mut changes = Self::None;
@@ -49,10 +49,10 @@ const fn opposite(direction: Direction) -> Direction {
 }
 
 impl Network {
-    /// The scenario's links, at rest.
+    /// The links of the scenario without packets. Add the ways afterwards.
     ///
     /// # Errors
-    /// If a link's settings cannot be: a defect, for the experiment has checked them.
+    /// If the settings of a link are invalid. That is a defect, because the experiment has checked them.
     pub fn new(scenario: &Scenario, seeds: &Seeds, sink: &dyn Sink) -> Result<Self, RunError> {
         let mut network = Self {
             agenda: Agenda::default(),
@@ -85,7 +85,7 @@ impl Network {
                     LinkSettings::Direct(_) => {
                         network.links[number][direction as usize] = LinkPassage::Cable;
                     }
-                    // By their channels, below.
+                    // Added with their channels below.
                     LinkSettings::Wifi(_) => {}
                 }
             }
@@ -96,9 +96,9 @@ impl Network {
                 .extend(node.receive.map(|receive| ReceivingHost::new(number, &node.name, receive.queue)));
         }
         for (channel, lanes) in channels(&scenario.links) {
-            let place = network.airs.len() as u32;
+            let index = network.airs.len() as u32;
             for (lane, number) in lanes.iter().zip(0..) {
-                network.links[lane.link][lane.direction as usize] = LinkPassage::Air(place, Lane(number));
+                network.links[lane.link][lane.direction as usize] = LinkPassage::Air(index, Lane(number));
             }
             let air = Air::new(&lanes, &scenario.links, seeds, &network.events, sink);
             let failed = |error| RunError::Failed(format!("channel `{channel}`: {error}"));
@@ -117,8 +117,8 @@ impl Network {
     ) -> Result<(), RunError> {
         let id = WireId { link: number as u32, name: &link.name, direction };
         let failed = |error| RunError::Failed(format!("link `{}/{direction}`: {error}", link.name));
-        // A line that an event changes, or whose packets are logged, cannot decide a packet ahead of time. An outage takes back
-        // what was decided, but not the waits that were noted.
+        // If an event changes a line, or its packets are logged, it cannot decide a packet ahead of time. An outage revokes
+        // decisions, but not the waits that were recorded.
         let has_outages = changes == LineChanges::Outages;
         let closed = if changes == LineChanges::Others
             || has_outages && sink.wants(&quantity::WAITING_TIME)
@@ -128,15 +128,15 @@ impl Network {
         } else {
             FifoLine::new(id, settings, seeds, sink).map_err(failed)?
         };
-        let place = 2 * number as u32 + direction as u32;
+        let position = 2 * number as u32 + direction as u32;
         let passage = if let Some(line) = closed {
-            self.agenda.lines.fifos.push(place);
+            self.agenda.lines.fifos.push(position);
             let (entry_at, fed) = (Instant::NEVER, Vec::new());
             self.fifos.push(ScheduledFifo { line, entry_at, has_outages, fed });
             LinkPassage::Fifo(self.fifos.len() as u32 - 1)
         } else {
             let wire = Wire::new(id, settings, seeds, &self.events, sink).map_err(failed)?;
-            self.agenda.lines.wires.push(place);
+            self.agenda.lines.wires.push(position);
             self.wires.push(ScheduledWire { wire, appointment: Appointment::default() });
             LinkPassage::Wire(self.wires.len() as u32 - 1)
         };
@@ -149,8 +149,8 @@ impl Network {
         Ok(())
     }
 
-    /// Adds the way along `route` (or back along it) to a flow's end, at a node that needs so long for each packet of it
-    /// if it needs any time, and returns the way's first stop.
+    /// Adds the way along `route`, or back along it, to an end of a flow, and returns its first stop. `service` is the receiving
+    /// node with its service time for each packet, if it needs time.
     pub fn add_way(
         &mut self,
         route: &Route,
@@ -170,16 +170,16 @@ impl Network {
         }
         if let Some(node) = self.expires_at(route, back) {
             self.stops.truncate(first + HOP_LIMIT);
-            let place = self.expiring_at(node);
-            self.stops.push(Stop::Expires(place));
+            let router = self.expiring_at(node);
+            self.stops.push(Stop::Expires(router));
             if let Some(tap) = &mut self.tap {
                 tap.add_way(route, back, self.stops.len());
             }
             return first as u32;
         }
         let host = service.and_then(|(node, takes)| {
-            let place = self.hosts.iter().position(|host| host.is_node(node))?;
-            Some(Stop::Host(place as u32, takes))
+            let index = self.hosts.iter().position(|host| host.is_node(node))?;
+            Some(Stop::Host(index as u32, takes))
         });
         self.stops.extend(host);
         self.stops.push(Stop::End(to));
@@ -189,18 +189,18 @@ impl Network {
         first as u32
     }
 
-    /// The node at which the hop limit of packets along `route`, or back along it, runs out.
+    /// The node at which the hop limit of packets along `route`, or back along it, expires.
     fn expires_at(&self, route: &Route, back: bool) -> Option<usize> {
         if route.hops.len() <= HOP_LIMIT {
             return None;
         }
-        let place = if back { route.hops.len() - HOP_LIMIT } else { HOP_LIMIT - 1 };
-        let hop = &route.hops[place];
+        let index = if back { route.hops.len() - HOP_LIMIT } else { HOP_LIMIT - 1 };
+        let hop = &route.hops[index];
         let [first, second] = self.ends[hop.link];
         Some(if (hop.direction == Direction::Forward) != back { second } else { first })
     }
 
-    /// The place of a router among those at which hop limits run out.
+    /// The index of a router in `expiring`, to which it is added if necessary.
     fn expiring_at(&mut self, node: usize) -> u32 {
         let node = node as u32;
         let known = self.expiring.iter().position(|own| own.node == node);

@@ -1,4 +1,4 @@
-//! The wires between the hosts.
+//! The links between the hosts, and the way of packets over them.
 
 mod accounting;
 mod chains;
@@ -19,26 +19,26 @@ use crate::merge::{Merge, MergingPacket};
 use crate::parcel::{Carriage, Parcel};
 use crate::tap::Tap;
 
-/// One direction of a line, and when it is looked at next.
+/// One direction of a line, and its next entry in the agenda.
 struct ScheduledWire {
     wire: Wire<Parcel>,
     appointment: Appointment,
 }
 
-/// One direction of a line with a closed form. What each packet needs is in the first cache lines.
+/// One direction of a line with a closed form. The fields that each packet needs are in the first cache lines.
 #[repr(C, align(64))]
 struct ScheduledFifo {
-    /// The moment of the agenda's entry for its next packet; never if there is none. No packet overtakes another, so one entry
-    /// at a time is enough. An outage may leave an entry behind that has no packet; it is earlier or no longer expected.
+    /// The moment of the agenda's entry for its next packet, or [`Instant::NEVER`]. No packet overtakes another, so one entry at a
+    /// time is enough. An outage may leave an entry without a packet; that entry is earlier or no longer expected.
     entry_at: Instant,
     line: FifoLine<Parcel>,
-    /// It has outages: it is not offered packets ahead of time, and offers none.
+    /// If it has outages, it is offered no packets ahead of time, and offers none.
     has_outages: bool,
-    /// The lines that only this one feeds: they are offered its packets ahead of time.
+    /// The lines that only this one feeds. They are offered its packets ahead of time.
     fed: Vec<u32>,
 }
 
-/// One direction of a link, as packets take it.
+/// The passage of packets over one direction of a link.
 #[derive(Clone, Copy)]
 enum LinkPassage {
     /// Over this wire.
@@ -49,31 +49,31 @@ enum LinkPassage {
     Ahead(u32),
     /// Over this line with a closed form, and through a merge to the next one.
     Merging { line: u32, merge: u32 },
-    /// Over a lane of the air at this place.
+    /// Over a lane of the WiFi channel with this number.
     Air(u32, Lane),
     /// Along a cable.
     Cable,
 }
 
-/// A stop on a way through the network; the next one stands behind it.
+/// A stop on a way through the network. The next stop follows it in the list.
 #[derive(Clone, Copy)]
 enum Stop {
     /// Over a link.
     Over(LinkPassage),
-    /// Through the host at this place, which needs so long for it.
+    /// Through the host with this number, with this service time.
     Host(u32, Duration),
     /// To this end of a flow.
     End(EndId),
-    /// To a router that drops it, for its hop limit runs out there.
+    /// To the router with this number, which drops the packet because its hop limit expires.
     Expires(u32),
 }
 
-/// A router at which hop limits run out.
+/// A router at which hop limits expire.
 struct ExpiringNode {
     node: u32,
-    /// Packets that it has dropped for that.
+    /// Packets with an expired hop limit that it has dropped.
     dropped: u64,
-    /// How many at the last tick, and when that was.
+    /// The value of `dropped` at the last tick, and the time of this tick.
     before: u64,
     ticked: Instant,
 }
@@ -84,20 +84,20 @@ pub(crate) struct Network {
     wires: Vec<ScheduledWire>,
     fifos: Vec<ScheduledFifo>,
     merges: Vec<Merge>,
-    /// One for each line, in the order of the links; not beside it, for they are looked at once per tick and the lines once
-    /// per packet.
+    /// One for each line, in the order of the links. They stand apart from the lines, because they are used once per tick and the
+    /// lines once per packet.
     meters: Vec<(LinkPassage, WireMeters)>,
-    /// Indices in `meters` of the lines that have something to report.
+    /// Indices in `meters` of the lines with wanted reports.
     reporting: Vec<usize>,
     airs: Vec<Air>,
-    /// All cables as one: a packet comes out of it when it went in, and what differs is where it goes.
+    /// All cables together: a packet leaves when it enters, and its stops decide where it goes.
     cables: Cables,
-    /// Nodes that need time for what they receive, and their places in the scenario.
+    /// Nodes that need time to receive.
     hosts: Vec<ReceivingHost>,
-    /// Where packets go on each link, forward and backward.
+    /// The passage over each link, forward and backward.
     links: Vec<[LinkPassage; 2]>,
     stops: Vec<Stop>,
-    /// The stops at which a way begins.
+    /// The first stops of all ways.
     beginnings: BTreeSet<usize>,
     expiring: Vec<ExpiringNode>,
     /// The name of each node.
@@ -105,17 +105,17 @@ pub(crate) struct Network {
     /// The two nodes of each link.
     ends: Vec<[usize; 2]>,
     tap: Option<Box<Tap>>,
-    /// What happened to packets on the links whose packets are wanted.
+    /// The events of packets on the links whose packets the sink wants.
     events: Events,
-    /// Packets that hosts have sent.
+    /// Number of packets that hosts have sent.
     sent: u32,
     /// Memory of packets that have arrived, for reuse.
     pool: Vec<Parcel>,
 }
 
 impl Network {
-    /// A packet of `ip_len` bytes goes on from `stop` at `now`: over lines with a closed form up to the first that does not send
-    /// ahead of time, or over another link, or into a host that takes time. Returns it if it is at the end of its way.
+    /// Forwards a packet of `ip_len` bytes from `stop` at `now`: over lines with a closed form up to the first that does not send
+    /// ahead of time, or over another link, or into a host that needs time. Returns the packet if it is at the end of its way.
     #[inline(always)]
     fn advance(
         &mut self,
@@ -141,37 +141,37 @@ impl Network {
                         && *entry_at == Instant::NEVER
                     {
                         *entry_at = arrives;
-                        // A packet that went on ahead of time may be before it.
+                        // A packet that was forwarded ahead of time may be before it.
                         let since = at.max(line.arrival_before_last());
                         self.agenda.enter_since(arrives, since, Actor::FifoLine(number));
                     }
                     return None;
                 }
-                Stop::Over(LinkPassage::Merging { line: place, merge: number }) => {
-                    let line = &mut self.fifos[place as usize].line;
+                Stop::Over(LinkPassage::Merging { line: feeder, merge: number }) => {
+                    let line = &mut self.fifos[feeder as usize].line;
                     let Some(arrives) = line.offer(now, at, ip_len, None) else {
                         self.recycle(parcel.0);
                         return None;
                     };
                     let merge = &mut self.merges[number as usize];
                     let since = at.max(line.arrival_before_last());
-                    merge.enter(MergingPacket { at: arrives, since, parcel, line: place, stop, ip_len });
+                    merge.enter(MergingPacket { at: arrives, since, parcel, line: feeder, stop, ip_len });
                     merge.reappoint(number, &mut self.agenda);
                     return None;
                 }
                 Stop::End(end) => return Some((end, parcel.0)),
                 other => {
                     parcel.0.stop = stop;
-                    self.enter_place(now, other, parcel);
+                    self.enter_holder(now, other, parcel);
                     return None;
                 }
             }
         }
     }
 
-    /// A packet comes to a link or a host that holds it until it goes on.
+    /// A packet enters a link or a host that holds it.
     #[inline(never)]
-    fn enter_place(&mut self, now: Instant, stop: Stop, parcel: Parcel) {
+    fn enter_holder(&mut self, now: Instant, stop: Stop, parcel: Parcel) {
         match stop {
             Stop::Over(LinkPassage::Wire(wire)) => {
                 self.wires[wire as usize].wire.offer(now, parcel);
@@ -189,18 +189,18 @@ impl Network {
                 self.hosts[host as usize].take(now, takes, parcel);
                 self.reappoint(PacketHolder::Host(host));
             }
-            Stop::Expires(place) => {
-                self.expiring[place as usize].dropped += 1;
+            Stop::Expires(router) => {
+                self.expiring[router as usize].dropped += 1;
                 self.recycle(parcel.0);
             }
-            // These hold no packet, or have taken it already.
+            // These hold no packet, or have already taken it.
             Stop::Over(LinkPassage::Fifo(_) | LinkPassage::Ahead(_) | LinkPassage::Merging { .. })
             | Stop::End(_) => {}
         }
     }
 
-    /// The next packet that has come out of a line with a closed form and is at the end of its way, and at whose end. Makes the
-    /// line's next entry when all packets that came by `now` have been delivered.
+    /// The next packet that has arrived from a line with a closed form and is at the end of its way, with the end of its flow. When
+    /// all packets that arrived by `now` have been delivered, makes the next entry of the line.
     #[inline]
     pub fn arrived_from_fifo(
         &mut self,
@@ -221,26 +221,26 @@ impl Network {
                 }
                 return None;
             };
-            // Its place is in the line's record: to look at the packet would cost as much as the rest.
-            if let Some(arrived) = self.go_on(at, packet, note, ip_len, sink) {
+            // The stop is in the line's record: access to the packet would cost as much as the rest.
+            if let Some(arrived) = self.pass_on(at, packet, note, ip_len, sink) {
                 return Some(arrived);
             }
         }
     }
 
-    /// An entry of the agenda for a merge came.
+    /// Handles an entry of the agenda for a merge.
     pub fn serve_merge(&mut self, now: Instant, number: u32) {
         self.merges[number as usize].met();
         self.forward_merged(now, number);
         self.merges[number as usize].reappoint(number, &mut self.agenda);
     }
 
-    /// The packets that came out of the lines of a merge before `until` go on, in their order.
+    /// Forwards the packets that have left the lines of a merge before `until`, in their order.
     fn forward_merged(&mut self, until: Instant, number: u32) {
         while let Some(MergingPacket { at, parcel, stop, ip_len, .. }) =
             self.merges[number as usize].next_before(until)
         {
-            // A line comes next, so it is not at the end of its way.
+            // The next stop is a line, so the packet is not at the end of its way.
             self.advance(at, parcel, stop + 1, ip_len);
         }
     }
@@ -270,21 +270,21 @@ impl Network {
         self.sent = self.sent.wrapping_add(1);
         carriage.number = self.sent;
         let ip_len = carriage.packet.header.ip_len;
-        // A way begins with a hop, so nothing has arrived.
+        // A way begins with a hop, so the packet has not arrived.
         self.advance(now, Parcel(carriage), stop, ip_len);
     }
 
-    /// The next packet that has come out of `place` by `now` and is at the end of its way, and at whose end. Packets
-    /// that have further to go go on.
+    /// The next packet that has left `holder` by `now` and is at the end of its way, with the end of its flow. Other packets are
+    /// forwarded.
     pub fn arrived(
         &mut self,
         now: Instant,
-        place: PacketHolder,
+        holder: PacketHolder,
         sink: &mut dyn Sink,
     ) -> Option<(EndId, Box<Carriage>)> {
         loop {
-            // A place is polled at its deadline, so `at` is `now`.
-            let (at, parcel) = match place {
+            // A holder is polled at its deadline, so `at` is `now`.
+            let (at, parcel) = match holder {
                 PacketHolder::Wire(wire) => {
                     let Delivery { at, packet, .. } = self.wires[wire as usize].wire.poll_deliver(now)?;
                     (at, packet)
@@ -294,15 +294,15 @@ impl Network {
                 PacketHolder::Cables => self.cables.passed()?,
             };
             let (stop, ip_len) = (parcel.0.stop, parcel.0.packet.header.ip_len);
-            if let Some(arrived) = self.go_on(at, parcel, stop, ip_len, sink) {
+            if let Some(arrived) = self.pass_on(at, parcel, stop, ip_len, sink) {
                 return Some(arrived);
             }
         }
     }
 
-    /// Sends a packet of `ip_len` bytes, which has come over `stop`, on at `at`, or hands it over if this was the end of its way.
+    /// Forwards a packet of `ip_len` bytes that has passed `stop` at `at`. Returns it if it is at the end of its way.
     #[inline(always)]
-    fn go_on(
+    fn pass_on(
         &mut self,
         at: Instant,
         parcel: Parcel,
@@ -318,9 +318,9 @@ impl Network {
         self.advance(at, parcel, stop + 1, ip_len)
     }
 
-    /// An entry of the agenda for `place` came; false if it is obsolete.
-    pub fn met(&mut self, at: Instant, place: PacketHolder) -> bool {
-        match place {
+    /// Handles an entry of the agenda for `holder`. Returns false if the entry is obsolete.
+    pub fn met(&mut self, at: Instant, holder: PacketHolder) -> bool {
+        match holder {
             PacketHolder::Wire(wire) => self.wires[wire as usize].appointment.met(at),
             PacketHolder::Air(air) => self.airs[air as usize].appointment.met(at),
             PacketHolder::Host(host) => self.hosts[host as usize].appointment.met(at),
@@ -328,10 +328,10 @@ impl Network {
         }
     }
 
-    /// Makes the next appointment of a place that has been served, or got something new.
+    /// Makes the next appointment of a holder that has been served or has received a packet or an event.
     #[inline]
-    pub fn reappoint(&mut self, place: PacketHolder) {
-        let (deadline, appointment) = match place {
+    pub fn reappoint(&mut self, holder: PacketHolder) {
+        let (deadline, appointment) = match holder {
             PacketHolder::Wire(wire) => {
                 let ScheduledWire { wire, appointment } = &mut self.wires[wire as usize];
                 (wire.poll_timeout(), appointment)
@@ -346,10 +346,10 @@ impl Network {
             }
             PacketHolder::Cables => (self.cables.poll_timeout(), &mut self.cables.appointment),
         };
-        appointment.keep(deadline, Actor::Network(place), &mut self.agenda);
+        appointment.keep(deadline, Actor::Network(holder), &mut self.agenda);
     }
 
-    /// One direction of a link changes.
+    /// Applies an event to one direction of a link.
     pub fn apply(&mut self, now: Instant, link: usize, direction: Direction, event: LinkEvent) {
         match self.links[link][direction as usize] {
             LinkPassage::Wire(wire) => {
@@ -360,7 +360,7 @@ impl Network {
                 self.airs[air as usize].apply(now, lane, event);
                 self.reappoint(PacketHolder::Air(air));
             }
-            // Of the events of lines, only outages that drop all packets inside happen to a line with a closed form.
+            // The only events of a line with a closed form are outages that drop all packets inside.
             LinkPassage::Fifo(number) => {
                 let ScheduledFifo { line, entry_at, .. } = &mut self.fifos[number as usize];
                 match event {
@@ -369,7 +369,7 @@ impl Network {
                     _ => {}
                 }
             }
-            // A cable has no events. The other two occur in stops only, not in links.
+            // A cable has no events. The other two occur only in stops, not in links.
             LinkPassage::Cable | LinkPassage::Ahead(_) | LinkPassage::Merging { .. } => {}
         }
     }
