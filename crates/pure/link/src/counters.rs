@@ -44,7 +44,7 @@ pub struct Imbalance {
     pub duplicated: u64,
     /// Packets delivered.
     pub delivered: u64,
-    /// Packets dropped, for whatever reason.
+    /// Packets dropped for all reasons together.
     pub dropped: u64,
     /// Packets that wait or are on the line.
     pub inside: u64,

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(terms(&[(0, 2000), (0, 4000), (0, 6000), (0, 8000)]), (4000, 4000));
     }
 
-    /// Five packets leave at twice the rate; then nothing for 3 ms. The sixth was due 1 ms behind the fifth, at 3.5 ms, and
+    /// Five packets leave at twice the rate, then none for 3 ms. The sixth is due 1 ms after the fifth, at 3.5 ms, and
     /// leaves at 5.5 ms. A clock that only counts the rate would call it in time.
     #[test]
     fn having_been_early_is_no_credit() {

@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&line).unwrap(), conditioned());
     }
 
-    /// 75 % of 25 Mbit/s are 18.75 Mbit/s. What is reserved is bounded, and what bounds it can be set.
+    /// 75 % of 25 Mbit/s are 18.75 Mbit/s. The share that limits reservations can be set.
     #[test]
     fn three_quarters_of_a_line_may_be_reserved() {
         let reserving = |rate: &str, reservable: Option<&str>| {

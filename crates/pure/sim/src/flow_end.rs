@@ -100,7 +100,7 @@ impl FlowEnd {
     }
 
     /// Passes an event to the application, and carries out its actions.
-    pub fn tell(&mut self, now: Instant, event: AppEvent, world: &mut World) {
+    pub fn notify(&mut self, now: Instant, event: AppEvent, world: &mut World) {
         if self.plan.offers {
             self.catch_up(now, world);
         }
@@ -213,7 +213,7 @@ impl FlowEnd {
             return;
         }
         match self.plan.application.poll_timeout() {
-            Some(at) if at <= now => self.tell(now, AppEvent::Timeout, world),
+            Some(at) if at <= now => self.notify(now, AppEvent::Timeout, world),
             later => {
                 self.appointment.keep(later, Actor::Application(self.plan.id), &mut world.network.agenda)
             }
@@ -300,7 +300,7 @@ impl FlowEnd {
             Some(datagram) => AppEvent::Answered { datagram, data },
             None => AppEvent::Datagram { from, number, sent, data },
         };
-        self.tell(now, event, world);
+        self.notify(now, event, world);
     }
 
     #[inline(always)]
@@ -393,7 +393,7 @@ impl FlowEnd {
             {
                 world.meter.received(data.size());
             }
-            self.tell(now, AppEvent::Connection { conn: id, event }, world);
+            self.notify(now, AppEvent::Connection { conn: id, event }, world);
         }
     }
 

@@ -130,7 +130,7 @@ impl Merge {
         if is_first && early.at < until { self.early.pop().map(|Reverse(packet)| packet) } else { None }
     }
 
-    /// An entry of the agenda came.
+    /// Removes the entry of the agenda that has come.
     pub fn met(&mut self) {
         self.entries.pop();
     }

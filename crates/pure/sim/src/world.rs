@@ -150,12 +150,12 @@ impl<'a> Simulation<'a> {
             // The end of the server first: it listens before the client opens a connection.
             Actor::FlowStarts(flow) => {
                 for end in [FlowSide::Server, FlowSide::Client].map(|side| EndId::of(flow, side)) {
-                    self.at_end(end, sink, |end, world| end.tell(now, AppEvent::Started, world));
+                    self.at_end(end, sink, |end, world| end.notify(now, AppEvent::Started, world));
                 }
             }
             Actor::FlowStops(flow) => {
                 self.at_end(EndId::of(flow, FlowSide::Client), sink, |end, world| {
-                    end.tell(now, AppEvent::Stopped, world)
+                    end.notify(now, AppEvent::Stopped, world)
                 });
             }
             Actor::Event(number) => self.apply(now, &self.scenario.events[number as usize], sink),

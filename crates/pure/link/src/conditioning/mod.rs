@@ -32,7 +32,7 @@ pub struct Condition {
     /// Its name in responses and traces, up to 64 letters, digits, `_` and `-`. Its number, from 1, if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The packets to which it applies. All packets that no earlier rule matches if not given.
+    /// The packets to which it applies. If not given, all packets that no earlier rule matches.
     #[serde(default, rename = "match", skip_serializing_if = "is_default")]
     pub matches: Match,
     /// The meter of their stream. If not given, all packets are green.

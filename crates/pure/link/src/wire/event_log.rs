@@ -12,14 +12,14 @@ pub trait NumberedPacket: PacketMeta {
     fn number(&self) -> u32;
 }
 
-/// The events of all links since the last [`Events::tell`], in the order in which they were recorded. A line that is not polled
+/// The events of all links since the last [`Events::flush`], in the order in which they were recorded. A line that is not polled
 /// records its events late.
 #[derive(Clone, Default)]
 pub struct Events(Arc<Mutex<Vec<PacketEvent>>>);
 
 impl Events {
     /// Passes all events to `sink` in the order of time. All links must have caught up with the present.
-    pub fn tell(&self, sink: &mut dyn Sink) {
+    pub fn flush(&self, sink: &mut dyn Sink) {
         let mut events = self.noted();
         // Stable: events of the same moment stay in the order of cause and effect.
         events.sort_by_key(|event| event.at);

@@ -177,8 +177,8 @@ impl WireMeters {
     }
 
     /// Reports the waits of `measured`, the wire of these meters, up to `now`, before the interval is over. So they need not be
-    /// kept until then. Afterwards the wire has caught up with the present, as [`Events::tell`] requires.
-    pub fn tell_noted<P: NumberedPacket + Clone>(
+    /// kept until then. Afterwards the wire has caught up with the present, as [`Events::flush`] requires.
+    pub fn report_waits<P: NumberedPacket + Clone>(
         &self,
         now: Instant,
         measured: &mut Wire<P>,

@@ -33,7 +33,7 @@ impl Network {
             }
         }
         self.airs.iter_mut().for_each(|air| air.tick(now, timeline, sink));
-        self.events.tell(sink);
+        self.events.flush(sink);
         self.hosts.iter_mut().for_each(|host| host.tick(now, timeline, sink));
         for own in &mut self.expiring {
             own.tick(&self.names[own.node as usize], now, timeline, sink);

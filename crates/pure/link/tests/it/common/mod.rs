@@ -1,5 +1,5 @@
-//! What the tests of the line share: a packet with a number, an observer that writes everything down, and a
-//! player that drives a line through a schedule.
+//! Shared code of the tests: a packet with a number, an observer that records all events, and a player that drives a line
+//! through a schedule.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{
@@ -68,7 +68,7 @@ pub fn line(settings: &LineSettings) -> Line<Packet> {
     Line::new(settings, &Seeds::new(1), "test/forward").unwrap()
 }
 
-/// Everything that an observer is told, each kind in the order of telling.
+/// All events that an observer receives, each kind in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     pub offered: Vec<(Instant, u64)>,
@@ -83,8 +83,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Drops in the order of time. A line that is polled late tells of a corrupted packet later than of a drop
-    /// at the door that came after it.
+    /// Sorts the drops by time. A line that is polled late reports a corrupted packet after a later drop of its queue.
     pub fn sorted(mut self) -> Self {
         self.dropped.sort();
         self
@@ -121,7 +120,7 @@ impl Observer<Packet> for Record {
     }
 }
 
-/// What happens to a line from outside: a packet of this length, or an event.
+/// An input of a line: a packet of this length, or an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Offer(u32),
@@ -131,15 +130,15 @@ pub enum Step {
 /// When a line is polled.
 #[derive(Clone, Copy, Debug)]
 pub enum Polling {
-    /// Only after everything has happened.
+    /// Only at the end.
     AtTheEnd,
-    /// Every so many nanoseconds.
+    /// At this interval in nanoseconds.
     Every(u64),
-    /// When it asks for it, as a simulator does; then nothing may come out late.
+    /// At its deadlines, as a simulator does. Then no packet may arrive late.
     WhenAsked,
 }
 
-/// Later than anything in a schedule, but not the end of time.
+/// Later than every schedule, but not the end of time.
 pub const END: Instant = Instant::from_nanos(1 << 60);
 
 /// Plays a schedule and empties the line. Packets are numbered as offered. The balance is checked at each step.
@@ -176,7 +175,7 @@ pub fn play(
     }
     take(&mut line, END, &mut obs, &mut deliveries);
     obs.1.balance(line.inside(Lane::ONLY)).unwrap();
-    assert_eq!(deliveries, obs.0.delivered, "what is told is what is handed over");
+    assert_eq!(deliveries, obs.0.delivered, "the reported deliveries are those returned");
     (obs.0, obs.1)
 }
 
@@ -192,7 +191,7 @@ fn take(
     }
 }
 
-/// Polls whenever the line asks for it, before `until`.
+/// Polls the line at its deadlines before `until`.
 fn drive(
     line: &mut Line<Packet>,
     until: Instant,
