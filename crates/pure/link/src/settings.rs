@@ -421,7 +421,7 @@ mod tests {
         let error = reserving("9750001 bit/s", None).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`classes` reserve 18750.001 kbit/s together, and 75 % of 25 Mbit/s is 18.75 Mbit/s (`reservable`)"
+            "`classes` reserve 18750.001 kbit/s together, more than 18.75 Mbit/s, 75 % of 25 Mbit/s (`reservable`)"
         );
         assert_eq!(reserving("9750001 bit/s", Some("80 %")), Ok(()));
         let error = reserving("16 Mbit/s", Some("100 %")).unwrap_err().to_string();
