@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use netrig_core::{CloseReason, Duration, Instant};
-use netrig_link::Counters as LineCounters;
+use netrig_link::LineCounters;
 use netrig_transport::sctp::PathAddresses;
 use netrig_transport::sctp::wire::DecodeError;
 use netrig_transport::{Counters, Incident};

@@ -165,7 +165,7 @@ fn of_a_cable_nothing_is_counted_changed_or_captured() {
     let (code, document, told) = run(folder.path(), "mixed.toml", &["--on", "sim"]);
     assert_eq!(code, Some(0), "{told}");
     let why = document["points"][0]["why"].as_str().unwrap_or_default();
-    assert!(why.contains("flow `file`") && why.contains("made of cables"), "{document:#}");
+    assert!(why.contains("flow `file`") && why.contains("only cables"), "{document:#}");
 }
 
 /// Wants the frames of the first node.

@@ -168,8 +168,8 @@ fn a_run_whose_packets_take_too_much_memory_fails_with_a_sentence() {
     let lost = netrig(folder.path(), &[&["run", "small.toml", "--json"], &few[..]].concat());
     assert_eq!(lost.status.code(), Some(1), "{}", text(&lost.stderr));
     let told = text(&lost.stdout) + &text(&lost.stderr);
-    assert!(told.contains("the run takes more memory than it may (32 MB)"), "{told}");
-    assert!(told.contains("bound the queues") && told.contains("allow more by --memory"), "{told}");
+    assert!(told.contains("the run takes more memory than its limit (32 MB)"), "{told}");
+    assert!(told.contains("bound the queues") && told.contains("raise the limit with --memory"), "{told}");
     // It fails alone.
     let document: serde_json::Value = serde_json::from_slice(&lost.stdout).expect("a document");
     let status = |place: usize| document["points"][place]["status"].as_str();
@@ -196,15 +196,15 @@ fn a_run_whose_samples_take_too_much_memory_fails_alone_with_a_sentence() {
     let status = |place: usize| document["points"][place]["status"].as_str();
     assert_eq!([status(0), status(1)], [Some("failed"), Some("ok")], "{document:#}");
     let told = text(&lost.stdout) + &text(&lost.stderr);
-    assert!(told.contains("the run takes more memory than it may (10 MB)"), "{told}");
-    assert!(told.contains("its samples take") && told.contains("allow more by --memory"), "{told}");
+    assert!(told.contains("the run takes more memory than its limit (10 MB)"), "{told}");
+    assert!(told.contains("its samples take") && told.contains("raise the limit with --memory"), "{told}");
     // What any run takes is more than so little.
     let least = netrig(
         folder.path(),
         &["run", "small.toml", "--set", "gap=50 ms", "--memory", "1KB", "--store", "new.db"],
     );
     assert_eq!(least.status.code(), Some(1), "{}", text(&least.stdout));
-    assert!(text(&least.stdout).contains("more memory than it may (1 KB)"), "{}", text(&least.stdout));
+    assert!(text(&least.stdout).contains("more memory than its limit (1 KB)"), "{}", text(&least.stdout));
 }
 
 /// Numbers in quotes are texts: they have no unit, and none of their zeros is lost on the way to a program that reads them.

@@ -110,7 +110,7 @@ fn in_virtual_time_processors_bind_nothing() {
     let ended = netrig(folder.path(), &["run", "served.toml", "--on", "sim", "--traces"]);
     assert!(ended.status.success(), "{}", text(&ended.stderr));
     let line = time_line(folder.path());
-    assert!(line.contains("`cpus` of node server bind nothing here"), "{line}");
+    assert!(line.contains("`cpus` of node server have no effect here"), "{line}");
     let file = folder.path().join("served.toml");
     let whole = std::fs::read_to_string(&file).expect("it was written");
     for (wrong, why) in [("[1, 1]", "processor 1 is named twice"), ("[1024]", "there is no processor 1024")] {

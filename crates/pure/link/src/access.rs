@@ -1,7 +1,7 @@
-//! Lines of subscribers as presets: the constants of both directions, each with its source.
+//! Presets of access lines: the constants of both directions, each with its source.
 //!
-//! A standard says what a line can carry and how it frames packets. It seldom says which rate a service has, and never how
-//! much its buffers hold: such constants are chosen, and their sources say so, and by which rule.
+//! A standard defines the capacity and the framing of a line. It seldom defines the rate of a service, and never the size of
+//! buffers. Such constants are chosen; their sources say "chosen" and give the rule.
 
 use netrig_core::{Duration, Rate, Size};
 use schemars::JsonSchema;
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::queue::fifo::Fifo;
 use crate::{Framing, LineSettings, Queue};
 
-/// The constants of an access line that a link takes where it says nothing itself: rates, framing, delays, buffers and MTU.
-/// The link's first node is the subscriber's: `forward` is up.
+/// The constants of an access line: rates, framing, delays, buffers and MTU. They hold where the link gives no value itself.
+/// The first node of the link is the subscriber: `forward` is upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Preset {
     /// Ethernet on twisted pair at 10 Mbit/s.
@@ -43,30 +43,29 @@ pub enum Preset {
     Leo,
 }
 
-/// A constant of a preset as `netrig show preset` prints it, of the way down to the subscriber and of the way up.
+/// A constant of a preset as `netrig show preset` prints it, downstream and upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessConstant {
     /// The link's key in the experiment file.
     pub name: &'static str,
-    /// Its value down, as it would stand in the file.
+    /// Its downstream value as the file writes it.
     pub down: String,
-    /// Its value up.
+    /// Its upstream value.
     pub up: String,
-    /// Where both come from.
+    /// The source of both values.
     pub source: &'static str,
 }
 
-/// What there is of a line, and where it comes from.
+/// The constants of an access line and their sources. Of two values the first is downstream.
 #[derive(Clone, Copy, Debug)]
-struct Table {
-    /// Of what is two values the first is down.
+struct PresetTable {
     rate: [Rate; 2],
     framing: Framing,
     delay: [Duration; 2],
-    /// Of a queue, first in and first out.
+    /// The limit of the FIFO queue.
     room: Duration,
     mtu: Size,
-    /// Of the rate, the framing, the delay, the room and the MTU.
+    /// The sources of the rate, the framing, the delay, the room and the MTU.
     sources: [&'static str; 5],
 }
 
@@ -86,17 +85,17 @@ const fn us(time: u64) -> Duration {
     Duration::from_micros(time)
 }
 
-/// What a frame of Ethernet carries, and what is left of it by PPP over Ethernet.
+/// The MTU of Ethernet, and of PPP over Ethernet.
 const WHOLE: Size = Size::from_bytes(1500);
 const BEHIND_PPPOE: Size = Size::from_bytes(1492);
 const ETHERNET_MTU: &str = "IEEE 802.3 clause 3.2.7";
 const PPPOE_MTU: &str = "RFC 2516 section 7: 8 B less than a frame of Ethernet carries";
 
-/// How much waits where nobody says how much.
+/// The limit of a queue if no source gives one.
 const ROOM: Duration = ms(250);
 const RULE: &str = "chosen: a round trip of 250 ms, the rule of Villamizar and Song 1994 as Appenzeller, Keslassy and McKeown \
                     2004 report it; no standard says";
-/// What interleaving may take, where the operator sets it.
+/// The source of an interleaving delay that the operator sets.
 const INTERLEAVING: &str =
     "chosen: the operator sets the longest interleaving, in milliseconds up to 63 (ITU-T G.997.1, DELAYMAX)";
 const ON_ATM: &str = "RFC 2516 over RFC 2684 section 5.2 and ITU-T I.363.5";
@@ -130,7 +129,7 @@ impl Preset {
         }
     }
 
-    /// What it is.
+    /// Its description in a few words.
     pub const fn title(self) -> &'static str {
         match self {
             Self::TenBaseT => "Ethernet on twisted pair, 10 Mbit/s both ways at once",
@@ -145,9 +144,9 @@ impl Preset {
         }
     }
 
-    /// The lines of both directions: up from the subscriber, and down to it.
+    /// The lines of both directions, upstream first.
     pub fn lines(self) -> [LineSettings; 2] {
-        let Table { rate, framing, delay, room, mtu, .. } = self.table();
+        let PresetTable { rate, framing, delay, room, mtu, .. } = self.table();
         let line = |way: usize| {
             let queue = Queue::Fifo(Fifo { time: Some(room), ..Fifo::default() });
             LineSettings { framing, mtu: Some(mtu), ..LineSettings::new(rate[way], delay[way], queue) }
@@ -155,9 +154,9 @@ impl Preset {
         [line(1), line(0)]
     }
 
-    /// Its constants: all that is told of a line, the same keys for each.
+    /// Its constants, with the same keys for each preset.
     pub fn constants(self) -> [AccessConstant; 5] {
-        let Table { rate, framing, delay, room, mtu, sources } = self.table();
+        let PresetTable { rate, framing, delay, room, mtu, sources } = self.table();
         let [of_rate, of_framing, of_delay, of_room, of_mtu] = sources;
         let constant = |name, [down, up]: [String; 2], source| AccessConstant { name, down, up, source };
         let both = |name, value: String, source| constant(name, [value.clone(), value], source);
@@ -170,9 +169,9 @@ impl Preset {
         ]
     }
 
-    fn table(self) -> Table {
+    fn table(self) -> PresetTable {
         match self {
-            Self::TenBaseT => Table {
+            Self::TenBaseT => PresetTable {
                 rate: [mbit(10); 2],
                 framing: Framing::Ethernet,
                 delay: [Duration::from_nanos(25_600); 2],
@@ -186,7 +185,7 @@ impl Preset {
                     ETHERNET_MTU,
                 ],
             },
-            Self::Adsl => Table {
+            Self::Adsl => PresetTable {
                 rate: [kbit(6_144), kbit(640)],
                 framing: Framing::PppoeAtm,
                 delay: [ms(20), ms(6)],
@@ -201,7 +200,7 @@ impl Preset {
                     PPPOE_MTU,
                 ],
             },
-            Self::Adsl2Plus => Table {
+            Self::Adsl2Plus => PresetTable {
                 rate: [mbit(16), kbit(800)],
                 framing: Framing::PppoeAtm,
                 delay: [ms(8); 2],
@@ -215,7 +214,7 @@ impl Preset {
                     PPPOE_MTU,
                 ],
             },
-            Self::Vdsl2 => Table {
+            Self::Vdsl2 => PresetTable {
                 rate: [mbit(80), mbit(20)],
                 framing: Framing::PppoePtm,
                 delay: [ms(8); 2],
@@ -230,7 +229,7 @@ impl Preset {
                     PPPOE_MTU,
                 ],
             },
-            Self::Docsis => Table {
+            Self::Docsis => PresetTable {
                 rate: [mbit(100), mbit(10)],
                 framing: Framing::Docsis,
                 delay: [ms(1), ms(5)],
@@ -245,7 +244,7 @@ impl Preset {
                     ETHERNET_MTU,
                 ],
             },
-            Self::Gpon => Table {
+            Self::Gpon => PresetTable {
                 rate: [kbit(311_040), kbit(155_520)],
                 framing: Framing::Gpon,
                 delay: [us(1_500); 2],
@@ -259,7 +258,7 @@ impl Preset {
                     ETHERNET_MTU,
                 ],
             },
-            Self::Lte => Table {
+            Self::Lte => PresetTable {
                 rate: [kbit(150_752), kbit(51_024)],
                 framing: Framing::None,
                 delay: [us(7_500), ms(17)],
@@ -273,7 +272,7 @@ impl Preset {
                     "3GPP TS 23.060 annex C: what is not cut where the operator's network carries 1500 B",
                 ],
             },
-            Self::Geo => Table {
+            Self::Geo => PresetTable {
                 rate: [mbit(12), mbit(3)],
                 framing: Framing::None,
                 delay: [ms(279); 2],
@@ -287,7 +286,7 @@ impl Preset {
                     ETHERNET_MTU,
                 ],
             },
-            Self::Leo => Table {
+            Self::Leo => PresetTable {
                 rate: [mbit(100), mbit(10)],
                 framing: Framing::None,
                 delay: [ms(20); 2],
@@ -305,9 +304,11 @@ impl Preset {
     }
 }
 
-/// How much less the way up carries of acknowledgements than the way down of data: the ratio of the rates over that of the
-/// lengths on the line, of a packet of `data` bytes and an acknowledgement of `ack` (RFC 3449 section 3.1, there *k*). A
-/// receiver that acknowledges each packet fills the way up first if it is above 1, one that acknowledges every second above 2.
+/// The normalised asymmetry of an access line (*k* in RFC 3449 section 3.1): the ratio of the rates over the ratio of the
+/// lengths on the line, for a packet of `data` bytes and an acknowledgement of `ack` bytes.
+///
+/// If a receiver acknowledges each packet and the ratio is above 1, the acknowledgements fill the upstream line first. If it
+/// acknowledges every second packet, the limit is 2.
 pub fn asymmetry(down: &LineSettings, up: &LineSettings, data: u32, ack: u32) -> f64 {
     let rates = down.rate.bits_per_s() as f64 / up.rate.bits_per_s() as f64;
     let lengths = down.framing.line_bytes(data) as f64 / up.framing.line_bytes(ack) as f64;
@@ -329,7 +330,7 @@ mod tests {
         assert!((asymmetry(&line(10_000_000), &line(50_000), 1000, 40) - 8.0).abs() < 1e-12);
     }
 
-    /// On ATM 1492 B take 32 cells and an acknowledgement two: 20 times the rate is 1.25 times the acknowledgements.
+    /// On ATM 1492 B take 32 cells and an acknowledgement takes two: a ratio of rates of 20 is an asymmetry of 1.25.
     #[test]
     fn cells_make_a_line_more_asymmetric() {
         let atm = |bits_per_s| LineSettings { framing: Framing::PppoeAtm, ..line(bits_per_s) };
@@ -347,22 +348,22 @@ mod tests {
         }
     }
 
-    /// What is printed stands in a file as it is: the values of both lines.
+    /// The printed values are those of both lines, as a file writes them.
     #[test]
     fn constants_are_those_of_the_lines() {
         for preset in Preset::ALL {
             let [up, down] = preset.lines();
-            for AccessConstant { name, down: told_down, up: told_up, source } in preset.constants() {
+            for AccessConstant { name, down: shown_down, up: shown_up, source } in preset.constants() {
                 let of = |line: &LineSettings| serde_json::to_value(line).unwrap()[name].clone();
-                for (line, told) in [(&down, told_down), (&up, told_up)] {
+                for (line, shown) in [(&down, shown_down), (&up, shown_up)] {
                     match of(line) {
                         serde_json::Value::String(_) if name == "mtu" => {
-                            assert_eq!(line.mtu, Some(told.parse().unwrap()));
+                            assert_eq!(line.mtu, Some(shown.parse().unwrap()));
                         }
-                        serde_json::Value::String(value) => assert_eq!(value, told, "{preset:?}"),
+                        serde_json::Value::String(value) => assert_eq!(value, shown, "{preset:?}"),
                         queue => {
                             let time = queue["fifo"]["time"].as_str().unwrap();
-                            assert!(told.contains(&format!("\"{time}\"")), "{preset:?}: {told}");
+                            assert!(shown.contains(&format!("\"{time}\"")), "{preset:?}: {shown}");
                         }
                     }
                 }

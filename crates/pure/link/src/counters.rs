@@ -1,17 +1,17 @@
-//! What went through a line, and whether it adds up.
+//! The packets that a line has carried, and their balance.
 
 use netrig_core::{Backlog, DropReason, Duration, Instant, Observer, PacketMeta};
 
-/// Packets, and the bytes of their IP lengths.
+/// A number of packets, and the sum of their IP lengths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct PacketTally {
     /// Packets.
     pub packets: u64,
-    /// Bytes.
+    /// Bytes of IP packets.
     pub bytes: u64,
 }
 
-impl Tally {
+impl PacketTally {
     #[inline]
     pub(crate) fn add(&mut self, packet: &impl PacketMeta) {
         self.add_len(packet.header().ip_len);
@@ -24,14 +24,14 @@ impl Tally {
         self.bytes += u64::from(ip_len);
     }
 
-    /// Subtracts a packet that was counted before its time.
+    /// Subtracts a packet that was counted ahead of time.
     pub(crate) fn subtract(&mut self, ip_len: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(ip_len);
     }
 }
 
-/// The balance of a line's packets does not hold: a defect of the model.
+/// The packets of a line do not balance: a defect of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "packets do not balance: {offered} offered and {duplicated} duplicated, but {delivered} delivered, \
@@ -40,88 +40,88 @@ impl Tally {
 pub struct Imbalance {
     /// Packets offered.
     pub offered: u64,
-    /// Packets that the line made by duplication.
+    /// Packets made by duplication.
     pub duplicated: u64,
     /// Packets delivered.
     pub delivered: u64,
-    /// Packets dropped, for whatever reason.
+    /// Packets dropped for all reasons together.
     pub dropped: u64,
     /// Packets that wait or are on the line.
     pub inside: u64,
 }
 
-/// Counts everything that happens to a line's packets, exactly: whole packets, bytes and nanoseconds.
+/// Exact counters of a line's packets, in whole packets, bytes and nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct LineCounters {
     /// Arrived at the near end.
-    pub offered: Tally,
+    pub offered: PacketTally,
     /// Started onto the line.
-    pub served: Tally,
+    pub served: PacketTally,
     /// Came out of the far end.
-    pub delivered: Tally,
+    pub delivered: PacketTally,
     /// Made by duplication.
-    pub duplicated: Tally,
+    pub duplicated: PacketTally,
     /// Marked by the queue (ECN).
-    pub marked: Tally,
-    /// Sent once more by the link layer, each time counted.
-    pub repeated: Tally,
-    pub(crate) dropped: [Tally; DropReason::ALL.len()],
+    pub marked: PacketTally,
+    /// Retransmissions of the link layer.
+    pub repeated: PacketTally,
+    pub(crate) dropped: [PacketTally; DropReason::ALL.len()],
     pub(crate) waited_nanos: u128,
     /// The largest backlog that lasted, packets and bytes apart.
     pub(crate) largest: Backlog,
-    /// What has waited since `since`.
+    /// The backlog since `since`.
     pub(crate) backlog: Backlog,
     pub(crate) since: Instant,
-    /// Integral over time of the packets that wait, up to `since`.
+    /// Integral over time of the waiting packets, up to `since`.
     pub(crate) packet_nanos: u128,
-    /// Integral over time of the bytes that wait, up to `since`.
+    /// Integral over time of the waiting bytes, up to `since`.
     pub(crate) byte_nanos: u128,
 }
 
-impl Counters {
-    /// Nothing has happened yet.
+impl LineCounters {
+    /// All counters at zero.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Packets dropped for this reason.
-    pub fn dropped(&self, why: DropReason) -> Tally {
+    pub fn dropped(&self, why: DropReason) -> PacketTally {
         self.dropped[why.index()]
     }
 
-    /// Packets dropped for whatever reason.
-    pub fn dropped_in_all(&self) -> Tally {
-        let add = |sum: Tally, tally: &Tally| Tally {
+    /// Packets dropped for all reasons together.
+    pub fn dropped_in_all(&self) -> PacketTally {
+        let add = |sum: PacketTally, tally: &PacketTally| PacketTally {
             packets: sum.packets + tally.packets,
             bytes: sum.bytes + tally.bytes,
         };
-        self.dropped.iter().fold(Tally::default(), add)
+        self.dropped.iter().fold(PacketTally::default(), add)
     }
 
-    /// Time that the packets served had waited, added up.
+    /// Sum of the waiting times of all served packets.
     pub fn waited(&self) -> Duration {
         Duration::from_nanos(u64::try_from(self.waited_nanos).unwrap_or(u64::MAX))
     }
 
-    /// The most packets, and the most bytes, that ever waited for any time: a packet that passes at once never
-    /// waits.
+    /// The largest number of packets, and of bytes, that waited for longer than zero. A packet that passes at once does not
+    /// wait.
     pub fn largest_backlog(&self) -> Backlog {
         self.largest
     }
 
-    /// Integral over time of the packets that waited until `now`, packets × nanoseconds: what all packets have
-    /// waited together, those that still wait and those that were dropped after having waited included (Little
-    /// 1961). The difference of two of these, divided by the time between, is the mean queue in packets.
+    /// Integral over time of the waiting packets until `now`, packets × nanoseconds (Little 1961). It is the sum of all waiting
+    /// times, of packets that still wait and packets that were dropped after waiting, too. The difference of two values,
+    /// divided by the time between them, is the mean queue in packets.
     pub fn packet_nanos(&self, now: Instant) -> u128 {
         self.packet_nanos + area(self.backlog.packets as u64, now.since(self.since))
     }
 
-    /// Integral over time of the bytes that waited until `now`, bytes × nanoseconds.
+    /// Integral over time of the waiting bytes until `now`, bytes × nanoseconds.
     pub fn byte_nanos(&self, now: Instant) -> u128 {
         self.byte_nanos + area(self.backlog.bytes, now.since(self.since))
     }
 
-    /// Packets that waited, averaged over the time until `now`; zero at the start.
+    /// Mean number of waiting packets over the time until `now`; zero at the start.
     pub fn mean_backlog(&self, now: Instant) -> f64 {
         if now == Instant::ZERO { 0.0 } else { self.packet_nanos(now) as f64 / now.as_nanos() as f64 }
     }
@@ -129,7 +129,7 @@ impl Counters {
     /// Checks that every packet is accounted for: offered + duplicated = delivered + dropped + inside.
     ///
     /// # Errors
-    /// Tells the numbers if they do not balance.
+    /// If they do not balance. The error has the numbers.
     pub fn balance(&self, inside: usize) -> Result<(), Imbalance> {
         let account = Imbalance {
             offered: self.offered.packets,
@@ -138,8 +138,8 @@ impl Counters {
             dropped: self.dropped_in_all().packets,
             inside: inside as u64,
         };
-        let came = account.offered + account.duplicated;
-        if came == account.delivered + account.dropped + account.inside { Ok(()) } else { Err(account) }
+        let entered = account.offered + account.duplicated;
+        if entered == account.delivered + account.dropped + account.inside { Ok(()) } else { Err(account) }
     }
 }
 
@@ -147,7 +147,7 @@ fn area(level: u64, width: Duration) -> u128 {
     u128::from(level) * u128::from(width.as_nanos())
 }
 
-impl<P: PacketMeta> Observer<P> for Counters {
+impl<P: PacketMeta> Observer<P> for LineCounters {
     #[inline]
     fn offered(&mut self, _at: Instant, packet: &P) {
         self.offered.add(packet);

@@ -1,4 +1,4 @@
-//! A link that is a cable and nothing more.
+//! A link without a model: a cable.
 
 use netrig_core::Size;
 use schemars::JsonSchema;
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// A cable straight between two nodes: it takes no time, has no queue, loses nothing, and nothing is counted of it. For
-/// experiments whose subject is a server and not a network.
+/// A cable between two nodes. It takes no time, has no queue, loses no packet and has no counters. It is for experiments whose
+/// subject is a server and not a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DirectSettings {
-    /// What it is.
+    /// The kind of link.
     pub kind: DirectKind,
-    /// The longest IP packet that the interfaces at its ends send, above zero; 1500 B if not given.
+    /// The longest IP packet that the interfaces at its ends send, above zero. 1500 B if not given.
     #[serde(default = "ethernet")]
     pub mtu: Size,
 }
 
-/// The word for such a link.
+/// The kind of a link without a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirectKind {
@@ -27,7 +27,7 @@ pub enum DirectKind {
     Direct,
 }
 
-/// What Ethernet carries.
+/// The MTU of Ethernet.
 fn ethernet() -> Size {
     Size::from_bytes(1500)
 }

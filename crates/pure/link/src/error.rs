@@ -1,13 +1,13 @@
-//! What is wrong with a description.
+//! Errors in the description of a line.
 
-/// A setting that no line can have.
+/// A setting is out of range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` {why}")]
 pub struct SettingsError {
-    /// Where: the field's name as the file writes it, with dots between the names of nested tables
+    /// The field's name as the file writes it, with dots between the names of nested tables
     /// (`queue.thresholds.min`).
     pub field: String,
-    /// What is wrong with it, as the rest of a sentence that starts with the field: `must be above zero`.
+    /// The problem, as the rest of a sentence that starts with the field: `must be above zero`.
     pub why: String,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn ensure(holds: bool, field: &str, why: &str) -> Result<(), Settings
     if holds { Ok(()) } else { Err(SettingsError::new(field, why)) }
 }
 
-/// Fails about `name` unless it can be one: of a rule, of a class.
+/// Fails unless `name` is a valid name of a rule or a class.
 pub(crate) fn check_name(name: &str) -> Result<(), SettingsError> {
     let fine = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     let why = "must be up to 64 letters, digits, `_` and `-`";

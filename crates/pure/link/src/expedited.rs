@@ -1,54 +1,54 @@
-//! How well a node gives expedited forwarding: the error terms of its packet scale rate guarantee (RFC 3246).
+//! The quality of expedited forwarding at a node: the error terms of its packet scale rate guarantee (RFC 3246).
 
 use netrig_core::{Duration, Instant, Rate};
 
-/// A packet of expedited forwarding on its way through a node.
+/// A packet of expedited forwarding that has passed a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passage {
-    /// When its last bit arrived.
+pub struct ForwardedPacket {
+    /// Arrival of its last bit.
     pub arrived: Instant,
-    /// When its last bit left.
+    /// Departure of its last bit.
     pub departed: Instant,
-    /// Its length, at the layer at which the node's rate is configured, bytes.
+    /// Its length in bytes, at the layer of the node's configured rate.
     pub bytes: u64,
 }
 
-/// How much later than they should packets left at most.
+/// The largest lateness of departures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorTerms {
-    /// E_a, of the aggregate: the j-th to leave is held to the j-th to arrive, whichever packets these are (RFC 3246
-    /// section 2.2, equations 1 and 2).
+    /// E_a, of the aggregate: the j-th departure is compared with the j-th arrival, even if these are different packets
+    /// (RFC 3246 section 2.2, equations 1 and 2).
     pub aggregate: Duration,
-    /// E_p, of packets: each is held to its own arrival (RFC 3246 section 2.2, equations 3 and 4). The same as long as none
-    /// overtakes another.
+    /// E_p, of packets: each departure is compared with the packet's own arrival (RFC 3246 section 2.2, equations 3 and 4).
+    /// Equal to `aggregate` if no packet overtakes another.
     pub packet: Duration,
 }
 
-/// The smallest error terms with which a node that is configured for the rate R gave expedited forwarding to these packets,
-/// which are all of the aggregate. They may be given in any order; of those that arrive, or leave, at the same moment the
-/// first given counts as the first.
+/// The smallest error terms with which a node of the configured rate R forwarded these packets, which must be the whole
+/// aggregate. They may stand in any order. If two packets arrive, or leave, at the same moment, the first in the slice counts
+/// as the first.
 ///
-/// A packet should leave by F_j = max(A_j, min(D_{j−1}, F_{j−1})) + L_j/R: a node that was early owes the next packet no
-/// less for it, and one that was late must make up for it. F_0 and D_0 are the start.
-pub fn error_terms(passages: &[Passage], rate: Rate) -> ErrorTerms {
-    let mut by_arrival = passages.to_vec();
-    by_arrival.sort_by_key(|passage| passage.arrived);
-    let mut by_departure = passages.to_vec();
-    by_departure.sort_by_key(|passage| passage.departed);
+/// A packet should leave by F_j = max(A_j, min(D_{j−1}, F_{j−1})) + L_j/R. If a node was early, the next packet is due no
+/// later; if it was late, it must catch up. F_0 and D_0 are the start.
+pub fn error_terms(packets: &[ForwardedPacket], rate: Rate) -> ErrorTerms {
+    let mut by_arrival = packets.to_vec();
+    by_arrival.sort_by_key(|packet| packet.arrived);
+    let mut by_departure = packets.to_vec();
+    by_departure.sort_by_key(|packet| packet.departed);
     let pairs = by_arrival.iter().zip(&by_departure);
-    let of_aggregate = pairs.map(|(first, last)| Passage { arrived: first.arrived, ..*last });
+    let of_aggregate = pairs.map(|(first, last)| ForwardedPacket { arrived: first.arrived, ..*last });
     ErrorTerms { aggregate: lateness(of_aggregate, rate), packet: lateness(by_arrival.into_iter(), rate) }
 }
 
-/// The most by which one of these departures is later than its target.
-fn lateness(passages: impl Iterator<Item = Passage>, rate: Rate) -> Duration {
+/// The largest lateness of a departure against its target.
+fn lateness(packets: impl Iterator<Item = ForwardedPacket>, rate: Rate) -> Duration {
     let (mut departed, mut target) = (Instant::ZERO, Instant::ZERO);
-    let late = |Passage { arrived, departed: now, bytes }: Passage| {
+    let late = |ForwardedPacket { arrived, departed: now, bytes }: ForwardedPacket| {
         target = arrived.max(departed.min(target)) + rate.time_for(bytes);
         departed = now;
         now.since(target)
     };
-    passages.map(late).max().unwrap_or_default()
+    packets.map(late).max().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -62,14 +62,14 @@ mod tests {
         Instant::ZERO + Duration::from_micros(micros)
     }
 
-    fn passage((arrived, departed): (u64, u64)) -> Passage {
-        Passage { arrived: at_us(arrived), departed: at_us(departed), bytes: 1000 }
+    fn packet((arrived, departed): (u64, u64)) -> ForwardedPacket {
+        ForwardedPacket { arrived: at_us(arrived), departed: at_us(departed), bytes: 1000 }
     }
 
     /// E_a and E_p in microseconds of packets of 1000 B by arrival and departure.
-    fn terms(passages: &[(u64, u64)]) -> (u64, u64) {
-        let passages: Vec<Passage> = passages.iter().copied().map(passage).collect();
-        let ErrorTerms { aggregate, packet } = error_terms(&passages, RATE);
+    fn terms(packets: &[(u64, u64)]) -> (u64, u64) {
+        let packets: Vec<ForwardedPacket> = packets.iter().copied().map(packet).collect();
+        let ErrorTerms { aggregate, packet } = error_terms(&packets, RATE);
         (aggregate.as_nanos() / 1000, packet.as_nanos() / 1000)
     }
 
@@ -79,33 +79,33 @@ mod tests {
         assert_eq!(terms(&[(0, 1000), (0, 2000), (500, 3000), (9000, 10_000)]), (0, 0));
     }
 
-    /// 1500 B of something else had just begun: 1.5 ms, and no more for those behind it.
+    /// Another packet of 1500 B has just started: 1.5 ms, and no more for the packets behind it.
     #[test]
     fn a_packet_on_the_line_is_waited_for() {
         assert_eq!(terms(&[(0, 2500), (0, 3500), (0, 4500), (20_000, 21_000)]), (1500, 1500));
     }
 
-    /// At half of R the n-th of packets that arrive together is n times their time late: no bound.
+    /// At half of R the n-th of n simultaneous packets is n packet times late: there is no bound.
     #[test]
     fn a_node_that_is_too_slow_falls_behind() {
         assert_eq!(terms(&[(0, 2000), (0, 4000), (0, 6000), (0, 8000)]), (4000, 4000));
     }
 
-    /// Five packets leave at twice the rate; then nothing for 3 ms. The sixth was due 1 ms behind the fifth, at 3.5 ms, and
-    /// leaves at 5.5 ms. A clock that only counts the rate would have found it in time.
+    /// Five packets leave at twice the rate, then none for 3 ms. The sixth is due 1 ms after the fifth, at 3.5 ms, and
+    /// leaves at 5.5 ms. A clock that only counts the rate would call it in time.
     #[test]
     fn having_been_early_is_no_credit() {
         let early = [(0, 500), (0, 1000), (0, 1500), (0, 2000), (0, 2500), (0, 5500)];
         assert_eq!(terms(&early), (2000, 2000));
     }
 
-    /// Being late is one error, however many packets it holds up: F goes on from where it was.
+    /// A delay counts once, even if it affects several packets: F continues from its last value.
     #[test]
     fn a_late_node_catches_up_without_a_further_error() {
         assert_eq!(terms(&[(0, 3000), (0, 3500), (0, 4000), (0, 4500)]), (2000, 2000));
     }
 
-    /// The second overtakes the first, within the aggregate: as a whole it had what it should, the first packet had not.
+    /// The second packet overtakes the first: the aggregate is in time, and the first packet is late.
     #[test]
     fn only_the_packets_own_term_sees_an_order_that_changed() {
         assert_eq!(terms(&[(0, 2000), (0, 1000)]), (0, 1000));

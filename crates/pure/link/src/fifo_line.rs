@@ -1,22 +1,22 @@
-//! A line whose service is deterministic: first in, first out, at a constant rate, with one delay.
+//! A line with deterministic service: FIFO, a constant rate and one delay.
 //!
-//! Such a line decides a packet when it is offered. The packet starts when it is offered or when the line has sent the
-//! packet before it, whichever is later (Lindley 1952); it arrives after the time of its bits and the delay. No later
-//! packet changes that, so a driver may offer packets ahead of its own time, in the order of their moments. What the
-//! line has counted is computed when it is read, as of any moment that is not before the last one.
+//! Such a line decides the fate of a packet when it is offered. The packet starts when it is offered or when the line has sent
+//! the previous packet, whichever is later (Lindley 1952). It arrives after its sending time and the delay. No later packet
+//! changes this, so a driver may offer packets ahead of its own time, in the order of their arrival times. The counters are
+//! computed when they are read, for any moment that is not before the last one.
 //!
-//! An outage that drops all packets inside is part of the form: it takes back what was decided about them. A line that has
-//! outages is never offered packets ahead of the driver's time.
+//! The closed form includes outages that drop all packets inside: they revoke the decisions about these packets. A line that
+//! has outages is never offered packets ahead of the driver's time.
 //!
-//! [`Line`](crate::Line) is the model; this is the same line at a part of its cost, for settings that allow it.
+//! [`Line`](crate::Line) is the model. This is the same line at a fraction of the cost, for settings that allow it.
 
 use std::collections::VecDeque;
 
 use netrig_core::{Backlog, DropReason, Duration, Instant, Seeds, Sink, Size, quantity};
 
-use crate::counters::{Counters, Tally};
+use crate::counters::{LineCounters, PacketTally};
 use crate::pace::{LineRate, SendingTime};
-use crate::queue::Place;
+use crate::queue::QueueContext;
 use crate::queue::fifo::{Fifo, TimeRoom};
 use crate::wire::{Waits, WireId};
 use crate::{LineSettings, Queue, Service, SettingsError};
@@ -28,13 +28,13 @@ const SHORTEST_IP_PACKET: u32 = 20;
 #[derive(Clone, Debug)]
 struct PacketRecord<P> {
     offered: Instant,
-    /// The first bit is sent.
+    /// When its first bit is sent.
     start: Instant,
     arrives: Instant,
     ip_len: u32,
-    /// The driver's.
+    /// The number that the driver gave with the packet.
     note: u32,
-    /// None if the packet went on ahead of time and is not delivered by this line.
+    /// None if the packet was forwarded ahead of time and is not delivered by this line.
     packet: Option<P>,
 }
 
@@ -48,7 +48,7 @@ impl<P> PacketRecord<P> {
 /// A packet that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FifoDelivery<P> {
-    /// When.
+    /// Arrival time.
     pub at: Instant,
     /// The packet.
     pub packet: P,
@@ -66,12 +66,12 @@ struct AheadDrop {
     undeliverable: bool,
 }
 
-/// What a line has counted at one moment.
+/// The counters of a line at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FifoReading {
-    /// Its packets.
-    pub counters: Counters,
-    /// Time that it has spent sending.
+    /// Counters of its packets.
+    pub counters: LineCounters,
+    /// Time that the line has spent sending.
     pub busy: Duration,
     /// Packets that wait or are on the line.
     pub inside: usize,
@@ -84,33 +84,33 @@ struct WideSum(u128);
 
 /// A line with a closed form. See the [module](self).
 ///
-/// The order of the fields is that of the memory. What each packet needs comes first, and takes two cache lines after 8 bytes of the
-/// caller; what a packet that waits needs comes next.
+/// The order of the fields is the order in memory. The fields that each packet needs come first and take two cache lines, after
+/// 8 bytes of the caller. The fields that a waiting packet needs come next.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct FifoLine<P> {
-    /// Ring of 2ⁿ packet records. Those from `head` to `tail` are occupied; the indices count from the start of the run.
+    /// Ring of 2ⁿ packet records, occupied from `head` to `tail`. The indices count from the start of the run.
     ring: Box<[PacketRecord<P>]>,
     head: usize,
-    /// The packets before it have started by the last offer.
+    /// The packets before this index have started by the last offer.
     started: usize,
     tail: usize,
     free_at: Instant,
-    /// Packets that [`FifoLine::poll_deliver`] has handed out.
+    /// Packets that [`FifoLine::poll_deliver`] has returned.
     delivered: u64,
     delay: Duration,
     sending: SendingTime,
-    /// This and the next sum are over all accepted packets, whenever they start.
+    /// This and the next sum are over all accepted packets, started or not.
     busy: u64,
     bytes: u64,
-    /// Largest number of waiting packets: the limits stand apart, for only this one is in the hot cache lines.
+    /// Largest number of waiting packets. Only this limit stands in the hot cache lines.
     most_packets: u32,
-    /// Only a number of packets limits the queue, there is no MTU, and no wait is noted: most lines are so.
+    /// The queue has only a limit in packets, there is no MTU, and no waits are recorded. This holds for most lines.
     packet_limit_only: bool,
-    /// As `packet_limit_only`, which is false while the line is down.
+    /// The value of `packet_limit_only` while the line is up; while it is down, that is false.
     packet_limit_only_when_up: bool,
     is_down: bool,
-    /// Bytes that wait at the last offer.
+    /// Waiting bytes as of the last offer.
     waiting_bytes: u64,
     waited: WideSum,
     byte_nanos: WideSum,
@@ -119,34 +119,33 @@ pub struct FifoLine<P> {
     mtu: u32,
     /// Largest number of waiting bytes.
     most_bytes: u64,
-    /// If the queue has a limit in time.
+    /// The limit in time, if the queue has one.
     room: Option<Box<TimeRoom>>,
-    queue_full: Tally,
-    undeliverable: Tally,
-    /// The drops and the new largest backlogs that may be later than a reading.
+    queue_full: PacketTally,
+    undeliverable: PacketTally,
+    /// Drops and new largest backlogs that may be later than a reading.
     drops: VecDeque<AheadDrop>,
     peaks: VecDeque<(Instant, Backlog)>,
     waits: Waits,
     outages: Box<OutageLosses>,
 }
 
-/// What outages have dropped.
+/// Packets that outages have dropped.
 #[derive(Clone, Copy, Debug, Default)]
 struct OutageLosses {
-    /// All packets.
-    dropped: Tally,
-    /// Those among them that had started.
-    started: Tally,
-    /// What the others had waited, in packets × nanoseconds and bytes × nanoseconds.
+    dropped: PacketTally,
+    /// The dropped packets that had started.
+    started: PacketTally,
+    /// Waiting time of the other dropped packets, in packets × nanoseconds and bytes × nanoseconds.
     packet_nanos: u128,
     byte_nanos: u128,
 }
 
 impl LineSettings {
-    /// The queue of a line that has a closed form; nothing if the line has none.
+    /// The queue of a line with a closed form; `None` if the line has none.
     fn closed_form(&self) -> Option<&Fifo> {
         let Queue::Fifo(fifo) = &self.queue else { return None };
-        // Exhaustive: a new setting must say whether the line still has a closed form.
+        // Exhaustive: whoever adds a setting must decide whether the line still has a closed form.
         let Self {
             rate: _,
             delay: _,
@@ -174,7 +173,7 @@ impl LineSettings {
 }
 
 impl<P> FifoLine<P> {
-    /// The line that `settings` describe; nothing if it has no closed form. It notes what `sink` wants.
+    /// The line that `settings` describe; `None` if it has no closed form. It records waits if `sink` wants them.
     ///
     /// # Errors
     /// As [`LineSettings::check`].
@@ -187,7 +186,7 @@ impl<P> FifoLine<P> {
         settings.check()?;
         let Some(fifo) = settings.closed_form() else { return Ok(None) };
         let name = format!("{}/{}", id.name, id.direction);
-        let place = Place::new(seeds, &name, settings.rate, settings.framing);
+        let context = QueueContext::new(seeds, &name, settings.rate, settings.framing);
         let waits = sink.wants(&quantity::WAITING_TIME);
         let packet_limit_only =
             fifo.bytes.is_none() && fifo.time.is_none() && settings.mtu.is_none() && !waits;
@@ -214,9 +213,9 @@ impl<P> FifoLine<P> {
             rate,
             mtu: u32::try_from(settings.mtu.map_or(u64::MAX, Size::bytes)).unwrap_or(u32::MAX),
             most_bytes: fifo.bytes.map_or(u64::MAX, Size::bytes),
-            room: fifo.time.map(|time| Box::new(TimeRoom::new(time, &place))),
-            queue_full: Tally::default(),
-            undeliverable: Tally::default(),
+            room: fifo.time.map(|time| Box::new(TimeRoom::new(time, &context))),
+            queue_full: PacketTally::default(),
+            undeliverable: PacketTally::default(),
             drops: VecDeque::new(),
             peaks: VecDeque::new(),
             waits: Waits::new(waits, &[]),
@@ -224,11 +223,11 @@ impl<P> FifoLine<P> {
         }))
     }
 
-    /// A packet of `ip_len` bytes comes to the line at `at`, which is not before the last one's. Returns when it arrives;
-    /// nothing if the line drops it.
+    /// Offers a packet of `ip_len` bytes to the line at `at`, which must not be before the previous offer. Returns its arrival
+    /// time, or `None` if the line drops it.
     ///
-    /// If `packet` is given, with a number of the driver's, [`FifoLine::poll_deliver`] hands both out. If not, the packet goes on
-    /// ahead of time: the driver is at `now`, and `at` may be later.
+    /// If `packet` is given, with a number of the driver, [`FifoLine::poll_deliver`] returns both. Otherwise the packet is
+    /// forwarded ahead of time: the driver is at `now`, and `at` may be later.
     #[inline(always)]
     pub fn offer(
         &mut self,
@@ -255,7 +254,7 @@ impl<P> FifoLine<P> {
         self.decide::<false>(now, at, ip_len, packet)
     }
 
-    /// The same, with a limit in packets only, or with all others.
+    /// [`FifoLine::offer`] with a limit in packets only, or with all limits.
     #[inline(always)]
     fn decide<const PACKET_LIMIT_ONLY: bool>(
         &mut self,
@@ -285,7 +284,7 @@ impl<P> FifoLine<P> {
             if start != self.free_at {
                 self.sending.rest();
             }
-            // It does not wait: the loop above need not look at it.
+            // The packet does not wait: `start_by` need not look at it.
             self.started += 1;
         } else {
             self.wait::<PACKET_LIMIT_ONLY>(now, at, start, ip_len);
@@ -309,7 +308,7 @@ impl<P> FifoLine<P> {
         Some(arrives)
     }
 
-    /// Notes which packets have started by `at`.
+    /// Removes the packets that have started by `at` from the waiting ones.
     #[inline(always)]
     fn start_by<const PACKET_LIMIT_ONLY: bool>(&mut self, at: Instant) {
         let mask = self.ring.len() - 1;
@@ -326,10 +325,10 @@ impl<P> FifoLine<P> {
         }
     }
 
-    /// The line goes down at `now`: packets that wait, that are on it and that are offered meanwhile are dropped. Returns
-    /// whether the next packet to be delivered is among them, so that [`FifoLine::next_delivery`] has changed.
+    /// Takes the line down at `now`. It drops all packets that wait or are on the line, and all that are offered until it is up
+    /// again. Returns whether the next packet to be delivered is among them, so that [`FifoLine::next_delivery`] has changed.
     ///
-    /// The line must not have been offered packets ahead of `now`, and must not note the waits of single packets.
+    /// The line must not have been offered packets ahead of `now`, and must not record the waits of single packets.
     pub fn go_down(&mut self, now: Instant) -> bool {
         self.start_by::<false>(now);
         let mask = self.ring.len() - 1;
@@ -374,7 +373,7 @@ impl<P> FifoLine<P> {
         first == Some(self.tail)
     }
 
-    /// The line is up again.
+    /// Takes the line up again.
     pub const fn go_up(&mut self) {
         self.is_down = false;
         self.packet_limit_only = self.packet_limit_only_when_up;
@@ -402,12 +401,12 @@ impl<P> FifoLine<P> {
         }
     }
 
-    /// The backlog has never been so large.
+    /// Records a backlog that is larger than all before.
     #[cold]
     fn raise_peak(&mut self, now: Instant, at: Instant, packets: usize) {
         self.largest.packets = self.largest.packets.max(packets);
         self.largest.bytes = self.largest.bytes.max(self.waiting_bytes);
-        // Of those that are past, the last one is the largest.
+        // The last one of the past peaks is the largest.
         while self.peaks.get(1).is_some_and(|(at, _)| *at < now) {
             self.peaks.pop_front();
         }
@@ -436,16 +435,16 @@ impl<P> FifoLine<P> {
             + self.waits.bytes()
     }
 
-    /// Forgets what no reading from `now` on needs, so that none looks at it again.
+    /// Forgets records that no reading from `now` on needs.
     pub(crate) fn settle(&mut self, now: Instant) {
         self.start_by::<false>(now);
         self.forget(now);
     }
 
-    /// Forgets packets that arrived by `now` and went on ahead of time.
+    /// Forgets packets that arrived by `now` and were forwarded ahead of time.
     fn forget(&mut self, now: Instant) {
         let mask = self.ring.len() - 1;
-        // A packet that is being offered has no record yet, but may count as started.
+        // A packet that is being offered has no record yet, but may already count as started.
         let started = self.started.min(self.tail);
         while self.head < started {
             let record = &self.ring[self.head & mask];
@@ -456,8 +455,8 @@ impl<P> FifoLine<P> {
         }
     }
 
-    /// Forgets packets that arrived by `now` and went on ahead of time. If more than seven eighths of the ring are
-    /// still occupied, doubles it: a ring takes no more of the processor's cache than it must.
+    /// Forgets packets that arrived by `now` and were forwarded ahead of time. If more than seven eighths of the ring are
+    /// still occupied, doubles it. So the ring takes no more of the processor's cache than it must.
     #[inline(never)]
     fn make_room(&mut self, now: Instant) {
         self.forget(now);
@@ -500,7 +499,7 @@ impl<P> FifoLine<P> {
         None
     }
 
-    /// Arrival of the packet before the last accepted one, if the line has not forgotten it; else the start of time.
+    /// Arrival of the packet before the last accepted one. If the line has forgotten it, [`Instant::ZERO`].
     #[inline(always)]
     pub fn arrival_before_last(&self) -> Instant {
         if self.tail - self.head < 2 {
@@ -509,23 +508,23 @@ impl<P> FifoLine<P> {
         self.ring[(self.tail - 2) & (self.ring.len() - 1)].arrives
     }
 
-    /// Whether the shortest IP packet takes a nanosecond or more: then no two packets arrive at one moment.
+    /// Whether the shortest IP packet takes a nanosecond or more. Then no two packets arrive at the same moment.
     pub fn takes_time(&self) -> bool {
         SendingTime::new(&self.rate).next(&self.rate, SHORTEST_IP_PACKET) >= Duration::from_nanos(1)
     }
 
-    /// Packets that [`FifoLine::poll_deliver`] has yet to hand out.
+    /// Packets that [`FifoLine::poll_deliver`] has yet to return.
     pub fn held(&self) -> usize {
         let mask = self.ring.len() - 1;
         (self.head..self.tail).filter(|place| self.ring[place & mask].packet.is_some()).count()
     }
 
-    /// From a packet's last bit on the line to its arrival.
+    /// Delay from the last bit of a packet on the line to its arrival.
     pub const fn delay(&self) -> Duration {
         self.delay
     }
 
-    /// When to call [`FifoLine::poll_deliver`] next, and when the packet that it may deliver was offered.
+    /// When to call [`FifoLine::poll_deliver`] next, and when the packet to be delivered then was offered.
     #[must_use]
     #[inline]
     pub fn next_delivery(&self) -> Option<(Instant, Instant)> {
@@ -533,20 +532,20 @@ impl<P> FifoLine<P> {
         (self.head != self.tail).then_some((first.arrives, first.offered))
     }
 
-    /// Packets that [`FifoLine::poll_deliver`] has handed out.
+    /// Packets that [`FifoLine::poll_deliver`] has returned.
     pub const fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// The waits of single packets, if they are noted.
+    /// The waits of single packets, if they are recorded.
     pub(crate) const fn waits(&mut self) -> &mut Waits {
         &mut self.waits
     }
 
-    /// What it has counted at `now`.
+    /// The counters at `now`.
     pub fn read(&self, now: Instant) -> FifoReading {
-        let accepted = Tally { packets: self.tail as u64, bytes: self.bytes };
-        let mut counters = Counters {
+        let accepted = PacketTally { packets: self.tail as u64, bytes: self.bytes };
+        let mut counters = LineCounters {
             offered: accepted,
             served: accepted,
             delivered: accepted,
@@ -554,7 +553,7 @@ impl<P> FifoLine<P> {
             packet_nanos: self.waited.0,
             byte_nanos: self.byte_nanos.0,
             since: now,
-            ..Counters::default()
+            ..LineCounters::default()
         };
         counters.served.packets += self.outages.started.packets;
         counters.served.bytes += self.outages.started.bytes;
@@ -588,7 +587,7 @@ impl<P> FifoLine<P> {
                 counters.backlog.bytes += u64::from(record.ip_len);
             }
         }
-        // A packet that has arrived is inside until it is polled.
+        // An arrived packet is inside until it is polled.
         let records = (self.head..self.tail).map(|place| &self.ring[place & mask]);
         for record in
             records.take_while(|record| record.arrives <= now).filter(|record| record.packet.is_some())
@@ -600,7 +599,7 @@ impl<P> FifoLine<P> {
             let tally = if drop.undeliverable { &mut undeliverable } else { &mut queue_full };
             tally.subtract(drop.ip_len);
         }
-        // A backlog that has not lasted for any time is none.
+        // A backlog counts only if it has lasted for longer than zero.
         if let Some((_, largest)) = self.peaks.iter().rev().find(|(at, _)| *at < now) {
             counters.largest = *largest;
         }
@@ -619,7 +618,7 @@ impl<P> FifoLine<P> {
 }
 
 impl<P> PacketRecord<P> {
-    /// Time that the line sends it, nanoseconds.
+    /// Its sending time, nanoseconds.
     fn sending_nanos(&self, delay: Duration) -> u64 {
         self.arrives.as_nanos() - delay.as_nanos() - self.start.as_nanos()
     }

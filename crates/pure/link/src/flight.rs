@@ -1,4 +1,4 @@
-//! Packets on the line, in the order in which they arrive.
+//! Packets on the line in the order of their arrival.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,25 +8,25 @@ use netrig_core::{DropReason, Instant};
 /// A packet on the line.
 #[derive(Clone, Debug)]
 pub(crate) struct Flying<P> {
-    /// When it arrives.
+    /// Arrival at the far end.
     pub(crate) at: Instant,
-    /// Why it does not get any further than here, if it does not.
+    /// If it is dropped at the far end, the reason.
     pub(crate) lost: Option<DropReason>,
     pub(crate) packet: P,
 }
 
-/// Packets on the line. What arrives in the order of sending, which is all unless jitter or a shorter delay
-/// lets packets overtake, is a plain queue; those that overtake are few and go to a heap.
+/// Packets on the line. Packets that arrive in the order of sending stand in a plain queue. Jitter or a shorter delay may let
+/// packets overtake; these are few and stand in a heap.
 ///
-/// A tie goes to the packet that was sent first. Between the two parts that is the one in the queue: a packet
-/// overtakes only if it arrives *before* the last of the queue, so whatever it ties with was there already.
+/// If two packets arrive at the same moment, the one that was sent first comes first. Between the two parts that is the one in
+/// the queue: a packet overtakes only if it arrives *before* the last packet of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight<P> {
     in_order: VecDeque<Flying<P>>,
-    /// Arrival of the last that went to `in_order`.
+    /// Arrival of the last packet that was added to `in_order`.
     latest: Instant,
     overtaking: BinaryHeap<Overtaking<P>>,
-    /// How many have overtaken since the start: the order of sending among them.
+    /// Number of packets that have overtaken since the start. It keeps the order of sending among them.
     overtaken: u64,
 }
 
@@ -56,7 +56,7 @@ impl<P> Flight<P> {
         self.overtaking.push(Overtaking { number: self.overtaken, flying });
     }
 
-    /// When the next one arrives.
+    /// Arrival of the next packet.
     #[inline]
     pub(crate) fn next_arrival(&self) -> Option<Instant> {
         let head = self.in_order.front().map(|flying| flying.at);
@@ -66,7 +66,7 @@ impl<P> Flight<P> {
         }
     }
 
-    /// The next one, if it arrives by `now`.
+    /// The next packet, if it arrives by `now`.
     #[inline]
     pub(crate) fn pop_by(&mut self, now: Instant) -> Option<Flying<P>> {
         if !self.overtaking.is_empty() {
@@ -87,7 +87,7 @@ impl<P> Flight<P> {
         }
     }
 
-    /// Takes away all that arrive after `now`, in the order in which they would have arrived.
+    /// Removes all packets that arrive after `now`, and passes them to `lost` in the order of their arrival.
     pub(crate) fn cut(&mut self, now: Instant, mut lost: impl FnMut(P)) {
         let mut arrived: VecDeque<Flying<P>> = VecDeque::new();
         while let Some(flying) = self.pop_by(Instant::NEVER) {
@@ -129,7 +129,7 @@ impl<P> PartialOrd for Overtaking<P> {
 }
 
 impl<P> Ord for Overtaking<P> {
-    /// Reversed: the heap gives its greatest, and the earliest is wanted.
+    /// Reversed, because the heap returns its greatest element and the earliest is needed.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
     }
@@ -142,8 +142,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a stable sort, which is what "ties leave in the order of sending" means; with arrivals and
-        /// departures mixed.
+        /// Compares with a stable sort, which keeps ties in the order of sending. Arrivals and departures are mixed.
         #[test]
         fn arrivals_are_sorted_and_ties_keep_the_order_of_sending(
             steps in prop::collection::vec((0u64..30, any::<bool>()), 1..200),

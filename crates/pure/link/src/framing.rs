@@ -1,54 +1,53 @@
-//! What a line spends on a packet beyond the packet.
+//! The bytes that a line adds to each packet.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a line wraps IP packets. A line's rate counts everything that it sends, so framing makes each packet
-/// take longer; limits and counters count IP packets only, on every line.
+/// The framing of IP packets on a line. The rate of a line counts every byte that it sends, so framing makes each packet take
+/// longer. Limits and counters count bytes of IP packets only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Framing {
-    /// Nothing is added: the rate is a rate of IP packets.
+    /// No framing: the rate counts IP packets.
     #[default]
     None,
     /// Ethernet II (IEEE 802.3): header 14 B, payload padded to 46 B, frame check 4 B, preamble and start
-    /// delimiter 8 B, gap of 12 B: 38 B more than the packet, at least 84 B.
+    /// delimiter 8 B, gap 12 B. In total 38 B more than the packet, at least 84 B.
     Ethernet,
-    /// PPP in HDLC-like framing (RFC 1662 section 3.1): one flag (shared between neighbours), address,
-    /// control, protocol 2 B, frame check 2 B: 7 B. Octet stuffing, which depends on the content, is not counted.
+    /// PPP in HDLC-like framing (RFC 1662 section 3.1): one flag (shared between frames), address, control, protocol 2 B,
+    /// frame check 2 B. In total 7 B. Octet stuffing depends on the content and is not counted.
     Ppp,
-    /// ATM with AAL5, VC-multiplexed (RFC 2684 section 6): an 8 B trailer, padded to cells of 48 B, each
-    /// sent as 53 B.
+    /// ATM with AAL5, VC-multiplexed (RFC 2684 section 6): a trailer of 8 B and padding to cells of 48 B, each sent as 53 B.
     Atm,
     /// ATM with AAL5 and LLC/SNAP encapsulation (RFC 2684 section 5): 8 B more before the trailer.
     AtmLlc,
-    /// PPP over Ethernet (RFC 2516) on Ethernet: its header 6 B and PPP's protocol 2 B, in a frame as of `ethernet`.
+    /// PPP over Ethernet (RFC 2516): its header 6 B and the PPP protocol field 2 B, in a frame as in `ethernet`.
     Pppoe,
-    /// PPP over Ethernet on ADSL: 8 B as above and an Ethernet header of 14 B, bridged over AAL5 with LLC/SNAP 8 B and a pad
-    /// of 2 B, without the frame check (RFC 2684 section 5.2), in cells.
+    /// PPP over Ethernet on ADSL: 8 B as above and an Ethernet header of 14 B without frame check. The frame is bridged over
+    /// AAL5 in cells, with LLC/SNAP 8 B and a pad of 2 B (RFC 2684 section 5.2).
     PppoeAtm,
-    /// PPP over Ethernet on VDSL2 in packet transfer mode: 8 B as above in an Ethernet frame of header 14 B and frame check
-    /// 4 B, padded to 64 B, with a first octet, a last one and a check of 2 B, of which each 64 octets are sent as 65 (ITU-T
+    /// PPP over Ethernet on VDSL2 in packet transfer mode: 8 B as above in an Ethernet frame, header 14 B and frame check 4 B,
+    /// padded to 64 B. A first octet, a last octet and a check of 2 B are added, and each 64 octets are sent as 65 (ITU-T
     /// G.993.2 annex K, G.992.3 annex N).
     PppoePtm,
-    /// DOCSIS, whose rates count a frame of Ethernet from its addresses to its check (MULPI, Maximum Sustained Traffic Rate):
+    /// DOCSIS: its rates count an Ethernet frame from its addresses to its frame check (MULPI, Maximum Sustained Traffic Rate),
     /// header 14 B, payload padded to 46 B, frame check 4 B.
     Docsis,
-    /// GPON: such a frame of Ethernet behind a GEM header of 5 B (ITU-T G.984.3 clause 8.3). Frames that are cut into
-    /// several, which repeats that header, are not counted.
+    /// GPON: an Ethernet frame as in `docsis` behind a GEM header of 5 B (ITU-T G.984.3 clause 8.3). The headers that
+    /// fragmentation repeats are not counted.
     Gpon,
 }
 
-/// The shortest payload of a frame of Ethernet, bytes, and its header and check.
+/// The shortest payload of an Ethernet frame, bytes; then its header and frame check.
 const MIN_PAYLOAD: u64 = 46;
 const HEADER: u64 = 14;
 const CHECK: u64 = 4;
-/// What is between two frames on a cable: a gap, and before a frame its preamble and start delimiter.
+/// The bytes between two frames on a cable: the gap, and the preamble with the start delimiter.
 const GAP: u64 = 12;
 const PREAMBLE: u64 = 8;
 /// LLC and SNAP headers of a packet in AAL5.
 const LLC_SNAP: u64 = 8;
-/// What PPP over Ethernet adds to an IP packet: its own header and PPP's protocol field.
+/// The header of PPP over Ethernet and the PPP protocol field.
 const PPPOE: u64 = 6 + 2;
 
 impl Framing {
@@ -86,12 +85,12 @@ impl Framing {
     }
 }
 
-/// A frame of Ethernet with such a payload, from its addresses to its check.
+/// Bytes of an Ethernet frame with this payload, from its addresses to its frame check sequence.
 const fn frame(payload: u64) -> u64 {
     HEADER + (if payload < MIN_PAYLOAD { MIN_PAYLOAD } else { payload }) + CHECK
 }
 
-/// Line bytes of an AAL5 payload: with its trailer, in whole cells (ITU-T I.363.5).
+/// Line bytes of an AAL5 payload with its trailer, in whole cells (ITU-T I.363.5).
 const fn aal5(payload: u64) -> u64 {
     const TRAILER: u64 = 8;
     const CELL_PAYLOAD: u64 = 48;
@@ -138,7 +137,7 @@ mod tests {
         assert_eq!(Framing::Pppoe.line_bytes(39), 85);
     }
 
-    /// What a shaper in front of a modem is told to count for each of these lines (tc-cake(8): `pppoe-llcsnap` 40 B in cells,
+    /// The overheads that shapers in front of a modem use for these lines (tc-cake(8): `pppoe-llcsnap` 40 B in cells,
     /// `pppoe-ptm` 30 B in 64 of 65 octets, `docsis` 18 B and at least 64 B).
     #[test]
     fn lines_of_subscribers_spend_what_shapers_count_for_them() {
@@ -151,7 +150,7 @@ mod tests {
         }
     }
 
-    /// 1492 B and 40 B before and behind them fill 31.92 cells, an acknowledgement of 40 B two.
+    /// 1492 B with 40 B of headers and trailers fill 31.92 cells. An acknowledgement of 40 B fills two cells.
     #[test]
     fn an_acknowledgement_on_adsl_takes_two_cells() {
         assert_eq!(Framing::PppoeAtm.line_bytes(1492), 32 * 53);

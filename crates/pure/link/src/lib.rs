@@ -1,24 +1,24 @@
-//! The line model: a queue discipline, then a rate with framing, then delay and impairments, one
-//! direction at a time; and the medium that WiFi stations share, a lane for each pair that talk ([`wifi`]).
+//! The line model: one direction of a line is a queue discipline, a rate with framing, a delay and impairments. The model of
+//! WiFi is a medium that stations share, with a lane for each pair of stations and each direction ([`wifi`]).
 //!
-//! It knows packets by their headers only ([`PacketMeta`](netrig_core::PacketMeta)) and time by being told,
-//! so the same line serves a simulator in virtual time and a router in real time. It does no I/O, asks no
-//! clock, and draws its chances from named streams alone.
+//! A line sees only the headers of packets ([`PacketMeta`](netrig_core::PacketMeta)), and its caller passes the time. So the
+//! same line serves a simulator in virtual time and a router in real time. It does no I/O, reads no clock, and draws random
+//! numbers only from named streams.
 //!
-//! Start from [`Line`] (or [`wifi::Medium`]), which is made of [`LineSettings`], the description that stands in an experiment
-//! file. [`Counters`] watches a line and holds the balance of its packets; a [`Wire`] is a line with all that watches it. A new queue discipline is one
-//! file under `queue/`.
+//! Start from [`Line`] (or [`wifi::Medium`]). It is made from [`LineSettings`], which an experiment file describes.
+//! [`LineCounters`] observes a line and checks the balance of its packets. A [`Wire`] is a line with all its observers. A new
+//! queue discipline is one file under `queue/`.
 //!
 //! ```
 //! use netrig_core::{Delivery, Duration, Instant, Lane, Link, Seeds};
 //! # use netrig_core::{Dscp, Ecn, FiveTuple, Header};
 //! use netrig_link::queue::fifo::Fifo;
-//! use netrig_link::{Counters, Line, LineSettings, Queue};
+//! use netrig_link::{LineCounters, Line, LineSettings, Queue};
 //!
 //! let queue = Queue::Fifo(Fifo { packets: Some(50), ..Fifo::default() });
 //! let settings = LineSettings::new("8 Mbit/s".parse()?, "20 ms".parse()?, queue);
 //! let mut line = Line::new(&settings, &Seeds::new(1), "primary/forward")?;
-//! let mut counters = Counters::new();
+//! let mut counters = LineCounters::new();
 //! # let address = [10, 0, 0, 1].into();
 //! # let flow = FiveTuple { src: address, dst: address, src_port: 1, dst_port: 2, protocol: 17 };
 //! # let packet = Header { flow, ip_len: 1000, dscp: Dscp(0), ecn: Ecn::NotEct };
@@ -54,8 +54,8 @@ pub mod wifi;
 pub mod wire;
 
 pub use access::{AccessConstant, Preset, asymmetry};
-pub use conditioning::Condition;
-pub use counters::{Counters, Imbalance, Tally};
+pub use conditioning::{Condition, Shortfall};
+pub use counters::{Imbalance, LineCounters, PacketTally};
 pub use direct::{DirectKind, DirectSettings};
 pub use error::SettingsError;
 pub use fifo_line::{FifoDelivery, FifoLine, FifoReading};
@@ -63,7 +63,7 @@ pub use framing::Framing;
 pub use impairments::{Corruption, Jitter, Pareto, Reorder, Shift, Spread};
 pub use line::Line;
 pub use loss::{Bernoulli, Bursts, GilbertElliott, Loss, Periodic};
-pub use prospect::{Prospect, ShallowBucket, Shortfall};
+pub use prospect::{Prospect, ShallowBucket};
 pub use queue::{Class, Discipline, Egress, Queue};
 pub use service::Service;
 pub use settings::{LineSettings, LinkSettings, Outage};

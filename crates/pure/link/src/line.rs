@@ -7,49 +7,48 @@ use netrig_core::{
 
 use crate::flight::{Flight, Flying};
 use crate::impairments::{Fate, Impairments};
-use crate::pace::Pace;
+use crate::pace::LinePace;
 use crate::queue::Egress;
 use crate::{LineSettings, SettingsError};
 
-/// One direction of a line: a queue discipline, then a rate with framing, then delay and impairments. It has one lane,
+/// One direction of a line: a queue discipline, a rate with framing, a delay and impairments. It has one lane,
 /// [`Lane::ONLY`].
 ///
-/// Whatever is due happens at its own time, however late the caller is, and chances are drawn in the order in
-/// which packets start onto the line: what a line does depends on arrivals and link events alone, never on
-/// when or how often it is polled.
+/// If the caller is late, the line still does everything at the time at which it was due. It draws random numbers in the order
+/// in which packets start onto the line. So its behaviour depends only on arrivals and link events, never on when or how often
+/// it is polled.
 ///
-/// `Q` is the discipline; what a file can say is an [`Egress`], and any other can be put in place with
-/// [`Line::with_queue`].
+/// `Q` is the discipline. [`Egress`] is any discipline that a file can describe; [`Line::with_queue`] takes any other.
 #[derive(Clone, Debug)]
 pub struct Line<P, Q = Egress<P>> {
     queue: Q,
     flight: Flight<P>,
-    pace: Pace,
+    pace: LinePace,
     delay: Duration,
-    /// When the line has sent what it is sending.
+    /// The end of the packet that is being sent.
     free_at: Instant,
-    /// When to ask the queue for the next packet; never while nothing waits or the line is down.
+    /// When to ask the queue for the next packet; never while the queue is empty or the line is down.
     ask_at: Instant,
-    /// Time spent on all packets that have started, up to `free_at`.
+    /// Time for all packets that have started, up to `free_at`.
     busy: Duration,
-    /// The longest IP packet that it carries, bytes.
+    /// The longest IP packet, bytes.
     mtu: u64,
     outage: Option<Waiting>,
     /// Whether `impairments` has anything to do.
     impaired: bool,
     impairments: Box<Impairments>,
-    /// The last arrival of packets that keep their order, for those behind them.
+    /// The last arrival among packets that keep their order.
     latest_arrival: Instant,
     /// The `now` of the last call.
     latest: Instant,
 }
 
 impl<P: PacketMeta> Line<P> {
-    /// The line that `settings` describe, called `name` (such as `primary/forward`): its random streams are
-    /// `link/<name>/loss`, `/jitter`, `/reorder`, `/corrupt`, `/duplicate`, `/service`, `/red` and `/flows`.
+    /// The line that `settings` describe. `name` (such as `primary/forward`) names its random streams: `link/<name>/loss`,
+    /// `/jitter`, `/reorder`, `/corrupt`, `/duplicate`, `/service`, `/red` and `/flows`.
     ///
     /// # Errors
-    /// As [`LineSettings::check`], and if a rule or a class names a node, whose addresses have not been put in its place
+    /// As [`LineSettings::check`]. Also if a rule or a class still names a node instead of its addresses
     /// ([`LineSettings::resolve`]).
     pub fn new(settings: &LineSettings, seeds: &Seeds, name: &str) -> Result<Self, SettingsError> {
         settings.check()?;
@@ -59,7 +58,7 @@ impl<P: PacketMeta> Line<P> {
 }
 
 impl<P, Q> Line<P, Q> {
-    /// The line that `settings` describe, but with this queue instead of theirs.
+    /// The line that `settings` describe, with `queue` instead of the queue of the settings.
     ///
     /// # Errors
     /// As [`LineSettings::check`].
@@ -74,7 +73,7 @@ impl<P, Q> Line<P, Q> {
         Ok(Self {
             queue,
             flight: Flight::new(),
-            pace: Pace::new(settings, seeds, name),
+            pace: LinePace::new(settings, seeds, name),
             delay: settings.delay,
             free_at: Instant::ZERO,
             ask_at: Instant::NEVER,
@@ -98,15 +97,15 @@ impl<P, Q> Line<P, Q> {
         self.outage.is_some()
     }
 
-    /// Time that the line has spent sending until `now`, which is the `now` of the last call: divided by the time
-    /// that has passed, its utilisation.
+    /// Time that the line has spent sending until `now`, which must be the `now` of the last call. Divided by the elapsed time
+    /// it is the utilisation.
     pub fn busy(&self, now: Instant) -> Duration {
         self.busy.saturating_sub(self.free_at.since(now))
     }
 }
 
 impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
-    /// Does what is due by `now`, without taking deliveries.
+    /// Does everything that is due by `now`, except deliveries.
     #[inline]
     pub fn catch_up(&mut self, now: Instant, obs: &mut impl Observer<P>) {
         debug_assert!(now >= self.latest, "time runs backwards: {now} after {}", self.latest);
@@ -116,16 +115,16 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         }
     }
 
-    /// Serves all that may start by `now`. Kept out of line, for most calls have nothing to serve.
+    /// Starts all packets that may start by `now`. Not inlined, because most calls have nothing to serve.
     #[inline(never)]
     fn serve(&mut self, now: Instant, obs: &mut impl Observer<P>) {
-        // "Never" is not due even at the end of time.
+        // `Instant::NEVER` is not due even at the end of time.
         while self.ask_at <= now && self.ask_at < Instant::NEVER {
             self.ask(obs);
         }
     }
 
-    /// Asks the queue for the next packet, at the time that was due for it.
+    /// Asks the queue for the next packet at `ask_at`.
     #[inline]
     fn ask(&mut self, obs: &mut impl Observer<P>) {
         let start = self.ask_at;
@@ -135,7 +134,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         self.follow(start, next, left, obs);
     }
 
-    /// Does what the queue said at `start`, in which so much is left.
+    /// Acts on the answer `next` of the queue at `start`. `left` is the backlog after it.
     #[inline]
     fn follow(&mut self, start: Instant, next: Dequeue<P>, left: Backlog, obs: &mut impl Observer<P>) {
         match next {
@@ -168,7 +167,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         }
     }
 
-    /// What the line does to a packet beyond taking its time; decided as the packet starts.
+    /// Applies the impairments to a packet. They are decided when the packet starts.
     #[inline(never)]
     fn impair(&mut self, start: Instant, packet: P, obs: &mut impl Observer<P>) {
         let fate = self.impairments.fate(packet.header().ip_len);
@@ -192,7 +191,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         });
     }
 
-    /// The queue, in which so much waits, or the line may have changed, so whatever was planned is void.
+    /// The queue or the line may have changed: plans the next question to the queue again. `waiting` is the backlog.
     #[inline]
     fn plan(&mut self, now: Instant, waiting: Backlog, obs: &mut impl Observer<P>) {
         let idle = self.outage.is_some() || waiting.packets == 0;
@@ -207,10 +206,10 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
             obs.queued(now, self.queue.backlog());
         }
         if in_flight == InFlight::Lose {
-            // What arrives by `now` has arrived, fetched or not.
+            // Packets that arrive by `now` have arrived, polled or not.
             self.flight.cut(now, |packet| obs.dropped(now, &packet, DropReason::LinkDown));
             self.latest_arrival = self.latest_arrival.min(now);
-            // The packet that was being sent is gone, and its time on the line ends here.
+            // The packet that was being sent is lost, and its time on the line ends here.
             self.busy = self.busy(now);
             self.free_at = self.free_at.min(now);
             self.pace.rest();
@@ -230,10 +229,10 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
         if self.outage == Some(Waiting::Drop) {
             return obs.dropped(now, &packet, DropReason::LinkDown);
         }
-        // While the line is up it never asks only if nothing waits.
+        // While the line is up, `ask_at` is `NEVER` only if the queue is empty.
         if self.free_at <= now && self.outage.is_none() && self.ask_at == Instant::NEVER {
             let next = self.queue.pass(now, packet, obs);
-            // The packet either went on at once or waits alone, held by a shaper.
+            // The packet either left at once or is the only one, held by a shaper.
             let mut left = Backlog::default();
             if let Dequeue::NotBefore(_) = next {
                 left = self.queue.backlog();
@@ -267,7 +266,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
     fn poll_timeout(&self) -> Option<Instant> {
         let moment = match self.flight.next_arrival() {
             None => self.ask_at,
-            // What waits need not be asked for in time: it starts at its own time, and arrives later than this.
+            // A waiting packet need not be asked for in time: it starts at its own time, and arrives after this one.
             Some(arrival) if self.impaired && self.impairments.keep_order() => arrival,
             Some(arrival) if self.impaired => {
                 arrival.min(self.ask_at + self.impairments.least_delay(self.delay))
@@ -297,13 +296,13 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
 }
 
 impl<P, Q: QueueDiscipline<P>> Line<P, Q> {
-    /// What waits, as of the last call.
+    /// The backlog as of the last call.
     pub fn backlog(&self) -> Backlog {
         self.queue.backlog()
     }
 
-    /// When it will have sent, or has, all that it was offered up to the last call, if nothing holds it up: to within a
-    /// packet's framing, as what waits is taken to be of one length.
+    /// The end of the last packet that was offered up to the last call, if no shaper or outage delays it. It is exact to within
+    /// the framing of a packet, because all waiting packets are taken to have the same length.
     pub fn clear_at(&self) -> Instant {
         let Backlog { packets, bytes, .. } = self.backlog();
         self.free_at + self.pace.of_backlog(packets, bytes)

@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// How a line loses packets. Packets count in the order in which they start onto the line.
+/// The loss process of a line. Packets count in the order in which they start onto the line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(extend("x-tag" = "kind"))]
 pub enum Loss {
-    /// Each packet by itself.
+    /// Independent loss of each packet.
     Bernoulli(Bernoulli),
     /// Every n-th packet.
     Periodic(Periodic),
     /// A good and a bad state, each with a probability of loss (Gilbert 1960, Elliott 1963).
     GilbertElliott(GilbertElliott),
-    /// The Gilbert-Elliott process that loses nothing in the good state and everything in the bad one,
-    /// described by what one measures: the mean loss and the mean length of a burst.
+    /// The Gilbert-Elliott process without loss in the good state and with certain loss in the bad state. It is described by
+    /// measurable values: the mean loss and the mean length of a burst.
     Bursts(Bursts),
 }
 
-/// Each packet is lost with the same probability, whatever happened to the others.
+/// Each packet is lost with the same probability, independently of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bernoulli {
@@ -37,20 +37,19 @@ pub struct Bernoulli {
 pub struct Periodic {
     /// The period in packets, at least 1.
     pub every: u64,
-    /// The first packet to be lost, between 1 and `every`; the last of the period if not given.
+    /// The first lost packet, between 1 and `every`. The last of the period if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
 }
 
-/// Before each packet the line may change its state; then the packet is lost with the state's probability.
-/// The first state is drawn from the long-run shares of the two, so the mean loss holds from the first packet.
+/// Before each packet the line may change its state. Then the packet is lost with the probability of the state. The first
+/// state is drawn from the long-run shares of the states, so the mean loss holds from the first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GilbertElliott {
-    /// Probability, per packet, to go from the good state to the bad one.
+    /// Probability per packet to change from the good state to the bad state.
     pub p: Fraction,
-    /// Probability, per packet, to go from the bad state to the good one: the mean stay in the bad state is
-    /// 1/r packets.
+    /// Probability per packet to change from the bad state to the good state. The mean stay in the bad state is 1/r packets.
     pub r: Fraction,
     /// Probability of loss in the good state: 0 if not given.
     #[serde(default)]
@@ -74,7 +73,7 @@ fn certainty() -> Fraction {
     share(1.0)
 }
 
-/// A share that was computed: clipped to 0..=1.
+/// A computed share, clipped to 0..=1.
 fn share(value: f64) -> Fraction {
     Fraction::new(value.clamp(0.0, 1.0)).unwrap_or_default()
 }
@@ -90,10 +89,10 @@ impl Loss {
         }
     }
 
-    /// Whether such a line can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
         match self {
             Self::Bernoulli(_) => Ok(()),
@@ -111,9 +110,9 @@ impl Loss {
                 ensure(loss.mean_loss.get() < 1.0, "mean_loss", "must be below 1")?;
                 let at_least_one = loss.mean_burst >= 1.0 && loss.mean_burst.is_finite();
                 ensure(at_least_one, "mean_burst", "must be at least 1 packet")?;
-                // A hair above 1 is a 1 that was divided; it is clipped later.
+                // A value slightly above 1 is a rounding error; it is clipped later.
                 let why =
-                    "is too short: so much loss needs bursts of mean_loss/(1 − mean_loss) packets at least";
+                    "is too short: this loss needs bursts of at least mean_loss/(1 − mean_loss) packets";
                 ensure(loss.leaving_good() <= 1.0 + 1e-9, "mean_burst", why)
             }
         }
@@ -128,15 +127,15 @@ impl GilbertElliott {
         (1.0 - bad) * self.loss_in_good.get() + bad * self.loss_in_bad.get()
     }
 
-    /// Long-run share of packets that find the bad state.
+    /// Long-run share of packets in the bad state.
     fn share_of_bad(&self) -> f64 {
         self.p.get() / (self.p.get() + self.r.get())
     }
 }
 
 impl Bursts {
-    /// Probability to leave the good state: with r = 1/`mean_burst` and π_bad = `mean_loss`, the balance
-    /// π_good·p = π_bad·r gives p = r·mean_loss/(1 − mean_loss).
+    /// Probability to leave the good state. With r = 1/`mean_burst` and π_bad = `mean_loss` the balance π_good·p = π_bad·r
+    /// gives p = r·mean_loss/(1 − mean_loss).
     fn leaving_good(&self) -> f64 {
         let loss = self.mean_loss.get();
         loss / (1.0 - loss) / self.mean_burst
@@ -154,8 +153,8 @@ impl From<Bursts> for GilbertElliott {
     }
 }
 
-/// A loss process at work. Draws the same count of numbers for each packet, whatever its parameters are and
-/// whatever comes out, so that a sweep keeps the luck of each packet.
+/// The state of a loss process. It draws the same count of random numbers for each packet, for all parameters and outcomes. So
+/// a sweep keeps the random numbers of each packet.
 #[derive(Clone, Debug)]
 pub(crate) enum LossProcess {
     Never,
@@ -235,7 +234,7 @@ mod tests {
     fn independent_loss_has_its_rate_and_its_bursts() {
         let (n, p) = (1_000_000, 0.03);
         let pattern = pattern(&Loss::Bernoulli(Bernoulli { probability: fraction(p) }), n);
-        // Five standard errors of a binomial; of the mean of a geometric with success 1 − p.
+        // Five standard errors of a binomial count, and of the mean of a geometric length with success 1 − p.
         let n = n as f64;
         assert!((count(&pattern) - n * p).abs() < 5.0 * (n * p * (1.0 - p)).sqrt());
         let (bursts, mean) = bursts(&pattern);
@@ -274,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_first_packet_is_lost_as_often_as_any() {
-        // Good states last 1000 packets here, bad ones 250: a start in either would show.
+        // Good states last 1000 packets here, bad states 250. A fixed first state would show.
         let model = GilbertElliott {
             p: fraction(0.001),
             r: fraction(0.004),
@@ -296,7 +295,7 @@ mod tests {
         let n = 2_000_000;
         let pattern = pattern(&Loss::Bursts(settings), n);
         let (bursts, mean) = bursts(&pattern);
-        // A burst ends with probability r = 1/4: geometric, of deviation √(1 − r)/r.
+        // A burst ends with probability r = 1/4. Its length is geometric with the standard deviation √(1 − r)/r.
         assert!((mean - 4.0).abs() < 5.0 * 12f64.sqrt() / bursts.sqrt());
         // Correlation 1 − p − r between neighbours, p = r·0.05/0.95.
         let correlation = 1.0 - 0.25 - 0.25 * 0.05 / 0.95;
@@ -306,7 +305,7 @@ mod tests {
 
     #[test]
     fn bursts_of_independent_length_are_independent_loss() {
-        // With a mean burst of 1/(1 − L) the bad state is as likely after a loss as after none: p = 1 − r = L.
+        // With a mean burst of 1/(1 − L) the bad state is equally likely after a loss and after a delivery: p = 1 − r = L.
         let model = GilbertElliott::from(Bursts { mean_loss: fraction(0.2), mean_burst: 1.25 });
         assert!((model.p.get() - 0.2).abs() < 1e-12 && (model.r.get() - 0.8).abs() < 1e-12);
     }
@@ -336,7 +335,7 @@ mod tests {
         assert_eq!(field(bursts(1.0, 4.0)), "mean_loss");
         assert_eq!(field(bursts(0.1, 0.5)), "mean_burst");
         assert_eq!(field(bursts(0.1, f64::NAN)), "mean_burst");
-        // Nine losses in ten packets cannot come in bursts of two: good stays would be shorter than a packet.
+        // A loss of 90 % is impossible with bursts of two packets: the good states would be shorter than a packet.
         assert_eq!(field(bursts(0.9, 2.0)), "mean_burst");
         assert_eq!(bursts(0.9, 9.0).check(), Ok(()));
     }

@@ -1,4 +1,4 @@
-//! How long the line needs for a packet.
+//! The time that a line needs to send a packet.
 
 use netrig_core::{Duration, Seeds, Stream};
 
@@ -15,12 +15,11 @@ pub(crate) struct LineRate {
 }
 
 impl LineRate {
-    /// Of the line that `settings` describe.
     pub(crate) fn new(settings: &LineSettings) -> Self {
         Self { bits_per_s: settings.rate.bits_per_s(), framing: settings.framing }
     }
 
-    /// Whole nanoseconds that a packet takes, and what is left of the division, in units of 1/`bits_per_s` of a nanosecond.
+    /// Whole nanoseconds that a packet takes, and the remainder of the division in units of 1/`bits_per_s` of a nanosecond.
     fn divide(&self, ip_len: u32) -> (u64, u64) {
         let bytes = self.framing.line_bytes(ip_len);
         if self.bits_per_s == 0 {
@@ -36,18 +35,17 @@ impl LineRate {
     }
 }
 
-/// The time of packets' bits, with the remainder of the division kept: within a busy period the n-th packet ends at
-/// the period's start plus ⌊bits of the first n packets / rate⌋, so the rate is exact over any length of time.
+/// The sending time of packets. The remainder of the division is kept: within a busy period the n-th packet ends at the
+/// start of the period plus ⌊bits of the first n packets / rate⌋. So the rate is exact over any length of time.
 ///
-/// Most lines carry few lengths of packets, and the last one again and again: its division is remembered.
+/// Most lines carry few lengths of packets and often repeat the last one. Its division is remembered.
 #[derive(Clone, Debug)]
 pub(crate) struct SendingTime {
     /// Whole nanoseconds that a packet of `ip_len` takes.
     nanos: u64,
-    /// What is left of the division.
+    /// The remainder of the division.
     remainder: u64,
-    /// Of a nanosecond, in units of 1/`bits_per_s`: what the packets of this busy period took beyond whole
-    /// nanoseconds.
+    /// Sum of the remainders in this busy period, below one nanosecond, in units of 1/`bits_per_s`.
     carry: u64,
     ip_len: u32,
 }
@@ -72,7 +70,7 @@ impl SendingTime {
             (self.nanos, self.remainder) = rate.divide(ip_len);
             self.ip_len = ip_len;
         }
-        // The usual case: the rate is not read.
+        // The common case does not read the rate.
         if self.remainder == 0 {
             return Duration::from_nanos(self.nanos);
         }
@@ -87,17 +85,17 @@ impl SendingTime {
     }
 }
 
-/// How long each packet takes a line, whose rate may change and whose service may be random.
+/// The service time of each packet. The rate may change, and the service may be random.
 #[derive(Clone, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct LinePace {
     rate: LineRate,
     sending: SendingTime,
-    /// The chances of a random service.
+    /// Draws a random service.
     luck: Option<Box<Stream>>,
 }
 
-impl Pace {
-    /// Of the line that `settings` describe; a random service draws from `link/<name>/service`.
+impl LinePace {
+    /// A random service draws from `link/<name>/service`.
     pub(crate) fn new(settings: &LineSettings, seeds: &Seeds, name: &str) -> Self {
         let luck = match settings.service {
             Service::Constant => None,
@@ -124,12 +122,12 @@ impl Pace {
         let takes = self.sending.next(&self.rate, ip_len);
         match &mut self.luck {
             None => takes,
-            // `as` saturates, and a fraction of a nanosecond is of no account in a random time.
+            // `as` saturates. A fraction of a nanosecond does not matter in a random time.
             Some(luck) => Duration::from_nanos(luck.exponential(takes.as_nanos() as f64).round() as u64),
         }
     }
 
-    /// Time that so many packets of `bytes` in all take on average, as if they were of one length.
+    /// Mean time that `packets` with `bytes` in total take, as if all had the same length.
     pub(crate) fn of_backlog(&self, packets: usize, bytes: u64) -> Duration {
         let packets = packets as u64;
         let Some(each) = bytes.checked_div(packets) else { return Duration::ZERO };
@@ -152,10 +150,10 @@ mod tests {
     use crate::Queue;
     use crate::queue::fifo::Fifo;
 
-    fn pace(bits_per_s: u64, service: Service) -> Pace {
+    fn pace(bits_per_s: u64, service: Service) -> LinePace {
         let queue = Queue::Fifo(Fifo { unlimited: true, ..Fifo::default() });
         let line = LineSettings::new(Rate::from_bits_per_s(bits_per_s), Duration::ZERO, queue);
-        Pace::new(&LineSettings { service, ..line }, &Seeds::new(1), "test/forward")
+        LinePace::new(&LineSettings { service, ..line }, &Seeds::new(1), "test/forward")
     }
 
     proptest! {
@@ -175,15 +173,15 @@ mod tests {
 
     #[test]
     fn a_third_of_a_megabit_is_kept_for_a_day() {
-        // 1500 B at 333 333 bit/s take 36 000 036.000036 ns; rounded down each time, a day would be 86 ns short.
+        // 1500 B at 333 333 bit/s take 36 000 036.000036 ns. Rounded down each time, a day would be 86 ns short.
         let mut pace = pace(333_333, Service::Constant);
         let n = 2_400_000u128;
         let spent: u128 = (0..n).map(|_| u128::from(pace.next(1500).as_nanos())).sum();
         assert_eq!(spent, n * 12_000 * 1_000_000_000 / 333_333);
     }
 
-    /// Mean and variance of an exponential time are a and a²; by five standard errors of 100,000 draws, of which that
-    /// of the variance is √8·a²/√n.
+    /// Mean and variance of an exponential time are a and a². The bounds are five standard errors of 100,000 draws; the
+    /// standard error of the variance is √8·a²/√n.
     #[test]
     fn a_random_service_is_exponential_around_the_time_of_the_bits() {
         let mut pace = pace(8_000_000, Service::Exponential);

@@ -1,49 +1,36 @@
-//! What the rules, classes and shapers of a link can do to packets of one kind, known before any is sent.
+//! The possible effects of the rules, classes and shapers of a link on packets with one header, known before a packet is sent.
 
 use netrig_core::{Header, Size};
 
-use crate::conditioning::{Action, DscpSet};
+use crate::conditioning::{ConditionAction, DscpSet, Shortfall};
 use crate::queue::class::Classifier;
 use crate::queue::shaped::Shaped;
 use crate::{Framing, LineSettings, LinkSettings, Queue};
 
-/// What can become of packets that are alike.
+/// The possible effects of a link on packets with one header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prospect {
-    /// Token buckets that they come to and that can never hold one of them.
+    /// Token buckets on their way that are too shallow for one of them.
     pub shallow: Vec<ShallowBucket>,
-    /// The code points with which they may come out; none, if all of them are dropped.
+    /// The code points with which they may leave the link. Empty if all of them are dropped.
     pub code_points: DscpSet,
 }
 
-/// A token bucket that can never hold a packet.
+/// A token bucket that is too shallow for a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShallowBucket {
-    /// The field that says how deep it is, seen from the link: `condition.0.meter.burst`.
+    /// The field of its depth, seen from the link: `condition.0.meter.burst`.
     pub field: String,
-    /// How deep it is.
+    /// Its depth.
     pub depth: Size,
-    /// What it counts of the packet, bytes: more than `depth`.
+    /// The length of the packet as the bucket counts it, bytes; more than `depth`.
     pub counted: u64,
-    /// What becomes of such packets.
+    /// The effect on such packets.
     pub shortfall: Shortfall,
 }
 
-/// What becomes of packets that a bucket can never hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shortfall {
-    /// A meter finds none of them green.
-    NeverGreen,
-    /// A meter finds none of them yellow.
-    NeverYellow,
-    /// A meter finds each of them red.
-    Red,
-    /// Each of them is dropped.
-    Dropped,
-}
-
 impl LinkSettings {
-    /// What can become of packets of this header. The settings must have been checked, and no rule names a node any more.
+    /// The possible effects on packets with this header. The settings must have been checked, and no rule may name a node.
     pub fn prospect(&self, header: &Header) -> Prospect {
         let unchanged =
             || Prospect { code_points: [header.dscp].into_iter().collect(), ..Prospect::default() };
@@ -63,13 +50,13 @@ impl LineSettings {
     fn prospect(&self, header: &Header) -> Prospect {
         let mut prospect = Prospect::default();
         let code_point = |action| match action {
-            Action::Pass => Some(header.dscp),
-            Action::Mark(dscp) => Some(dscp),
-            Action::Drop => None,
+            ConditionAction::Pass => Some(header.dscp),
+            ConditionAction::Mark(dscp) => Some(dscp),
+            ConditionAction::Drop => None,
         };
         let rule = self.condition.iter().enumerate().find(|(_, rule)| rule.matches.holds(header));
         prospect.code_points = match rule.map(|(n, rule)| (n, rule, rule.meter.as_ref())) {
-            None => code_point(Action::Pass).into_iter().collect(),
+            None => code_point(ConditionAction::Pass).into_iter().collect(),
             Some((_, rule, None)) => code_point(rule.green).into_iter().collect(),
             Some((n, rule, Some(meter))) => {
                 let counted = rule.layer.bytes(header, self.framing);
@@ -85,7 +72,7 @@ impl LineSettings {
         prospect
     }
 
-    /// Packets that the rules let go on come to the queue.
+    /// Adds the effects of the queue on packets that the rules let pass.
     fn wait(&self, header: &Header, prospect: &mut Prospect) {
         let Some(room) = self.queue.room() else {
             return prospect.wait(&self.queue, "queue", header, self.framing);
@@ -95,26 +82,26 @@ impl LineSettings {
         if matches!(self.queue, Queue::ClassWfq(_)) && class.is_low_latency() {
             let field = if class.burst.is_some() { "burst" } else { "reserve" };
             let counted = self.framing.line_bytes(header.ip_len);
-            prospect.come_to(format!("classes.{n}.{field}"), class.burst(), counted);
+            prospect.add_bucket(format!("classes.{n}.{field}"), class.burst(), counted);
         }
         prospect.wait(&class.queue(&room), &format!("classes.{n}.queue"), header, self.framing);
     }
 }
 
 impl Prospect {
-    /// Packets come to a bucket of a queue.
-    fn come_to(&mut self, field: String, depth: Size, counted: u64) {
+    /// Adds a bucket of a queue if it is too shallow.
+    fn add_bucket(&mut self, field: String, depth: Size, counted: u64) {
         let bucket = ShallowBucket { field, depth, counted, shortfall: Shortfall::Dropped };
-        // Packets of several code points may wait in one queue.
+        // Packets with different code points may wait in one queue.
         if counted > depth.bytes() && !self.shallow.contains(&bucket) {
             self.shallow.push(bucket);
         }
     }
 
-    /// Packets wait in the queue that this field describes.
+    /// Adds the effects of the queue that `field` describes.
     fn wait(&mut self, queue: &Queue, field: &str, header: &Header, framing: Framing) {
         if let Queue::Shaped(Shaped { burst, layer, queue, .. }) = queue {
-            self.come_to(format!("{field}.burst"), *burst, layer.bytes(header, framing));
+            self.add_bucket(format!("{field}.burst"), *burst, layer.bytes(header, framing));
             self.wait(queue, &format!("{field}.queue"), header, framing);
         }
     }
@@ -133,7 +120,7 @@ mod tests {
         Header { flow, ip_len, dscp, ecn: Ecn::NotEct }
     }
 
-    /// A line of ATM with these fields of its own.
+    /// An ATM line with these additional fields.
     fn line(own: Value) -> LinkSettings {
         let mut line =
             json!({ "rate": "1 Mbit/s", "framing": "atm-llc", "queue": { "fifo": { "packets": 9 } } });
@@ -143,7 +130,7 @@ mod tests {
         LinkSettings::Line(line)
     }
 
-    /// The buckets that packets of so many bytes come to in vain: each as its field, what it counts and what follows.
+    /// The buckets that are too shallow for packets of `ip_len` bytes: field, counted length, effect.
     fn shallow(line: &LinkSettings, ip_len: u32, dscp: Dscp) -> Vec<(String, u64, Shortfall)> {
         let found = line.prospect(&packet(ip_len, dscp)).shallow.into_iter();
         found.map(|bucket| (bucket.field, bucket.counted, bucket.shortfall)).collect()
@@ -159,7 +146,7 @@ mod tests {
         assert_eq!(shallow(&policer, 1500, Dscp::BE), []);
         let field = "condition.0.meter.burst".to_owned();
         assert_eq!(shallow(&policer, 1501, Dscp::BE), [(field, 1501, Shortfall::Red)]);
-        // What is always red is dropped, and what may be green is marked.
+        // A packet that is always red is dropped, and one that may be green is marked.
         assert_eq!(policer.prospect(&packet(1501, Dscp::BE)).code_points, DscpSet::default());
         assert_eq!(policer.prospect(&packet(1500, Dscp::BE)).code_points, DscpSet::from_iter([Dscp::EF]));
     }
@@ -181,7 +168,7 @@ mod tests {
             let field = format!("condition.0.meter.{field}");
             assert_eq!(shallow(&line, 1500, Dscp::BE), [(field, 1500, shortfall)]);
         }
-        // No excess burst is meant so (RFC 2697 section 2).
+        // An excess burst of zero is allowed (RFC 2697 section 2).
         assert_eq!(shallow(&srtcm("2 KB", "0 B"), 1500, Dscp::BE), []);
     }
 

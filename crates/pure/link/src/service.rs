@@ -1,13 +1,12 @@
-//! How long a packet takes, beyond how long it is.
+//! The distribution of the service times of a line.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the times that packets take on the line are spread around the time of their bits.
+/// The distribution of service times around the time of a packet's bits.
 ///
-/// Queueing theory speaks of servers, and a chain of them is solved by Kleinrock's independence assumption: every
-/// server draws a packet's service time anew. Lines do not: a packet that is long on one is long on the next.
-/// `exponential` makes the line such a server.
+/// Queueing theory solves a chain of servers by Kleinrock's independence assumption: every server draws the service time of a
+/// packet anew. Real lines do not: a long packet is long on every line. `exponential` makes the line such a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Service {
@@ -19,7 +18,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// As every line is that says nothing about it.
+    /// Whether it is the default.
     pub(crate) fn is_constant(&self) -> bool {
         *self == Self::Constant
     }

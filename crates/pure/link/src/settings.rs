@@ -17,59 +17,58 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineSettings {
-    /// How fast it sends, above zero. Counts IP packets and what `framing` adds to them.
+    /// The sending rate, above zero. It counts IP packets with the bytes that `framing` adds.
     pub rate: Rate,
-    /// Propagation delay, one way: from the moment a packet has been sent to the moment it arrives. Zero if not
-    /// given.
+    /// One-way propagation delay, from the end of sending to the arrival of a packet. Zero if not given.
     #[serde(default)]
     pub delay: Duration,
-    /// What is added to each packet. Nothing if not given.
+    /// The framing of packets. None if not given.
     #[serde(default)]
     pub framing: Framing,
-    /// Whether a packet takes the time of its bits, or a random time with that mean. The former if not given.
+    /// Whether a packet takes the time of its bits, or a random time with that mean. `constant` if not given.
     #[serde(default, skip_serializing_if = "Service::is_constant")]
     pub service: Service,
-    /// Rules of traffic conditioning, for packets on their way to the queue: the first that matches holds.
+    /// Rules of traffic conditioning for packets on their way to the queue. The first rule that matches applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub condition: Vec<Condition>,
-    /// Classes of packets, counted apart, and scheduled by those queues that can: the first that matches has a packet,
-    /// and the last takes the rest.
+    /// Classes of packets. They have separate counters, and some queues schedule them. A packet belongs to the first class that
+    /// matches, or else to the last class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<Class>,
-    /// Share of the rate that classes may reserve together, as routers bound it; it bounds no use. 75 % if not given.
+    /// Share of the rate that all classes together may reserve, a limit of routers. It does not limit use. 75 % if not given.
     #[serde(default = "three_quarters", skip_serializing_if = "is_three_quarters")]
     pub reservable: Fraction,
-    /// What waits in front of it.
+    /// The queue in front of the line.
     pub queue: Queue,
-    /// Packets that the interface takes from the queue ahead of the line, 0 to 65,536: they go in their order, whatever
-    /// comes to the queue meanwhile. 0 if not given.
+    /// Length of the transmit ring in packets, 0 to 65,536. The interface takes packets from the queue into the ring ahead of
+    /// the line; they leave it in order, even if a packet of higher priority enters the queue meanwhile. 0 if not given.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ring: u32,
-    /// The longest IP packet that it carries, above zero; longer ones are undeliverable. No limit if not given.
+    /// The longest IP packet, above zero. Longer packets are undeliverable. No limit if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Size>,
-    /// Delays that differ from packet to packet.
+    /// Random delays of packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Jitter>,
     /// Random or periodic loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
-    /// Share of packets that arrive twice, the second right behind the first.
+    /// Share of packets that arrive twice, the copy directly after the original.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<Fraction>,
     /// Packets that arrive out of order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorder: Option<Reorder>,
-    /// Packets with flipped bits, thrown away at the far end.
+    /// Packets with bit errors, dropped at the far end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<Corruption>,
-    /// Packets that are lost by name: their ordinals, from 1, in the order in which packets start onto the
-    /// line. What the queue drops is not counted.
+    /// Listed packets that are lost: their ordinals, from 1, in the order in which packets start onto the line. Packets that
+    /// the queue drops are not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop: Vec<u64>,
 }
 
-/// The rule of Cisco IOS, `max-reserved-bandwidth`.
+/// The default of Cisco IOS, `max-reserved-bandwidth`.
 fn three_quarters() -> Fraction {
     Fraction::new(0.75).unwrap_or_default()
 }
@@ -83,7 +82,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl LineSettings {
-    /// A line of this rate, delay and queue that does nothing else to packets.
+    /// A line of this rate, delay and queue without other effects on packets.
     pub fn new(rate: Rate, delay: Duration, queue: Queue) -> Self {
         Self {
             rate,
@@ -105,10 +104,10 @@ impl LineSettings {
         }
     }
 
-    /// Whether such a line can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
         ensure(self.rate.bits_per_s() > 0, "rate", "must be above zero")?;
         self.queue.check().map_err(|e| e.within("queue"))?;
@@ -130,16 +129,16 @@ impl LineSettings {
         ensure(self.ring <= 1 << 16, "ring", "must be at most 65536")
     }
 
-    /// Whether it does more to packets that come than to let them wait in a queue.
+    /// Whether it has rules, classes or a transmit ring besides its queue.
     pub fn is_conditioned(&self) -> bool {
         !self.condition.is_empty() || !self.classes.is_empty() || self.ring > 0
     }
 
-    /// Puts addresses in the place of the names of nodes in rules and classes. `addresses` gives those of all interfaces
+    /// Replaces the names of nodes in rules and classes by their addresses. `addresses` returns the addresses of all interfaces
     /// of a node, and none if there is no such node.
     ///
     /// # Errors
-    /// Names the field that is neither a prefix nor a node.
+    /// If a field is neither a prefix nor a node. The error names it.
     pub fn resolve(&mut self, addresses: impl Fn(&str) -> Vec<IpAddr>) -> Result<(), SettingsError> {
         for (n, condition) in self.condition.iter_mut().enumerate() {
             let within = |e: SettingsError| e.within(&format!("condition.{n}.match"));
@@ -158,23 +157,23 @@ impl LineSettings {
     }
 }
 
-/// One direction of a link, whatever carries it.
+/// One direction of a link of any kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum LinkSettings {
     /// A line of its own.
     Line(LineSettings),
-    /// A share of a channel.
+    /// A lane of a WiFi channel.
     Wifi(WifiSettings),
     /// A cable.
     Direct(DirectSettings),
 }
 
 impl LinkSettings {
-    /// Whether such a link can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
         match self {
             Self::Line(line) => line.check(),
@@ -183,12 +182,12 @@ impl LinkSettings {
         }
     }
 
-    /// Whether it is a cable and nothing more.
+    /// Whether it is a cable.
     pub const fn is_direct(&self) -> bool {
         matches!(self, Self::Direct(_))
     }
 
-    /// Bits per second while it sends; of WiFi those of a frame's data. A cable has no rate.
+    /// The sending rate; for WiFi the bit rate of data frames. A cable has no rate.
     pub fn rate(&self) -> Option<Rate> {
         match self {
             Self::Line(line) => Some(line.rate),
@@ -206,7 +205,7 @@ impl LinkSettings {
         }
     }
 
-    /// What waits in front of it; nothing does in front of a cable.
+    /// The queue in front of it. A cable has none.
     pub fn queue(&self) -> Option<&Queue> {
         match self {
             Self::Line(line) => Some(&line.queue),
@@ -215,7 +214,7 @@ impl LinkSettings {
         }
     }
 
-    /// The classes of packets that it knows.
+    /// Its classes of packets.
     pub fn classes(&self) -> &[Class] {
         match self {
             Self::Line(line) => &line.classes,
@@ -231,7 +230,7 @@ impl LinkSettings {
         }
     }
 
-    /// How many rules, classes and curves it is made of: what a description may hold many of.
+    /// The number of its rules, classes and curves, which bounds the size of a description.
     pub fn rules(&self) -> usize {
         match self {
             Self::Line(line) => {
@@ -243,7 +242,7 @@ impl LinkSettings {
         }
     }
 
-    /// How it loses packets, and does not mend that itself.
+    /// Its loss process, apart from losses that the link layer recovers.
     pub fn loss(&self) -> Option<&Loss> {
         match self {
             Self::Line(line) => line.loss.as_ref(),
@@ -252,7 +251,7 @@ impl LinkSettings {
         }
     }
 
-    /// Packets that are lost by name.
+    /// Ordinals of the packets that are lost because they are listed.
     pub fn drop(&self) -> &[u64] {
         match self {
             Self::Line(line) => &line.drop,
@@ -262,19 +261,18 @@ impl LinkSettings {
     }
 }
 
-/// What becomes of packets when a line goes down. When it does, and when it is up again, is the experiment's
-/// affair.
+/// The effect of an outage on packets. The experiment decides when it starts and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Outage {
-    /// Packets that wait, and those offered during the outage: `drop` if not given.
+    /// Waiting packets, and packets offered during the outage. `drop` if not given.
     pub queue: Waiting,
-    /// Packets on the line, the one being sent included: `lose` if not given.
+    /// Packets on the line, including the one that is being sent. `lose` if not given.
     pub in_flight: InFlight,
 }
 
 impl Default for Outage {
-    /// Like a cable that is pulled out: all is lost.
+    /// All packets are lost, as if a cable is pulled out.
     fn default() -> Self {
         Self { queue: Waiting::Drop, in_flight: InFlight::Lose }
     }
@@ -408,7 +406,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&line).unwrap(), conditioned());
     }
 
-    /// 75 % of 25 Mbit/s are 18.75 Mbit/s. What is reserved is bounded, and what bounds it can be set.
+    /// 75 % of 25 Mbit/s are 18.75 Mbit/s. The share that limits reservations can be set.
     #[test]
     fn three_quarters_of_a_line_may_be_reserved() {
         let reserving = |rate: &str, reservable: Option<&str>| {
@@ -423,7 +421,7 @@ mod tests {
         let error = reserving("9750001 bit/s", None).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`classes` reserve 18750.001 kbit/s together, and 75 % of 25 Mbit/s is 18.75 Mbit/s (`reservable`)"
+            "`classes` reserve 18750.001 kbit/s together, more than 18.75 Mbit/s, 75 % of 25 Mbit/s (`reservable`)"
         );
         assert_eq!(reserving("9750001 bit/s", Some("80 %")), Ok(()));
         let error = reserving("16 Mbit/s", Some("100 %")).unwrap_err().to_string();

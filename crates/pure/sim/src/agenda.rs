@@ -1,47 +1,21 @@
-//! What happens next: the event queue.
+//! The event queue of the simulation.
 
 use netrig_core::Instant;
 
-use crate::flow_end::EndId;
-use crate::network::Place;
+use crate::actor::{Actor, PacketHolder};
 
-/// Who is to be woken. The numbers are places in the world's tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Actor {
-    /// A wire, a channel or a host may have something to deliver.
-    Network(Place),
-    /// A line with a closed form has something to deliver.
-    FifoLine(u32),
-    /// The packets of a merge are offered to its target.
-    Merge(u32),
-    /// A connection's timer.
-    Timer(u32),
-    /// A user that does not read at once reads from a connection, which has this timer.
-    Reader(u32),
-    /// The timer of the application at an end of a flow.
-    Application(EndId),
-    /// A flow starts.
-    FlowStarts(u32),
-    /// A flow stops.
-    FlowStops(u32),
-    /// The next event of the scenario.
-    Event(u32),
-    /// The end of a sampling interval.
-    Tick,
-}
-
-/// An entry, in the list of its slot.
+/// An entry in the list of its slot.
 #[derive(Clone, Copy, Debug)]
 struct AgendaEntry {
     at: Instant,
-    /// When what it follows from happened.
+    /// The time of its cause.
     since: Instant,
     actor: Actor,
-    /// The next one of its slot, or of the free ones.
+    /// The next entry of its slot, or the next free entry.
     next: u32,
 }
 
-/// Bits of a moment that a level of the wheel tells apart, and the levels that 64 bits need.
+/// Bits of a moment that a level of the wheel distinguishes, and the levels that 64 bits need.
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
@@ -55,7 +29,7 @@ struct WheelSlot {
     last: u32,
 }
 
-/// Where each line stands among all, by its number among its kind.
+/// The position of each line among all lines, by its number among the lines of its kind.
 #[derive(Debug, Default)]
 pub(crate) struct LineOrder {
     pub fifos: Vec<u32>,
@@ -63,35 +37,35 @@ pub(crate) struct LineOrder {
 }
 
 impl LineOrder {
-    /// The place of an actor among those whose entries follow from one moment: lines come after all others, in the order of the links.
+    /// The rank of an actor among entries with a cause at the same moment. Lines come after all others, in the order of the links.
     fn rank(&self, actor: Actor) -> u32 {
-        let place = match actor {
+        let position = match actor {
             Actor::FifoLine(number) => self.fifos.get(number as usize),
-            Actor::Network(Place::Wire(number)) => self.wires.get(number as usize),
+            Actor::Network(PacketHolder::Wire(number)) => self.wires.get(number as usize),
             _ => None,
         };
-        place.map_or(0, |place| place + 1)
+        position.map_or(0, |position| position + 1)
     }
 }
 
-/// Events in the order of their moments. Of several of one moment the one comes first that follows from what happened first; of those
-/// that follow from one moment, lines come last, in the order of the links, and the others in the order of their entries. One may be
+/// Events in the order of time. Among events of the same moment, the one with the earliest cause comes first. If their causes
+/// have the same moment, lines come last, in the order of the links, and the others in the order of entry. One event may be
 /// entered to come last of all.
 ///
-/// It is a hierarchical timing wheel (Varghese and Lauck 1987) over the digits of base 64 of a moment. An entry is at the level of
-/// the highest digit in which it differs from `base`, in the slot of this digit; when `base` comes to a slot with several calls,
-/// they go to lower levels. Entries of one moment are always in one slot, so they keep their order.
+/// It is a hierarchical timing wheel (Varghese and Lauck 1987) over the digits of a moment to base 64. An entry is at the level
+/// of the highest digit in which it differs from `base`, in the slot of this digit. When `base` reaches a slot with several
+/// entries, they move to lower levels. Entries of the same moment are always in the same slot, so they keep their order.
 pub(crate) struct Agenda {
     entries: Vec<AgendaEntry>,
     free: u32,
     slots: Box<[[WheelSlot; SLOTS]; LEVELS]>,
-    /// By level: the slots that have entries.
+    /// By level: the slots with entries.
     occupied: [u64; LEVELS],
-    /// The levels that have entries.
+    /// The levels with entries.
     levels: u32,
-    /// No entry is before it, nanoseconds.
+    /// A lower bound for all entries, nanoseconds.
     base: u64,
-    /// The moment of the entry that was taken last.
+    /// The moment of the last entry that was taken.
     now: Instant,
     /// The entry that comes after all others of its moment.
     last: Option<(Instant, Actor)>,
@@ -117,14 +91,14 @@ impl Default for Agenda {
 }
 
 impl Agenda {
-    /// Wakes `actor` at `at`. An entry cannot be taken back: who has changed its mind ignores the call.
+    /// Wakes `actor` at `at`. An entry cannot be removed: if it is obsolete, the actor ignores it.
     #[inline(always)]
     pub fn enter(&mut self, at: Instant, actor: Actor) {
         self.enter_since(at, self.now, actor);
     }
 
-    /// The same if the entry follows from what happens at `since`, which may be in the future: how early it is known makes no
-    /// difference to its place among the entries of its moment.
+    /// Wakes `actor` at `at`, because of an event at `since`, which may be in the future. The position among entries of the same
+    /// moment does not depend on when the entry is made.
     #[inline(always)]
     pub fn enter_since(&mut self, at: Instant, since: Instant, actor: Actor) {
         let entry = AgendaEntry { at, since, actor, next: NONE };
@@ -139,8 +113,8 @@ impl Agenda {
         }
     }
 
-    /// Wakes `actor` at `at`, after all others of that moment: what happens at the end of an interval is part of it. There is
-    /// one such entry at a time.
+    /// Wakes `actor` at `at`, after all other entries of this moment, because an event at the end of an interval is part of it.
+    /// Only one such entry may exist at a time.
     pub fn enter_last(&mut self, at: Instant, actor: Actor) {
         debug_assert!(self.last.is_none(), "the last entry of a moment is made twice");
         self.last = Some((at, actor));
@@ -149,7 +123,7 @@ impl Agenda {
     /// Appends an entry to the list of its slot.
     #[inline(always)]
     fn put(&mut self, number: u32, at: Instant) {
-        // What is late comes at once.
+        // A late entry comes at once.
         let key = at.as_nanos().max(self.base);
         let level = (63 - ((key ^ self.base) | 1).leading_zeros()) / BITS;
         let digit = (key >> (level * BITS)) as usize % SLOTS;
@@ -164,11 +138,11 @@ impl Agenda {
         }
     }
 
-    /// The next entry not later than `end`.
+    /// Takes the next entry that is not later than `end`.
     #[inline]
     pub fn next(&mut self, end: Instant) -> Option<(Instant, Actor)> {
         loop {
-            // The entries of a lower level are before those of a higher one, for they have more digits in common with `base`.
+            // Entries of a lower level come before those of a higher level, because they share more digits with `base`.
             let level = self.levels.trailing_zeros() as usize;
             let Some(occupied) = self.occupied.get(level) else { return self.next_last(end) };
             let digit = occupied.trailing_zeros() as usize % SLOTS;
@@ -198,7 +172,7 @@ impl Agenda {
         }
     }
 
-    /// Takes the entry that follows from what happened first out of a slot of the lowest level, where all are of one moment.
+    /// Takes the entry with the earliest cause out of a slot of the lowest level, where all entries have the same moment.
     #[inline(never)]
     fn take_first_cause(&mut self, digit: usize) -> Actor {
         let WheelSlot { first, last } = self.slots[0][digit];
@@ -230,7 +204,7 @@ impl Agenda {
         actor
     }
 
-    /// A slot has no entries any more.
+    /// Marks a slot as empty.
     #[inline]
     fn vacate(&mut self, level: usize, digit: usize) {
         self.occupied[level] &= !(1 << digit);
@@ -239,7 +213,7 @@ impl Agenda {
         }
     }
 
-    /// The last entry of a moment, which comes before all others that there are.
+    /// Takes the entry that comes last of its moment, before all remaining entries.
     fn next_last(&mut self, end: Instant) -> Option<(Instant, Actor)> {
         let last = self.last.take_if(|(at, _)| *at <= end);
         self.now = last.map_or(self.now, |(at, _)| at);
@@ -247,8 +221,8 @@ impl Agenda {
         last
     }
 
-    /// Brings `base` to the begin of a slot, and the slot's entries to lower levels. If something else comes before the slot, or
-    /// it is after `end`, gives that as an error.
+    /// Moves `base` to the start of a slot, and the entries of the slot to lower levels. If the last entry of a moment comes
+    /// before the slot, or the slot is after `end`, returns the result of [`Agenda::next`] as an error.
     fn spread(&mut self, end: Instant, level: usize, digit: usize) -> Result<(), Option<(Instant, Actor)>> {
         let shift = level as u32 * BITS;
         let above = u64::MAX.checked_shl(shift + BITS).unwrap_or(0);
@@ -281,11 +255,11 @@ impl Agenda {
     }
 }
 
-/// The one standing appointment of an actor whose deadline moves often, such as a retransmission timer that
-/// is pushed back by every acknowledgement.
+/// The single appointment of an actor whose deadline moves often, such as a retransmission timer that every acknowledgement
+/// restarts.
 ///
-/// Only an earlier deadline makes a new entry. An entry that comes too early asks the actor for its true
-/// deadline and makes the next one, so a timer costs one entry per time-out and not one per packet.
+/// Only an earlier deadline makes a new entry. If an entry comes too early, the actor makes the next entry for its true
+/// deadline. So a timer costs one entry per time-out and not one per packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Appointment(Instant);
 
@@ -307,7 +281,7 @@ impl Appointment {
         }
     }
 
-    /// An entry came at `at`. False if it is one that an earlier entry has replaced.
+    /// An entry came at `at`. Returns false if an earlier entry has replaced it.
     #[inline]
     pub fn met(&mut self, at: Instant) -> bool {
         let due = self.0 == at;
@@ -353,7 +327,7 @@ mod tests {
     }
 
     fn wire(number: u32) -> Actor {
-        Actor::Network(Place::Wire(number))
+        Actor::Network(PacketHolder::Wire(number))
     }
 
     #[test]

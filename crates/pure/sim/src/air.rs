@@ -1,16 +1,16 @@
-//! The air of a WiFi channel, and what watches each of its lanes.
+//! A WiFi channel, with the observers of its lanes.
 
 use netrig_core::{
     Delivery, Instant, Lane, Link, LinkEvent, LinkObserver, Observer, Seeds, Sink, Timeline, quantity,
 };
 use netrig_experiment::{LinkSpec, WifiLane};
 use netrig_link::wire::{EventLog, Events, Waits, WireMeter};
-use netrig_link::{Counters, Imbalance, Medium, SettingsError};
+use netrig_link::{Imbalance, LineCounters, Medium, SettingsError};
 
 use crate::agenda::Appointment;
 use crate::parcel::Parcel;
 
-/// A channel at work.
+/// A WiFi channel.
 pub(crate) struct Air {
     medium: Medium<Parcel>,
     watched: Lanes,
@@ -18,10 +18,10 @@ pub(crate) struct Air {
     pub appointment: Appointment,
 }
 
-/// What watches each lane.
-struct Lanes(Vec<Watched>);
+/// The observers of each lane.
+struct Lanes(Vec<LaneWatch>);
 
-type Watched = ((Counters, Waits), Option<EventLog>);
+type LaneWatch = ((LineCounters, Waits), Option<EventLog>);
 
 impl LinkObserver<Parcel> for Lanes {
     fn lane(&mut self, lane: Lane) -> &mut impl Observer<Parcel> {
@@ -30,7 +30,7 @@ impl LinkObserver<Parcel> for Lanes {
 }
 
 impl Air {
-    /// A channel with these lanes of these links, at rest.
+    /// An idle channel with these lanes of these links.
     ///
     /// # Errors
     /// If the lanes cannot share a channel.
@@ -42,10 +42,10 @@ impl Air {
         sink: &dyn Sink,
     ) -> Result<Self, SettingsError> {
         let settings: Vec<_> = lanes.iter().map(WifiLane::as_lane).collect();
-        let watched = |lane: &WifiLane<'_>| -> Watched {
+        let watched = |lane: &WifiLane<'_>| -> LaneWatch {
             let waits = Waits::new(sink.wants(&quantity::WAITING_TIME), &[]);
             let log = EventLog::new(lane.link as u32, lane.direction, events, sink);
-            ((Counters::default(), waits), log)
+            ((LineCounters::default(), waits), log)
         };
         let meter = |lane: &WifiLane<'_>| {
             WireMeter::new(lane.link as u32, &links[lane.link].name, lane.direction, sink)
@@ -58,28 +58,28 @@ impl Air {
         })
     }
 
-    /// A packet comes to a lane.
+    /// Offers a packet to a lane.
     pub fn offer(&mut self, now: Instant, lane: Lane, parcel: Parcel) {
         self.medium.offer(now, lane, parcel, &mut self.watched);
     }
 
-    /// A lane changes.
+    /// Applies an event to a lane.
     pub fn apply(&mut self, now: Instant, lane: Lane, event: LinkEvent) {
         self.medium.apply(now, lane, event, &mut self.watched);
     }
 
-    /// The next packet that has arrived by `now`, and when.
+    /// The next packet that has arrived by `now`, and its arrival time.
     pub fn arrived(&mut self, now: Instant) -> Option<(Instant, Parcel)> {
         let Delivery { at, packet, .. } = self.medium.poll_deliver(now, &mut self.watched)?;
         Some((at, packet))
     }
 
-    /// When to ask what has arrived.
+    /// When to call [`Air::arrived`] next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.medium.poll_timeout()
     }
 
-    /// Reports what the lanes counted since the last tick.
+    /// Reports the increase of the counters since the last tick.
     pub fn tick(&mut self, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
         self.medium.catch_up(now, &mut self.watched);
         let watched = self.watched.0.iter_mut().map(|(watched, _)| watched);
@@ -92,13 +92,13 @@ impl Air {
         }
     }
 
-    /// For each lane its name, its counters, and the packets that it holds, if they balance.
-    /// Packets on all lanes.
+    /// Number of packets on all lanes.
     pub fn inside(&self) -> usize {
         (0..self.meters.len() as u32).map(|lane| self.medium.inside(Lane(lane))).sum()
     }
 
-    pub fn account(&self) -> impl Iterator<Item = (&str, &Counters, Result<usize, Imbalance>)> {
+    /// For each lane its name, its counters, and the number of packets that it holds, if they balance.
+    pub fn account(&self) -> impl Iterator<Item = (&str, &LineCounters, Result<usize, Imbalance>)> {
         let lanes = self.meters.iter().zip(&self.watched.0).enumerate();
         lanes.map(|(place, (meter, ((counters, _), _)))| {
             let inside = self.medium.inside(Lane(place as u32));

@@ -1,26 +1,26 @@
-//! Which of a flow's datagrams have arrived.
+//! The arrivals of a flow's datagrams.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use netrig_core::{Duration, Instant};
 
-/// Datagrams that are looked for by place; older ones that are missing are few.
+/// Number of datagrams that are found by index. Few older datagrams are missing.
 const RECENT: usize = 1024;
 
-/// What became of a flow's datagrams, so that each counts once however often it arrives.
+/// The state of a flow's datagrams. Each counts once, even if it arrives several times.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
-    /// The number of the first in `recent`.
+    /// The number of the first datagram in `recent`.
     first: u64,
-    /// When each was sent; `None` of those that have arrived.
+    /// The sending time of each datagram; `None` if it has arrived.
     recent: VecDeque<Option<Instant>>,
-    /// Those before `first` that have not arrived.
+    /// Datagrams before `first` that have not arrived, with their sending times.
     missing: BTreeMap<u64, Instant>,
     longest_delay: Duration,
 }
 
 impl Datagrams {
-    /// The next one is sent.
+    /// The next datagram is sent.
     pub fn sent(&mut self, now: Instant) {
         self.recent.push_back(Some(now));
         if self.recent.len() > RECENT {
@@ -31,7 +31,7 @@ impl Datagrams {
         }
     }
 
-    /// Number `number` arrived, counted from 0. Whether for the first time.
+    /// Datagram `number`, from 0, arrived. Returns whether for the first time.
     pub fn arrived(&mut self, now: Instant, number: u64) -> bool {
         let sent = match number.checked_sub(self.first) {
             Some(place) => self.recent.get_mut(place as usize).and_then(Option::take),
@@ -43,7 +43,8 @@ impl Datagrams {
         sent.is_some()
     }
 
-    /// How many may still be on their way at `now`: not arrived, and sent no longer ago than the longest delay was.
+    /// Number of datagrams that may still be on their way at `now`: they have not arrived, and were sent within the longest delay
+    /// so far.
     pub fn on_their_way(&self, now: Instant) -> u64 {
         let may_be = |sent: &Instant| now.since(*sent) <= self.longest_delay;
         let recent = self.recent.iter().flatten().filter(|sent| may_be(sent)).count();
@@ -68,8 +69,8 @@ mod tests {
         assert!(!datagrams.arrived(at(6001), 5000), "was never sent");
     }
 
-    /// One sent each millisecond, 20 ms on the way, every tenth lost: at 100 ms those sent after 80 ms have not
-    /// arrived, nor has that of 80 ms, which was lost and may as well be on its way.
+    /// One datagram is sent each millisecond, with a delay of 20 ms, and every tenth is lost. At 100 ms the datagrams sent after
+    /// 80 ms have not arrived. The datagram of 80 ms was lost, but may still be on its way.
     #[test]
     fn what_may_still_arrive_is_not_lost() {
         let mut datagrams = Datagrams::default();

@@ -1,152 +1,81 @@
 //! One end of a flow: an application, and the connections that carry it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use netrig_core::{
-    CloseReason, ConnectionEvent, Data, DatagramId, Dscp, Ecn, FiveTuple, Header, Instant, Sample, Seeds,
-    Sink, Stream, Subject, Timeline, protocol,
+    CloseReason, ConnectionEvent, Data, DatagramId, Ecn, FiveTuple, Header, Instant, Sample, Sink, Stream,
+    Subject, Timeline, protocol,
 };
 use netrig_experiment::Carrier;
-use netrig_traffic::{AppAction, AppEvent, Application, ConnId, ReadSchedule, Reads, react};
+use netrig_traffic::{AppAction, AppEvent, ConnId, ReadSchedule, react};
 use netrig_transport::{Control, Counters, Datagram, Incident, Packet, PathId, Payload};
 
-use crate::agenda::{Actor, Agenda, Appointment};
+use crate::actor::{Actor, EndId, FlowSide};
+use crate::agenda::{Agenda, Appointment};
+use crate::blueprint::{Blueprint, FlowPath, name_of, way_of};
 use crate::flow_meter::FlowMeter;
 use crate::network::Network;
-use crate::opening::Answering;
 use crate::parcel::Carriage;
-use crate::party::Party;
+use crate::transport_endpoint::TransportEndpoint;
 
-/// Which end of the flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// The flow's `from`.
-    Client,
-    /// The flow's `to`.
-    Server,
-}
-
-/// One of the flow's paths as this end sees it.
-pub(crate) struct Path {
-    pub name: String,
-    pub local: IpAddr,
-    pub remote: IpAddr,
-    /// The link of this end's own interface.
-    pub link: usize,
-    /// The way to the other end.
-    pub way: u32,
-}
-
-/// The rest of the world, as far as an end may touch it.
+/// The parts of the simulation that an end may use.
 pub(crate) struct World<'a> {
     pub network: &'a mut Network,
     pub meter: &'a mut FlowMeter,
     pub timers: &'a mut Vec<TimerOwner>,
     pub timeline: &'a Timeline,
-    /// Why the run is to be given up, once somebody says so.
+    /// The reason to give up the run, once there is one.
     pub given_up: &'a mut Option<String>,
     pub sink: &'a mut dyn Sink,
 }
 
-/// An end of a flow, by its place in the world's list: two for each flow, the client's first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EndId(u32);
-
-impl EndId {
-    /// The end of this flow on this side.
-    pub const fn of(flow: u32, side: Side) -> Self {
-        Self(2 * flow + side as u32)
-    }
-
-    /// Its place among all ends.
-    pub const fn place(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The place of its flow among all flows.
-    pub const fn flow(self) -> usize {
-        self.0 as usize / 2
-    }
-}
-
-/// Whose timer it is: the end, and the connection's number there.
+/// The owner of a timer: the end, and the number of its connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimerOwner {
     pub end: EndId,
     pub conn: u32,
 }
 
-/// One connection of an end. It takes whole cache lines, and what each packet needs is in the first.
+/// One connection of an end. It takes whole cache lines. The fields that each packet needs are in the first.
 #[repr(C, align(64))]
-pub(crate) struct Conn {
-    pub party: Party,
+pub(crate) struct FlowConnection {
+    pub endpoint: TransportEndpoint,
     pub appointment: Appointment,
-    /// Place in the world's list of timers.
+    /// Index in the list of timers.
     pub timer: u32,
-    /// It has said that it is over.
+    /// It has reported its end.
     pub closed: bool,
     pub id: ConnId,
-    /// When its application reads, if not at once.
+    /// The reading times of its application, unless it reads at once.
     pub reader: Option<ReadSchedule>,
 }
 
-/// What an end is made of. The order of the fields is that of the memory: what each packet needs comes first.
-#[repr(C)]
-pub(crate) struct Blueprint {
-    pub id: EndId,
-    pub flow: u32,
-    /// Whether the flow's data leaves from here: then this end's view of the paths is told, and what the other end
-    /// gets is what counts.
-    pub sends_data: bool,
-    /// Whether changes of the window are traced, at this end.
-    pub traces: bool,
-    /// Whether there are times at which the application only offers data ([`Application::only_offers`]).
-    pub offers: bool,
-    /// Whether somebody wants to know what it offers then.
-    pub counts_offers: bool,
-    pub side: Side,
-    pub paths: Box<[Path]>,
-    pub name: String,
-    pub carrier: Carrier,
-    /// The longest segment that its TCP announces to take, if its host says so.
-    pub announced_mss: Option<u16>,
-    /// DiffServ code point of all packets that it sends.
-    pub dscp: Dscp,
-    /// How fast its application reads; at once, if nothing is said.
-    pub reads: Option<Reads>,
-    pub answering: Answering,
-    /// Own port and the other end's; of several connections the first's.
-    pub ports: [u16; 2],
-    pub seeds: Seeds,
-    pub application: Box<dyn Application>,
-}
-
-/// One end of a flow. The order of the fields is that of the memory: what each packet needs takes one cache line.
+/// One end of a flow. The order of the fields is the order in memory: the fields that each packet needs take one cache line.
 #[repr(C, align(64))]
 pub(crate) struct FlowEnd {
-    /// Connections by their number: even ones were opened by the client, odd ones by the server.
-    pub conns: Vec<Option<Conn>>,
-    /// Whether the application only gives data and records ([`Application::only_offers`]).
+    /// Connections by their number. The client opens even ones, the server odd ones.
+    pub conns: Vec<Option<FlowConnection>>,
+    /// Whether the application only offers data and records ([`Application::only_offers`](netrig_traffic::Application::only_offers)).
     only_offers: bool,
-    /// Whether it is told of its deadlines later: before something else happens here, or, if nobody counts what it offers and the
-    /// connections have plenty, before they have no more.
+    /// Whether deadlines of the application are handled late: before the next event at this end. If the sink wants no record of the
+    /// offered data, it is enough to handle them before the connections run out of data.
     is_behind: bool,
-    /// A test has it told of each deadline at once.
+    /// Set by a test: deadlines are handled at once.
     #[cfg(test)]
     pub is_eager: bool,
-    /// Whether a connection has ended before everything arrived.
+    /// Whether a connection has ended before all data arrived.
     pub broken: bool,
-    /// How many connections have not said that they are over.
+    /// Number of connections that have not reported their end.
     pub open: u32,
     pub plan: Blueprint,
     appointment: Appointment,
-    /// How many connections of the peer's were accepted.
+    /// Number of connections that were accepted from the peer.
     pub accepted: u32,
     datagrams: u64,
-    /// What connections that are gone have counted, and the datagrams.
+    /// Counters of forgotten connections, and of datagrams.
     gone: Counters,
     actions: Vec<AppAction>,
-    /// Connections that were acted upon and have not been heard since.
+    /// Connections that were changed by actions and have not been settled since.
     touched: Vec<u32>,
 }
 
@@ -170,8 +99,8 @@ impl FlowEnd {
         }
     }
 
-    /// The flow starts or stops, or the application's deadline has come.
-    pub fn tell(&mut self, now: Instant, event: AppEvent, world: &mut World) {
+    /// Passes an event to the application, and carries out its actions.
+    pub fn notify(&mut self, now: Instant, event: AppEvent, world: &mut World) {
         if self.plan.offers {
             self.catch_up(now, world);
         }
@@ -189,7 +118,7 @@ impl FlowEnd {
         }
     }
 
-    /// Tells the application of the deadlines that have come while nothing would have come of them.
+    /// Handles the deadlines of the application that were deferred.
     #[inline]
     pub fn catch_up(&mut self, now: Instant, world: &mut World) {
         if std::mem::take(&mut self.is_behind) {
@@ -197,14 +126,14 @@ impl FlowEnd {
         }
     }
 
-    /// The same at the end of an interval, in which nothing else happens at this end.
+    /// Handles deferred deadlines at the end of a sampling interval, so that the offered data is counted in it.
     pub fn offer_until(&mut self, now: Instant, world: &mut World) {
         if self.is_behind && self.plan.counts_offers {
             self.offer(now, world);
         }
     }
 
-    /// Something else is about to happen: the application is told first, unless that can wait.
+    /// Handles deferred deadlines before another event at this end, unless they can still wait.
     #[inline(never)]
     fn prepare_for_event(&mut self, now: Instant, world: &mut World) {
         if self.is_behind && (self.plan.counts_offers || !self.have_plenty()) {
@@ -213,18 +142,18 @@ impl FlowEnd {
     }
 
     fn have_plenty(&self) -> bool {
-        self.conns.iter().flatten().all(|conn| conn.party.has_plenty())
+        self.conns.iter().flatten().all(|conn| conn.endpoint.has_plenty())
     }
 
-    /// Something has happened to a connection: it sends as long as it has plenty, and then the application is told, if that has
-    /// waited.
+    /// After an event of a connection: sends while it has plenty of data, and then handles the deferred deadlines if a connection
+    /// has not.
     #[inline(never)]
     fn feed(&mut self, now: Instant, conn: u32, world: &mut World) {
         if !self.is_behind {
             return;
         }
-        let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) else { return };
-        transmit(now, conn, party, &self.plan.paths, world, Party::has_plenty);
+        let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) else { return };
+        transmit(now, conn, endpoint, &self.plan.paths, world, TransportEndpoint::has_plenty);
         if !self.have_plenty() {
             self.catch_up(now, world);
         }
@@ -239,26 +168,28 @@ impl FlowEnd {
                 if sends_data {
                     world.meter.offered(data.size());
                 }
-                if let Some(Some(Conn { party, .. })) = conns.get_mut(number_at(side, conn) as usize) {
-                    party.send_late(at, stream, data);
+                if let Some(Some(FlowConnection { endpoint, .. })) =
+                    conns.get_mut(number_at(side, conn) as usize)
+                {
+                    endpoint.send_late(at, stream, data);
                 }
             }
             AppAction::Record(sample) => world.sink.sample(Subject::Flow(flow), sample),
-            // Who only offers does nothing else.
+            // An application that only offers has no other actions.
             other => actions.push(other),
         });
     }
 
-    /// Waits for the deadline of an application that only offers data, unless nothing would come of it before something else
-    /// happens at this end.
+    /// Enters the deadline of an application that only offers data. If the deadline would have no effect before the next event at
+    /// this end, defers it.
     #[inline(never)]
     fn await_deadline(&mut self, now: Instant, world: &mut World) {
         if !self.only_offers {
             return;
         }
-        // A trace has a sample whenever an end is looked at.
+        // A trace has a sample for every event of an end.
         let is_behind =
-            !self.plan.traces && self.conns.iter().flatten().all(|conn| conn.party.ignores_more_data(now));
+            !self.plan.traces && self.conns.iter().flatten().all(|conn| conn.endpoint.ignores_more_data(now));
         #[cfg(test)]
         let is_behind = is_behind && !self.is_eager;
         if is_behind {
@@ -270,26 +201,26 @@ impl FlowEnd {
         }
     }
 
-    /// Nobody has told the application anything yet: it may have something to prepare.
+    /// Enters the first deadline of the application, before its first event.
     pub fn prepare(&mut self, agenda: &mut Agenda) {
         let deadline = self.plan.application.poll_timeout();
         self.appointment.keep(deadline, Actor::Application(self.plan.id), agenda);
     }
 
-    /// The application's entry of the agenda came.
+    /// Handles an entry of the agenda for the application.
     pub fn application_timeout(&mut self, now: Instant, world: &mut World) {
         if !self.appointment.met(now) || self.is_behind {
             return;
         }
         match self.plan.application.poll_timeout() {
-            Some(at) if at <= now => self.tell(now, AppEvent::Timeout, world),
+            Some(at) if at <= now => self.notify(now, AppEvent::Timeout, world),
             later => {
                 self.appointment.keep(later, Actor::Application(self.plan.id), &mut world.network.agenda)
             }
         }
     }
 
-    /// A connection's entry of the agenda came.
+    /// Handles an entry of the agenda for a connection.
     pub fn connection_timeout(&mut self, now: Instant, conn: u32, world: &mut World) {
         self.prepare_for_event(now, world);
         self.time_out(now, conn, world);
@@ -297,15 +228,17 @@ impl FlowEnd {
     }
 
     fn time_out(&mut self, now: Instant, conn: u32, world: &mut World) {
-        let Some(Some(Conn { party, appointment, timer, .. })) = self.conns.get_mut(conn as usize) else {
+        let Some(Some(FlowConnection { endpoint, appointment, timer, .. })) =
+            self.conns.get_mut(conn as usize)
+        else {
             return;
         };
         if !appointment.met(now) {
             return;
         }
-        match party.poll_timeout() {
+        match endpoint.poll_timeout() {
             Some(at) if at <= now => {
-                party.handle_timeout(now);
+                endpoint.handle_timeout(now);
                 self.feed(now, conn, world);
                 self.settle(now, conn, world);
             }
@@ -313,27 +246,28 @@ impl FlowEnd {
         }
     }
 
-    /// The application, which does not read at once, reads what the step of this moment gives it.
+    /// An application with a limited reading rate reads the bytes of this step.
     pub fn read(&mut self, now: Instant, conn: u32, world: &mut World) {
         self.prepare_for_event(now, world);
-        if let Some(Some(Conn { party, timer, reader: Some(reader), .. })) = self.conns.get_mut(conn as usize)
+        if let Some(Some(FlowConnection { endpoint, timer, reader: Some(reader), .. })) =
+            self.conns.get_mut(conn as usize)
         {
             let bytes = reader.take(now);
             world.network.agenda.enter(reader.next(), Actor::Reader(*timer));
-            if party.read(bytes) > 0 {
+            if endpoint.read(bytes) > 0 {
                 self.settle(now, conn, world);
             }
         }
         self.await_deadline(now, world);
     }
 
-    /// A packet arrived. A datagram's duplicates go no further.
+    /// A packet arrived. Duplicates of datagrams are dropped here.
     #[inline(always)]
     pub fn packet(&mut self, now: Instant, carriage: &mut Carriage, world: &mut World) {
         if !self.plan.sends_data && carriage.packet.payload.carries_data() {
             world.meter.packet_arrived(carriage.packet.header.ip_len);
         }
-        // Only datagrams travel without a connection.
+        // Only datagrams have no connection.
         let Some(conn) = carriage.conn else { return self.take_datagram(now, carriage.packet.take(), world) };
         if self.only_offers {
             self.prepare_for_event(now, world);
@@ -366,7 +300,7 @@ impl FlowEnd {
             Some(datagram) => AppEvent::Answered { datagram, data },
             None => AppEvent::Datagram { from, number, sent, data },
         };
-        self.tell(now, event, world);
+        self.notify(now, event, world);
     }
 
     #[inline(always)]
@@ -374,16 +308,16 @@ impl FlowEnd {
         let slot = if let Some(slot @ Some(_)) = self.conns.get_mut(conn as usize) {
             slot
         } else {
-            if !self.answer(now, conn, packet, world) {
+            if !self.accept(now, conn, packet, world) {
                 return;
             }
             let Some(slot) = self.conns.get_mut(conn as usize) else { return };
             slot
         };
         let Some(connection) = slot else { return };
-        let arrived = (!self.plan.sends_data).then(|| connection.party.arrived());
-        connection.party.take_packet(now, packet);
-        if arrived.is_some_and(|arrived| connection.party.arrived() != arrived) {
+        let arrived = (!self.plan.sends_data).then(|| connection.endpoint.arrived());
+        connection.endpoint.take_packet(now, packet);
+        if arrived.is_some_and(|arrived| connection.endpoint.arrived() != arrived) {
             world.meter.data_arrived(now, world.sink);
         }
         if self.is_behind {
@@ -398,8 +332,8 @@ impl FlowEnd {
         }
     }
 
-    /// Drains a connection after a mutation: packets, then events. What the application answers to them is a new
-    /// mutation, drained in its own turn.
+    /// Drains a connection after a mutation: packets, then events. If the application answers an event, that is a new mutation,
+    /// which is drained in turn.
     #[inline(never)]
     pub(crate) fn settle(&mut self, now: Instant, conn: u32, world: &mut World) {
         let Some(Some(connection)) = self.conns.get_mut(conn as usize) else { return };
@@ -417,35 +351,35 @@ impl FlowEnd {
         }
     }
 
-    /// The same, for the connection in `slot`.
+    /// [`FlowEnd::conclude`] for the connection in `slot`.
     #[inline(always)]
     fn follow_up(
         now: Instant,
-        slot: &mut Option<Conn>,
+        slot: &mut Option<FlowConnection>,
         plan: &Blueprint,
         gone: &mut Counters,
         world: &mut World,
     ) {
-        let Some(Conn { party, closed, appointment, timer, .. }) = slot else { return };
-        while let Some(incident) = party.poll_incident() {
-            plan.report(now, &incident, party, world);
+        let Some(FlowConnection { endpoint, closed, appointment, timer, .. }) = slot else { return };
+        while let Some(incident) = endpoint.poll_incident() {
+            plan.report(now, &incident, endpoint, world);
         }
         if plan.traces {
-            trace(now, plan.flow, plan.paths.len(), party, world.sink);
+            trace(now, plan.flow, plan.paths.len(), endpoint, world.sink);
         }
-        if *closed && party.may_be_forgotten() {
-            *gone += party.counters();
+        if *closed && endpoint.may_be_forgotten() {
+            *gone += endpoint.counters();
             *slot = None;
         } else {
-            appointment.keep(party.poll_timeout(), Actor::Timer(*timer), &mut world.network.agenda);
+            appointment.keep(endpoint.poll_timeout(), Actor::Timer(*timer), &mut world.network.agenda);
         }
     }
 
     /// Passes this event of a connection and all later ones to the application.
     fn deliver_events(&mut self, now: Instant, conn: u32, event: ConnectionEvent, world: &mut World) {
         let mut next = Some(event);
-        while let Some(Some(Conn { id, party, closed, .. })) = self.conns.get_mut(conn as usize)
-            && let Some(event) = next.take().or_else(|| party.poll_event())
+        while let Some(Some(FlowConnection { id, endpoint, closed, .. })) = self.conns.get_mut(conn as usize)
+            && let Some(event) = next.take().or_else(|| endpoint.poll_event())
         {
             let id = *id;
             if let ConnectionEvent::Closed(reason) = event
@@ -459,11 +393,11 @@ impl FlowEnd {
             {
                 world.meter.received(data.size());
             }
-            self.tell(now, AppEvent::Connection { conn: id, event }, world);
+            self.notify(now, AppEvent::Connection { conn: id, event }, world);
         }
     }
 
-    /// Does what the application asked for, all of it before it hears what came of it: its answers come after.
+    /// Carries out all actions of the application before it receives the resulting events.
     fn carry_out(&mut self, now: Instant, world: &mut World) {
         if self.actions.is_empty() {
             return;
@@ -476,9 +410,9 @@ impl FlowEnd {
                     if self.plan.sends_data {
                         world.meter.offered(data.size());
                     }
-                    self.mutate(now, conn, |party| party.send(now, stream, data), world);
+                    self.mutate(now, conn, |endpoint| endpoint.send(now, stream, data), world);
                 }
-                AppAction::Close { conn } => self.mutate(now, conn, |party| party.close(now), world),
+                AppAction::Close { conn } => self.mutate(now, conn, |endpoint| endpoint.close(now), world),
                 AppAction::Datagram { data, .. } => self.datagram(now, data, None, world),
                 AppAction::Answer { datagram, data, .. } => self.datagram(now, data, Some(datagram), world),
                 AppAction::Record(sample) => world.sink.sample(Subject::Flow(self.plan.flow), sample),
@@ -488,7 +422,7 @@ impl FlowEnd {
             }
         }
         if self.actions.is_empty() {
-            // Keeps the space for the next time.
+            // Keeps the memory for the next time.
             self.actions = actions;
         }
         let mut touched = std::mem::take(&mut self.touched);
@@ -500,21 +434,27 @@ impl FlowEnd {
         }
     }
 
-    /// Sends what follows from an action; the connection is heard when all actions have been carried out.
+    /// Sends the packets that follow from an action. The connection is settled when all actions have been carried out.
     pub(crate) fn acted_upon(&mut self, now: Instant, conn: u32, world: &mut World) {
-        if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
-            transmit(now, conn, party, &self.plan.paths, world, |_| true);
+        if let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) {
+            transmit(now, conn, endpoint, &self.plan.paths, world, |_| true);
         }
         if self.touched.last() != Some(&conn) {
             self.touched.push(conn);
         }
     }
 
-    /// Changes a connection of the application's, if it still is.
-    fn mutate(&mut self, now: Instant, id: ConnId, change: impl FnOnce(&mut Party), world: &mut World) {
+    /// Changes a connection of the application, if it still exists.
+    fn mutate(
+        &mut self,
+        now: Instant,
+        id: ConnId,
+        change: impl FnOnce(&mut TransportEndpoint),
+        world: &mut World,
+    ) {
         let conn = self.number_of(id);
-        if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
-            change(party);
+        if let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) {
+            change(endpoint);
             self.acted_upon(now, conn, world);
         }
     }
@@ -527,7 +467,7 @@ impl FlowEnd {
         let headers = !matches!(self.plan.carrier, Carrier::Udp { headers: false });
         let flow = self.five_tuple(0, protocol::UDP, self.plan.ports);
         let overhead = if headers { flow.ip_header_len() + 8 } else { 0 };
-        // No datagram that an experiment may describe is longer than 4 GB.
+        // No datagram of an experiment is longer than 4 GB.
         let ip_len = data.size() as u32 + overhead;
         if self.plan.sends_data {
             world.meter.datagram_sent(now, data.size());
@@ -547,32 +487,32 @@ impl FlowEnd {
     }
 
     pub(crate) fn five_tuple(&self, path: usize, protocol: u8, [src_port, dst_port]: [u16; 2]) -> FiveTuple {
-        let Path { local: src, remote: dst, .. } = self.plan.paths[path];
+        let FlowPath { local: src, remote: dst, .. } = self.plan.paths[path];
         FiveTuple { src, dst, src_port, dst_port, protocol }
     }
 
-    /// The flow's own random stream for one purpose at this end.
+    /// The random stream of the flow for one purpose at this end.
     pub(crate) fn stream(&self, purpose: &str) -> Stream {
-        let side = if self.plan.side == Side::Client { "client" } else { "server" };
+        let side = if self.plan.side == FlowSide::Client { "client" } else { "server" };
         self.plan.seeds.stream(&format!("flow/{}/{side}/{purpose}", self.plan.name))
     }
 
-    /// What the connections of this end have counted so far.
+    /// A count over all connections of this end.
     pub fn counted(&self, of: fn(&Counters) -> u64) -> u64 {
-        of(&self.gone) + self.conns.iter().flatten().map(|conn| of(&conn.party.counters())).sum::<u64>()
+        of(&self.gone) + self.conns.iter().flatten().map(|conn| of(&conn.endpoint.counters())).sum::<u64>()
     }
 
-    /// Whether it has begun, wants nothing more, and all its connections have said that they are over.
+    /// Whether it has started, its application has no deadline, and all its connections have ended.
     pub fn is_done(&self) -> bool {
         self.open == 0 && !self.conns.is_empty() && self.plan.application.poll_timeout().is_none()
     }
 
-    /// Whether it has had connections, and all have said that everything arrived.
+    /// Whether it has had connections, and all have ended after all data arrived.
     pub fn has_delivered(&self) -> bool {
         self.open == 0 && !self.conns.is_empty() && !self.broken
     }
 
-    /// This node's interface to `link` went down or up.
+    /// The interface of this node to `link` goes down or up.
     pub fn interface(&mut self, now: Instant, link: usize, up: bool, world: &mut World) {
         self.control(now, link, if up { Control::InterfaceUp } else { Control::InterfaceDown }, world);
     }
@@ -586,8 +526,8 @@ impl FlowEnd {
         let Some(path) = self.plan.paths.iter().position(|path| path.link == link) else { return };
         self.catch_up(now, world);
         for conn in 0..self.conns.len() as u32 {
-            if let Some(Some(Conn { party, .. })) = self.conns.get_mut(conn as usize) {
-                party.control(now, control(PathId(path as u8)));
+            if let Some(Some(FlowConnection { endpoint, .. })) = self.conns.get_mut(conn as usize) {
+                endpoint.control(now, control(PathId(path as u8)));
                 self.settle(now, conn, world);
             }
         }
@@ -595,8 +535,8 @@ impl FlowEnd {
     }
 }
 
-impl Conn {
-    /// Sends what the connection has to send, and returns its first event.
+impl FlowConnection {
+    /// Sends all packets that the connection has, and returns its first event.
     #[inline(always)]
     fn drain(
         &mut self,
@@ -605,21 +545,22 @@ impl Conn {
         plan: &Blueprint,
         world: &mut World,
     ) -> Option<ConnectionEvent> {
-        transmit(now, conn, &mut self.party, &plan.paths, world, |_| true);
+        transmit(now, conn, &mut self.endpoint, &plan.paths, world, |_| true);
         if !plan.sends_data {
-            world.meter.received(self.party.take_ignored());
+            world.meter.received(self.endpoint.take_ignored());
         }
-        self.party.poll_event()
+        self.endpoint.poll_event()
     }
 }
 
 impl Blueprint {
-    /// Tells what happened to a connection, if this end is the one whose view counts.
-    fn report(&self, now: Instant, incident: &Incident, party: &Party, world: &mut World) {
+    /// Reports an incident of a connection, if this end sends the data.
+    fn report(&self, now: Instant, incident: &Incident, endpoint: &TransportEndpoint, world: &mut World) {
         if !self.sends_data {
             return;
         }
-        let timer = if matches!(party, Party::Sctp(_)) { "T3-rtx" } else { "retransmission time-out" };
+        let timer =
+            if matches!(endpoint, TransportEndpoint::Sctp(_)) { "T3-rtx" } else { "retransmission time-out" };
         let words = || incident.words(timer, |path| name_of(&self.paths, path));
         world.timeline.note(now, Subject::Flow(self.flow), words, world.sink);
         if let Some((subject, quantity, value)) = incident.moment(self.flow) {
@@ -628,27 +569,27 @@ impl Blueprint {
     }
 }
 
-/// The number of a connection that the application on this side names so.
-const fn number_at(side: Side, id: ConnId) -> u32 {
+/// The number of a connection from its identifier at the application on this side.
+const fn number_at(side: FlowSide, id: ConnId) -> u32 {
     match (id, side) {
-        (ConnId::Opened(n), Side::Client) | (ConnId::Accepted(n), Side::Server) => 2 * n,
-        (ConnId::Accepted(n), Side::Client) | (ConnId::Opened(n), Side::Server) => 2 * n + 1,
+        (ConnId::Opened(n), FlowSide::Client) | (ConnId::Accepted(n), FlowSide::Server) => 2 * n,
+        (ConnId::Accepted(n), FlowSide::Client) | (ConnId::Opened(n), FlowSide::Server) => 2 * n + 1,
     }
 }
 
-/// Sends what a connection has to send, as long as it may go on.
+/// Sends the packets of a connection while `may_go_on` holds.
 #[inline]
 fn transmit(
     now: Instant,
     conn: u32,
-    party: &mut Party,
-    paths: &[Path],
+    endpoint: &mut TransportEndpoint,
+    paths: &[FlowPath],
     world: &mut World,
-    may_go_on: impl Fn(&Party) -> bool,
+    may_go_on: impl Fn(&TransportEndpoint) -> bool,
 ) {
-    while !party.is_silent(now) && may_go_on(party) {
+    while !endpoint.is_silent(now) && may_go_on(endpoint) {
         let mut carriage = world.network.vacant();
-        if !party.transmit_into(now, &mut carriage.packet) {
+        if !endpoint.transmit_into(now, &mut carriage.packet) {
             return world.network.recycle(carriage);
         }
         carriage.conn = Some(conn);
@@ -657,30 +598,10 @@ fn transmit(
     }
 }
 
-/// The way of the path that a packet's addresses name.
-#[inline(always)]
-pub(crate) fn way_of(paths: &[Path], flow: &FiveTuple) -> u32 {
-    if let [only] = paths {
-        return only.way;
-    }
-    let named = |path: &&Path| path.local == flow.src && path.remote == flow.dst;
-    // An association may pair any two addresses of its ends; the source decides where such a packet leaves.
-    paths
-        .iter()
-        .find(named)
-        .or_else(|| paths.iter().find(|path| path.local == flow.src))
-        .unwrap_or(&paths[0])
-        .way
-}
-
-fn name_of(paths: &[Path], path: PathId) -> &str {
-    paths.get(usize::from(path.0)).map_or("?", |path| &path.name)
-}
-
 /// Reports the state of every path.
-fn trace(now: Instant, flow: u32, paths: usize, party: &Party, sink: &mut dyn Sink) {
+fn trace(now: Instant, flow: u32, paths: usize, endpoint: &TransportEndpoint, sink: &mut dyn Sink) {
     for path in 0..paths as u8 {
-        let Some(status) = party.path_status(PathId(path)) else { continue };
+        let Some(status) = endpoint.path_status(PathId(path)) else { continue };
         for (quantity, value) in status.levels() {
             sink.sample(Subject::Path(flow, path), Sample { at: now, quantity, value });
         }

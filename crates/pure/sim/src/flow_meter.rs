@@ -1,4 +1,4 @@
-//! What is counted of a flow.
+//! The counters of a flow.
 
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
 use netrig_transport::{CounterReader, Counters, ReportingEnds};
@@ -7,26 +7,26 @@ use crate::datagrams::Datagrams;
 
 /// Counts one flow, in the direction of its data, and reports once per sampling interval.
 ///
-/// The order of the fields is that of the memory: what each packet needs takes one cache line.
+/// The order of the fields is the order in memory: the fields that each packet needs take one cache line.
 #[repr(C, align(64))]
 pub(crate) struct FlowMeter {
     counts: FlowCounts,
-    /// Of connections, what was given to them and has not been received, since the start.
+    /// Bytes that applications gave to connections and that have not been received, since the start.
     outstanding: i64,
-    /// When data arrived last; never if none has.
+    /// The last arrival of data; [`Instant::NEVER`] if none has arrived.
     last_data: Instant,
     pause: Duration,
     subject: Subject,
     datagrams: Datagrams,
-    /// What the flow's second end answers with.
+    /// The answers of the other end.
     answers: Datagrams,
-    /// Those of [`OWN`] that are wanted, by their places.
+    /// Indices of the wanted counts in [`OWN`].
     own: Vec<usize>,
-    /// Those of [`Counters::REPORTED`] that are wanted, by their places, and what was reported of each.
+    /// Indices of the wanted counts in [`Counters::REPORTED`], and the value of each that has been reported.
     reported: Vec<(usize, u64)>,
 }
 
-/// What is counted here, and not by the flow's connections, since it was reported.
+/// The counts since the last report that the flow's connections do not keep.
 #[derive(Default)]
 struct FlowCounts {
     offered_bytes: u64,
@@ -48,7 +48,7 @@ static OWN: [OwnCount; 5] = [
 ];
 
 impl FlowMeter {
-    /// A meter of flow `number`, for `sink`. Data that stays away for longer than `pause` has paused.
+    /// A meter of flow `number`. If no data arrives for longer than `pause`, the data has paused.
     pub fn new(number: u32, pause: Duration, sink: &dyn Sink) -> Self {
         Self {
             counts: FlowCounts::default(),
@@ -85,7 +85,7 @@ impl FlowMeter {
         self.datagrams.sent(now);
     }
 
-    /// A datagram of `bytes` of payload arrived. Whether for the first time: only then does it count.
+    /// A datagram of `bytes` of payload arrived. Returns whether for the first time; only then it counts.
     pub fn datagram_arrived(&mut self, now: Instant, number: u64, bytes: u64) -> bool {
         let first = self.datagrams.arrived(now, number);
         if first {
@@ -94,12 +94,12 @@ impl FlowMeter {
         first
     }
 
-    /// A datagram is sent by the end that answers: it is no part of what the flow carries.
+    /// The answering end sends a datagram. It does not count as data of the flow.
     pub fn answer_sent(&mut self, now: Instant) {
         self.answers.sent(now);
     }
 
-    /// An answer arrived. Whether for the first time.
+    /// An answer arrived. Returns whether for the first time.
     pub fn answer_arrived(&mut self, now: Instant, number: u64) -> bool {
         self.answers.arrived(now, number)
     }
@@ -111,7 +111,7 @@ impl FlowMeter {
         self.counts.data_packets += 1;
     }
 
-    /// Data arrived for the first time. A copy is no progress.
+    /// New data arrived, not a copy.
     #[inline]
     pub fn data_arrived(&mut self, now: Instant, sink: &mut dyn Sink) {
         let last = std::mem::replace(&mut self.last_data, now);
@@ -128,8 +128,8 @@ impl FlowMeter {
         sink.sample(self.subject, Sample { at, quantity, value });
     }
 
-    /// Reports what was added since the last tick. `endpoints` gives what the flow's connections have
-    /// counted since the start; it is asked only for what the sink wants.
+    /// Reports the increase since the last tick. `endpoints` returns the counts of the flow's connections since the start. It is
+    /// called only for counts that the sink wants.
     pub fn tick(
         &mut self,
         now: Instant,
@@ -154,8 +154,7 @@ impl FlowMeter {
         self.outstanding
     }
 
-    /// The run is over at `end`. Datagrams that may still be on their way are taken back: they are neither sent nor
-    /// lost.
+    /// The run ends at `end`. Datagrams that may still be on their way are subtracted: they count neither as sent nor as lost.
     pub fn finish(&self, end: Instant, sink: &mut dyn Sink) {
         if self.last_data != Instant::NEVER {
             self.mark(self.last_data, &quantity::DATA_PAUSED, 0.0, sink);

@@ -9,27 +9,27 @@ use netrig_link::wire::words;
 use crate::agenda::Appointment;
 use crate::parcel::Parcel;
 
-/// Serves the packets that arrive at a node one after the other, before its endpoints see them.
-pub(crate) struct Host {
+/// Serves the packets that arrive at a node one after the other, before its endpoints receive them.
+pub(crate) struct ReceivingHost {
     node: u32,
     name: String,
-    /// So many packets may wait; the one that is served does not.
+    /// Largest number of waiting packets, without the one in service.
     room: usize,
-    /// Packets in the order of their arrival, each with the moment at which its service ends.
+    /// Packets in the order of their arrival, each with the end of its service.
     waiting: VecDeque<(Instant, Parcel)>,
     free_at: Instant,
     busy: Duration,
     arrived: u64,
     served: u64,
     dropped: u64,
-    /// What was busy and dropped at the last tick.
+    /// The values of `busy` and `dropped` at the last tick.
     before: (Duration, u64),
     ticked: Instant,
     pub appointment: Appointment,
 }
 
-impl Host {
-    /// The node of this number and name, idle.
+impl ReceivingHost {
+    /// An idle host with this node number and name.
     pub fn new(node: u32, name: &str, room: u32) -> Self {
         Self {
             node,
@@ -47,20 +47,18 @@ impl Host {
         }
     }
 
-    /// Whether it is this node.
     pub fn is_node(&self, node: usize) -> bool {
         self.node as usize == node
     }
 
-    /// The node's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A packet arrives that takes so long.
+    /// A packet with the service time `takes` arrives.
     pub fn take(&mut self, now: Instant, takes: Duration, parcel: Parcel) {
         self.arrived += 1;
-        // The first of those that are here is being served.
+        // The first packet is in service.
         if self.waiting.len() > self.room {
             self.dropped += 1;
             return;
@@ -70,19 +68,19 @@ impl Host {
         self.waiting.push_back((self.free_at, parcel));
     }
 
-    /// The next packet that has been served by `now`, and when it was.
+    /// The next packet whose service has ended by `now`, and the end of its service.
     pub fn served(&mut self, now: Instant) -> Option<(Instant, Parcel)> {
         let first = self.waiting.pop_front_if(|(at, _)| *at <= now);
         self.served += u64::from(first.is_some());
         first
     }
 
-    /// When to ask what has been served.
+    /// When to call [`ReceivingHost::served`] next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.waiting.front().map(|(at, _)| *at)
     }
 
-    /// What became of the packets that arrived.
+    /// The balance of the packets that have arrived.
     pub fn balance(&self) -> Balance {
         Balance {
             offered: self.arrived,
@@ -93,7 +91,7 @@ impl Host {
         }
     }
 
-    /// Reports what it did since the last tick.
+    /// Reports the interval since the last tick.
     pub fn tick(&mut self, now: Instant, timeline: &Timeline, sink: &mut dyn Sink) {
         let (busy, dropped) = (self.busy.saturating_sub(self.free_at.since(now)), self.dropped);
         let spent = busy.saturating_sub(self.before.0).as_secs_f64();
@@ -126,10 +124,10 @@ mod tests {
         Parcel(Box::new(Carriage { packet: Packet { header, payload }, conn: None, number: 0, stop: 0 }))
     }
 
-    /// Five at once, a millisecond each, room for three besides the one that is served.
+    /// Five packets at once, a millisecond each, with room for three besides the one in service.
     #[test]
     fn packets_are_served_one_after_the_other_as_far_as_there_is_room() {
-        let mut host = Host::new(0, "server", 3);
+        let mut host = ReceivingHost::new(0, "server", 3);
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         (0..5).for_each(|number| host.take(at(10), Duration::from_millis(1), parcel(number)));
         let served: Vec<_> = std::iter::from_fn(|| host.served(at(100))).map(|(at, _)| at).collect();

@@ -1,16 +1,18 @@
 //! The simulator: a run in virtual time, on netrig's own models of links and transports.
 //!
-//! It never asks a clock, never draws an unnamed random number, and does no I/O: the same run gives the
-//! same bytes on any machine.
+//! It never reads a clock, draws random numbers only from named streams, and does no I/O. So the same run gives the same bytes
+//! on any machine.
 //!
-//! Start from [`Simulator`], which is a [`Substrate`]. Inside, [`agenda`] knows what happens next,
-//! [`network`] moves packets over wires, [`air`] over the channels of WiFi, [`cables`] along what takes no time, and [`host`] through nodes that take time for
-//! what they receive; [`tap`] shows who wants it what passes a node; [`flow_end`] joins an application to its connections, and
-//! [`world`] puts them together.
+//! Start from [`Simulator`], which is a [`Substrate`]. Inside, [`agenda`] is the event queue. [`network`] moves packets over
+//! wires, [`air`] over WiFi channels, [`cables`] over cables without delay, and [`host`] through nodes that need time to receive.
+//! [`tap`] captures the packets that pass a node. [`flow_end`] joins an application to its connections, and [`world`] puts all
+//! together.
 #![forbid(unsafe_code)]
 
+mod actor;
 mod agenda;
 mod air;
+mod blueprint;
 mod cables;
 mod datagrams;
 mod flow_end;
@@ -20,8 +22,9 @@ mod merge;
 mod network;
 mod opening;
 mod parcel;
-mod party;
+
 mod tap;
+mod transport_endpoint;
 mod world;
 
 use std::num::NonZeroUsize;
@@ -33,47 +36,48 @@ use netrig_sip::settings::{LargeRequests, LoadSettings};
 use netrig_traffic::{Settings, UDP_IPV4_HEADERS};
 use netrig_transport::tcp::Congestion;
 
-/// That there is nothing of users of SIP that only a kernel has.
+/// Checks that the users of SIP need nothing that only a real substrate has.
 fn check_sip(flow: &Flow, sip: &LoadSettings) -> Result<(), Unsupported> {
     let name = &flow.name;
     if !matches!(flow.carrier, Carrier::Udp { .. }) {
         return Err(Unsupported(format!(
-            "the simulator has SIP over UDP only, and flow `{name}` is over `{}`; `--on netns` has TCP and TLS",
+            "the simulator has SIP over UDP only, and flow `{name}` uses `{}`; `--on netns` has TCP and TLS",
             flow.transport
         )));
     }
     if sip.located_by().is_some() {
         return Err(Unsupported(format!(
-            "the users of flow `{name}` look for their server by its name, and the simulator has no DNS; `--on netns` has, and \
-             `dns = \"none\"` needs none"
+            "the users of flow `{name}` resolve the name of their server, and the simulator has no DNS; use `--on netns`, or set \
+             `dns = \"none\"`"
         )));
     }
     if sip.large_requests == LargeRequests::Tcp {
         return Err(Unsupported(format!(
-            "the simulator has SIP over UDP only, and large requests of flow `{name}` are to go over TCP (`large_requests`); `--on \
-             netns` has both"
+            "the simulator has SIP over UDP only, and flow `{name}` sends large requests over TCP (`large_requests`); use `--on \
+             netns`"
         )));
     }
     if !sip.fail_over.is_empty() {
         return Err(Unsupported(format!(
-            "flow `{name}` has one server in the simulator, and none that takes over (`fail_over`); `--on netns` has"
+            "flow `{name}` needs a server for fail-over (`fail_over`), and the simulator has only one server for each flow; use \
+             `--on netns`"
         )));
     }
     if sip.script().is_some() {
         return Err(Unsupported(format!(
-            "the calls of flow `{name}` follow a scenario of the file's own (`scenario_file`, `scenario_text`), and the simulator's \
-             users follow a named `scenario`; `--on netns` has both"
+            "the calls of flow `{name}` follow a scenario file (`scenario_file`, `scenario_text`), and the simulator has only the \
+             named scenarios (`scenario`); use `--on netns`"
         )));
     }
     if sip.conform {
         return Err(Unsupported(format!(
-            "the server of flow `{name}` is to be tested against the rules of SIP before its load (`conform`), and the simulator has \
-             no such test; `--on netns` has"
+            "flow `{name}` tests its server for conformance before the load (`conform`), and the simulator has no such test; use \
+             `--on netns`"
         )));
     }
     if sip.server.own().is_none() {
         return Err(Unsupported(format!(
-            "a program of others serves the users of flow `{name}`, and the simulator has none; `--on netns` has"
+            "an external program serves the users of flow `{name}`, and the simulator runs no programs; use `--on netns`"
         )));
     }
     Ok(())
@@ -82,13 +86,12 @@ fn check_sip(flow: &Flow, sip: &LoadSettings) -> Result<(), Unsupported> {
 /// The substrate `sim`.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulator {
-    /// The most memory that one run may take, about: its packets, connections and events, and the samples that are kept of it. A
-    /// run that takes more fails.
+    /// Approximate memory limit of one run, for its packets, connections, events and kept samples. A run that exceeds it fails.
     pub most_memory: Size,
 }
 
 impl Simulator {
-    /// The memory of a run where nothing is said: 1 GB, some five million packets at once.
+    /// The default memory limit of a run: 1 GB, about five million packets at once.
     pub const MOST_MEMORY: Size = Size::from_bytes(1_000_000_000);
 }
 
@@ -106,29 +109,29 @@ impl Substrate for Simulator {
     fn check(&self, run: &Run) -> Result<(), Unsupported> {
         if let Some((node, program)) = run.scenario.first_program() {
             return Err(Unsupported(format!(
-                "node `{}` runs `{}`, and the simulator has no programs of others; `--on netns` has",
+                "node `{}` runs `{}`, and the simulator runs no programs; use `--on netns`",
                 node.name,
                 program.name()
             )));
         }
-        // A host at which no flow ends does nothing but forward.
+        // A host at which no flow ends only forwards packets.
         let hosts = run.scenario.flows.iter().flat_map(|flow| [flow.from, flow.to]);
-        let mut nodes = hosts.map(|place| &run.scenario.nodes[place]);
+        let mut nodes = hosts.map(|node| &run.scenario.nodes[node]);
         if let Some((node, key)) = nodes.find_map(|node| Some((node, node.host.only_real()?))) {
             return Err(Unsupported(format!(
-                "node `{}` has `{key}`, and the simulator's hosts have no processors, memory or kernels of their own; \
-                 `--on netns` has",
+                "node `{}` sets `{key}`, and the simulator's hosts have no processors, memory or kernels of their own; use \
+                 `--on netns`",
                 node.name
             )));
         }
         for flow in &run.scenario.flows {
             check_pace(&run.scenario, flow)?;
             check_lengths(&run.scenario, flow)?;
-            // Of datagrams nothing waits in a buffer: they are sent and read at once.
+            // Datagrams never wait in a buffer: they are sent and read at once.
             if flow.sockets.send_buffer.is_some() && !matches!(flow.carrier, Carrier::Udp { .. }) {
                 return Err(Unsupported(format!(
-                    "transport `{}` says how large the send buffer of a kernel's sockets is, and the simulator has none; \
-                     `--on netns` has",
+                    "transport `{}` sets the send buffer of kernel sockets, and the simulator has no kernel sockets; use \
+                     `--on netns`",
                     flow.transport
                 )));
             }
@@ -166,7 +169,7 @@ impl Substrate for Simulator {
     }
 
     fn identity(&self, _run: &Run) -> Result<String, RunError> {
-        // The models are part of netrig's own build, which the store knows.
+        // The models are part of netrig's build, and the store records the build.
         Ok(String::new())
     }
 
@@ -179,7 +182,7 @@ impl Substrate for Simulator {
     }
 }
 
-/// That no host has to cut what a flow sends.
+/// Checks that no host has to fragment the packets of a flow.
 fn check_lengths(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
     let longest = match &flow.carrier {
         Carrier::Tcp(_) | Carrier::Mptcp(_) => return Ok(()),
@@ -189,11 +192,11 @@ fn check_lengths(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
             flow.application.largest_datagram().unwrap_or(0) + headers
         }
     };
-    for node in [flow.from, flow.to].map(|place| &scenario.nodes[place]) {
+    for node in [flow.from, flow.to].map(|node| &scenario.nodes[node]) {
         if let Some(mtu) = node.host.mtu.filter(|mtu| mtu.bytes() < longest) {
             return Err(Unsupported(format!(
-                "node `{}` sends packets up to {mtu}, flow `{}` has packets of {longest} B, and the simulator cuts none; \
-                 `--on netns` does",
+                "node `{}` sends packets of up to {mtu}, flow `{}` has packets of {longest} B, and the simulator does not fragment; \
+                 use `--on netns`",
                 node.name, flow.name
             )));
         }
@@ -201,15 +204,15 @@ fn check_lengths(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// That something keeps a flow from sending without an end at one moment: along cables alone an acknowledgement is there
-/// when its data was sent, and time would stand still.
+/// Checks that a flow does not send without end at one moment. On a path of cables only, an acknowledgement arrives when its
+/// data is sent, and virtual time would never advance.
 fn check_pace(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
     let unbounded = matches!(&flow.application, Settings::Bulk(bulk) if bulk.bytes.is_none());
     let on_cables = |path: &Route| path.hops.iter().all(|hop| scenario.links[hop.link].is_direct());
     match flow.paths.iter().find(|path| unbounded && on_cables(path)) {
         Some(path) => Err(Unsupported(format!(
-            "flow `{}` sends as much as path `{}` takes, which is made of cables, and in virtual time these take any amount \
-             at once; `bytes` bounds it",
+            "flow `{}` sends without limit over path `{}`, which has only cables, and in virtual time cables carry any amount at \
+             once; limit it with `bytes`",
             flow.name, path.name
         ))),
         None => Ok(()),

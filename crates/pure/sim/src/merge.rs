@@ -1,32 +1,33 @@
-//! Lines that lead to one and the same line.
+//! Merges: several lines that lead to the same line.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use netrig_core::{Duration, Instant};
 
-use crate::agenda::{Actor, Agenda};
+use crate::actor::Actor;
+use crate::agenda::Agenda;
 use crate::parcel::Parcel;
 
-/// How many packets a packet may come before and still be put in its place among them, not into a heap.
+/// A packet that comes before at most this many packets is inserted among them. Otherwise it goes to a heap.
 const NEAR: usize = 16;
 
-/// A packet that a line has decided on, and that goes on through a merge.
+/// A packet that a line has accepted and forwards through a merge.
 pub(crate) struct MergingPacket {
     /// When it leaves the line.
     pub at: Instant,
-    /// The later of its offer and of the arrival of the packet before it: orders ties.
+    /// The later of its offer and the arrival of the packet before it. It orders ties.
     pub since: Instant,
     pub parcel: Parcel,
     /// The number of its line.
     pub line: u32,
-    /// The place of its line among the stops.
+    /// The index of its line among the stops.
     pub stop: u32,
     pub ip_len: u32,
 }
 
 impl MergingPacket {
-    /// Single entries of the agenda would come in this order. No two packets of one line leave it at one moment.
+    /// The order of single entries of the agenda. No two packets leave the same line at the same moment.
     #[inline(always)]
     fn key(&self) -> (Instant, Instant, u32) {
         (self.at, self.since, self.line)
@@ -53,32 +54,32 @@ impl Ord for MergingPacket {
     }
 }
 
-/// Where the packets of several lines go on to one line, the target.
+/// A merge of several lines into one line, the target.
 ///
-/// Nothing that comes to the target at a moment comes out of it before that moment and its delay. So the packets need not go on one by
-/// one, each by an entry of the agenda: those of a whole delay go on together, just before the first of them can come out, in the
-/// order in which single entries would have come. At that moment all that came before it is known, for the lines that lead here
-/// were offered it before.
+/// A packet that enters the target leaves it at least one delay of the target later. So packets need not be forwarded one by
+/// one, each with an entry of the agenda. The packets of a whole delay are forwarded together, just before the first of them can
+/// leave the target, in the order in which single entries would have come. At that moment all earlier packets are known, because
+/// they have been offered to the lines that lead here.
 pub(crate) struct Merge {
-    /// The number of the line that it leads to.
+    /// The number of the line to which it leads.
     pub target: u32,
     /// The numbers of the lines that lead to it.
     pub feeders: Vec<u32>,
     /// Most packets, in order.
     packets: VecDeque<MergingPacket>,
-    /// Those that come long before the last of these, as where the queues of the lines are of unlike lengths.
+    /// Packets that come long before the last of `packets`, for example if the queues of the lines have different lengths.
     early: BinaryHeap<Reverse<MergingPacket>>,
-    /// The target's delay less one nanosecond.
+    /// The delay of the target minus one nanosecond.
     holding_time: Duration,
-    /// The moments of its entries of the agenda, each before the one that was made before it.
+    /// The moments of its entries of the agenda, in descending order.
     entries: Vec<Instant>,
 }
 
 impl Merge {
-    /// Least delay of a target. With 1 ns the agenda's entry would come at the packets' own moment and take none of them.
+    /// Smallest delay of a target. With 1 ns the agenda's entry would come at the moment of the packets and take none of them.
     pub const LEAST_DELAY: Duration = Duration::from_nanos(2);
 
-    /// A merge to this line, whose delay is at least [`Merge::LEAST_DELAY`].
+    /// A merge into this line. `delay`, its delay, must be at least [`Merge::LEAST_DELAY`].
     pub fn new(target: u32, delay: Duration) -> Self {
         Self {
             target,
@@ -90,7 +91,7 @@ impl Merge {
         }
     }
 
-    /// Adds a packet in the order of time; most belong at the end.
+    /// Adds a packet in the order of time. Most packets belong at the end.
     #[inline(always)]
     pub fn enter(&mut self, packet: MergingPacket) {
         if self.packets.back().is_none_or(|last| *last < packet) {
@@ -110,7 +111,7 @@ impl Merge {
         }
     }
 
-    /// Takes the first packet away if it comes before `until`.
+    /// Takes the first packet if it comes before `until`.
     #[inline(always)]
     pub fn next_before(&mut self, until: Instant) -> Option<MergingPacket> {
         if !self.early.is_empty()
@@ -121,7 +122,7 @@ impl Merge {
         self.packets.pop_front_if(|first| first.at < until)
     }
 
-    /// The first of the early packets, if it comes before `until` and before the others.
+    /// Takes the first of the early packets if it comes before `until` and before all other packets.
     #[inline(never)]
     fn next_early(&mut self, until: Instant) -> Option<MergingPacket> {
         let Reverse(early) = self.early.peek()?;
@@ -129,12 +130,12 @@ impl Merge {
         if is_first && early.at < until { self.early.pop().map(|Reverse(packet)| packet) } else { None }
     }
 
-    /// An entry of the agenda came.
+    /// Removes the entry of the agenda that has come.
     pub fn met(&mut self) {
         self.entries.pop();
     }
 
-    /// Makes the entry of the agenda at which the packets go on, unless one comes before. The merge has this number.
+    /// Makes the entry of the agenda for the next packets, unless an earlier entry exists. `number` is the number of this merge.
     #[inline(always)]
     pub fn reappoint(&mut self, number: u32, agenda: &mut Agenda) {
         let early = self.early.peek().map(|Reverse(packet)| packet.at);
@@ -148,12 +149,12 @@ impl Merge {
         }
     }
 
-    /// Packets that wait here.
+    /// Number of packets in the merge.
     pub fn len(&self) -> usize {
         self.packets.len() + self.early.len()
     }
 
-    /// Memory of its packets' records, bytes.
+    /// Memory of the records of its packets, bytes.
     pub fn bytes(&self) -> usize {
         (self.packets.capacity() + self.early.capacity()) * size_of::<MergingPacket>()
     }
@@ -167,7 +168,7 @@ mod tests {
     use crate::parcel::Carriage;
 
     proptest! {
-        /// Against a stable sort, however early packets are.
+        /// Compares with a stable sort, also for packets that come very early.
         #[test]
         fn packets_go_on_in_the_order_of_their_moments(
             steps in prop::collection::vec((prop_oneof![0u64..20, 0u64..2000], 0u64..3, any::<bool>()), 1..400),

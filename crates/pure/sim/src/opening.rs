@@ -1,48 +1,41 @@
-//! How connections come to be, at the end that opens and at the end that accepts.
+//! The opening and accepting of connections.
 
-use std::sync::Arc;
-
-use netrig_core::{Dscp, Instant, Seeds, Size, protocol};
-use netrig_experiment::{Carrier, Host};
+use netrig_core::{Instant, protocol};
+use netrig_experiment::Carrier;
 use netrig_traffic::{ConnId, ReadSchedule};
-use netrig_transport::sctp::{Association, Endpoints, Listener, ListenerResponse, PathAddresses};
+use netrig_transport::sctp::{Association, Endpoints, ListenerResponse};
 use netrig_transport::{Packet, Payload, Serial, tcp};
 
-use crate::agenda::{Actor, Appointment};
-use crate::flow_end::{Conn, FlowEnd, Path, Side, TimerOwner, World, way_of};
-use crate::party::Party;
-
-/// Of IPv4 and TCP without options, bytes.
-const HEADERS: u64 = 20 + 20;
-
-/// The two ways in which an end answers a call, by its flow's transport.
-pub(crate) enum Answering {
-    Tcp(Arc<tcp::Config>),
-    Sctp(Box<Listener>),
-    /// Datagrams need no answer.
-    Nothing,
-}
+use crate::actor::{Actor, FlowSide};
+use crate::agenda::Appointment;
+use crate::blueprint::{ConnectionAcceptor, pairs, way_of};
+use crate::flow_end::{FlowConnection, FlowEnd, TimerOwner, World};
+use crate::transport_endpoint::TransportEndpoint;
 
 impl FlowEnd {
     /// The application opens a connection.
     pub(crate) fn open(&mut self, now: Instant, id: ConnId, world: &mut World) {
         let ConnId::Opened(n) = id else { return };
         let conn = self.number_of(id);
-        // Dynamic ports come round again after 16384 connections; the earliest are over by then.
+        // Dynamic ports are used again after 16384 connections. The earliest connections are closed by then.
         let ports = [self.plan.ports[0] + (n % 16_384) as u16, self.plan.ports[1]];
-        let Some(mut party) = self.caller(conn, ports) else { return };
-        party.open(now);
-        self.enrol(now, conn, id, party, world);
+        let Some(mut endpoint) = self.caller(conn, ports) else { return };
+        endpoint.open(now);
+        self.add_connection(now, conn, id, endpoint, world);
         self.acted_upon(now, conn, world);
     }
 
-    fn caller(&self, conn: u32, ports: [u16; 2]) -> Option<Party> {
+    fn caller(&self, conn: u32, ports: [u16; 2]) -> Option<TransportEndpoint> {
         let mut random = self.stream(&format!("connection/{conn}"));
         Some(match &self.plan.carrier {
             Carrier::Tcp(config) => {
                 let isn = Serial(random.label() as u32);
                 let flow = self.five_tuple(0, protocol::TCP, ports);
-                Party::Tcp(Box::new(self.told(tcp::Connection::connect(config.clone(), flow, isn))))
+                TransportEndpoint::Tcp(Box::new(self.with_settings(tcp::Connection::connect(
+                    config.clone(),
+                    flow,
+                    isn,
+                ))))
             }
             Carrier::Sctp(config) => {
                 let mut pairs = pairs(&self.plan.paths);
@@ -53,24 +46,24 @@ impl FlowEnd {
                     alternates: pairs,
                     dscp: self.plan.dscp,
                 };
-                Party::Sctp(Box::new(Association::new(config.clone(), &endpoints, random)))
+                TransportEndpoint::Sctp(Box::new(Association::new(config.clone(), &endpoints, random)))
             }
-            // Datagrams need no connection, and a run with MPTCP is refused before it begins.
+            // Datagrams need no connection, and `Simulator::check` refuses MPTCP.
             Carrier::Udp { .. } | Carrier::Mptcp(_) => return None,
         })
     }
 
-    /// A packet came that belongs to no connection yet. Whether there is one now that it is to be given to.
-    pub(crate) fn answer(&mut self, now: Instant, conn: u32, packet: &mut Packet, world: &mut World) -> bool {
-        let opened_by_peer = conn.is_multiple_of(2) == (self.plan.side == Side::Server);
+    /// A packet arrived that belongs to no connection. Returns whether a new connection must receive it.
+    pub(crate) fn accept(&mut self, now: Instant, conn: u32, packet: &mut Packet, world: &mut World) -> bool {
+        let opened_by_peer = conn.is_multiple_of(2) == (self.plan.side == FlowSide::Server);
         if !opened_by_peer {
             return false;
         }
-        match &mut self.plan.answering {
-            Answering::Tcp(config) => {
+        match &mut self.plan.acceptor {
+            ConnectionAcceptor::Tcp(config) => {
                 let Payload::Tcp(segment) = &packet.payload else { return false };
-                // Without a handshake the first data opens; otherwise only a SYN does, and what is left of an
-                // earlier connection dies here.
+                // Without a handshake the first data opens a connection. Otherwise only a SYN does, and late segments of an
+                // earlier connection are dropped here.
                 let opens =
                     segment.flags.contains(tcp::Flags::SYN) && !segment.flags.contains(tcp::Flags::ACK);
                 if !opens && config.handshake != tcp::Handshake::None {
@@ -78,11 +71,12 @@ impl FlowEnd {
                 }
                 let config = config.clone();
                 let isn = Serial(self.stream(&format!("connection/{conn}")).label() as u32);
-                let party = self.told(tcp::Connection::accept(config, packet.header.flow.reversed(), isn));
-                self.accepted(now, conn, Party::Tcp(Box::new(party)), world);
+                let endpoint =
+                    self.with_settings(tcp::Connection::accept(config, packet.header.flow.reversed(), isn));
+                self.accepted(now, conn, TransportEndpoint::Tcp(Box::new(endpoint)), world);
                 true
             }
-            Answering::Sctp(listener) => {
+            ConnectionAcceptor::Sctp(listener) => {
                 match listener.handle_packet(now, packet.take()) {
                     None => {}
                     Some(ListenerResponse::Reply(reply)) => {
@@ -92,81 +86,56 @@ impl FlowEnd {
                         world.network.send(now, carriage, world.sink);
                     }
                     Some(ListenerResponse::Accepted(association)) => {
-                        self.accepted(now, conn, Party::Sctp(association), world);
+                        self.accepted(now, conn, TransportEndpoint::Sctp(association), world);
                         self.settle(now, conn, world);
                     }
                 }
                 false
             }
-            Answering::Nothing => false,
+            ConnectionAcceptor::Nothing => false,
         }
     }
 
-    /// A connection that is told what its flow and its host say of it.
-    fn told(&self, connection: tcp::Connection) -> tcp::Connection {
+    /// Applies the settings of the flow and the host to a connection.
+    fn with_settings(&self, connection: tcp::Connection) -> tcp::Connection {
         connection.with_dscp(self.plan.dscp).with_announced_mss(self.plan.announced_mss)
     }
 
-    fn accepted(&mut self, now: Instant, conn: u32, party: Party, world: &mut World) {
+    fn accepted(&mut self, now: Instant, conn: u32, endpoint: TransportEndpoint, world: &mut World) {
         let id = ConnId::Accepted(self.accepted);
         self.accepted += 1;
-        self.enrol(now, conn, id, party, world);
+        self.add_connection(now, conn, id, endpoint, world);
     }
 
-    fn enrol(&mut self, now: Instant, conn: u32, id: ConnId, mut party: Party, world: &mut World) {
+    fn add_connection(
+        &mut self,
+        now: Instant,
+        conn: u32,
+        id: ConnId,
+        mut endpoint: TransportEndpoint,
+        world: &mut World,
+    ) {
         if self.plan.application.ignores_data() {
-            party.ignore_data();
+            endpoint.ignore_data();
         }
         let timer = world.timers.len() as u32;
         world.timers.push(TimerOwner { end: self.plan.id, conn });
         let reader = self.plan.reads.map(|reads| ReadSchedule::new(reads, now));
         if let Some(reader) = &reader {
-            party.set_reading(false);
+            endpoint.set_reading(false);
             world.network.agenda.enter(reader.next(), Actor::Reader(timer));
         }
         if self.conns.len() <= conn as usize {
             self.conns.resize_with(conn as usize + 1, || None);
         }
         self.open += 1;
-        self.conns[conn as usize] =
-            Some(Conn { id, party, closed: false, timer, appointment: Appointment::default(), reader });
-    }
-}
-
-/// The addresses of an end's paths.
-pub(crate) fn pairs(paths: &[Path]) -> Vec<PathAddresses> {
-    paths.iter().map(|path| PathAddresses { local: path.local, remote: path.remote }).collect()
-}
-
-/// A flow's carrier as a host has it: it sends and takes no longer segments than its MTU leaves, and offers its window.
-pub(crate) fn carrier_at(host: &Host, carrier: &Carrier) -> Carrier {
-    let Carrier::Tcp(config) = carrier else { return carrier.clone() };
-    if host.mtu.is_none() && host.window.is_none() {
-        return carrier.clone();
-    }
-    // Of the least MTU, 68 B, 28 B are left; over IPv6 the transport takes off what its header is longer.
-    let segment = host.mtu.map(|mtu| Size::from_bytes(mtu.bytes() - HEADERS));
-    Carrier::Tcp(Arc::new(tcp::Config {
-        mss: segment.map_or(config.mss, |segment| segment.min(config.mss)),
-        receive_buffer: host.receive_buffer(config),
-        ..(**config).clone()
-    }))
-}
-
-/// How an end with these paths answers calls.
-pub(crate) fn answering(
-    carrier: &Carrier,
-    (port, dscp): (u16, Dscp),
-    paths: &[Path],
-    seeds: &Seeds,
-    name: &str,
-) -> Answering {
-    match carrier {
-        Carrier::Tcp(config) => Answering::Tcp(config.clone()),
-        Carrier::Sctp(config) => {
-            let random = seeds.stream(&format!("flow/{name}/listener"));
-            Answering::Sctp(Box::new(Listener::new(config.clone(), port, pairs(paths), dscp, random)))
-        }
-        Carrier::Udp { .. } | Carrier::Mptcp(_) => Answering::Nothing,
+        self.conns[conn as usize] = Some(FlowConnection {
+            id,
+            endpoint,
+            closed: false,
+            timer,
+            appointment: Appointment::default(),
+            reader,
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! A run: the world made from a scenario, and the loop that lets time pass.
+//! A run: the simulation of a scenario, and the loop over virtual time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,16 +8,16 @@ use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, Application, FlowContext};
 use netrig_transport::ReportingEnds;
 
-use crate::agenda::Actor;
-use crate::flow_end::{Blueprint, EndId, FlowEnd, Path, Side, TimerOwner, World};
+use crate::actor::{Actor, EndId, FlowSide, PacketHolder};
+use crate::blueprint::{Blueprint, FlowPath, acceptor, carrier_at};
+use crate::flow_end::{FlowEnd, TimerOwner, World};
 use crate::flow_meter::FlowMeter;
-use crate::network::{Network, Place};
-use crate::opening::{answering, carrier_at};
+use crate::network::Network;
 
-/// Events between two looks at the cancel flag: a few milliseconds.
+/// Events between two checks of the cancel flag: a few milliseconds.
 const CANCEL_EVERY: u64 = 1 << 14;
 
-/// Memory of a connection, about, bytes.
+/// Approximate memory of a connection, bytes.
 const CONNECTION: usize = 4096;
 
 /// One run in virtual time.
@@ -25,24 +25,24 @@ pub(crate) struct Simulation<'a> {
     scenario: &'a Scenario,
     seeds: Seeds,
     network: Network,
-    /// By the places of their [`EndId`]s.
+    /// By [`EndId::index`].
     ends: Vec<FlowEnd>,
     meters: Vec<FlowMeter>,
     timers: Vec<TimerOwner>,
     timeline: Timeline,
-    /// When the run ends: after its duration, or now, once the flows that it ends with are done.
+    /// The end of the run: after its duration, or earlier, when the flows of `ends_with` are done.
     end: Instant,
-    /// Why it is to be given up, once somebody says so.
+    /// The reason to give up the run, once there is one.
     given_up: Option<String>,
-    /// The most memory that it may take.
+    /// The memory limit.
     most_memory: Size,
 }
 
 impl<'a> Simulation<'a> {
-    /// Makes the world of `run`, at rest.
+    /// Builds the simulation of `run` before its first event.
     ///
     /// # Errors
-    /// If the scenario cannot be built, which the experiment should have found.
+    /// If the scenario cannot be built. The experiment should have found this.
     pub fn new(run: &'a Run, most_memory: Size, sink: &dyn Sink) -> Result<Self, RunError> {
         let scenario = &*run.scenario;
         let seeds = Seeds::new(run.seed);
@@ -60,16 +60,16 @@ impl<'a> Simulation<'a> {
         Ok(Self { scenario, seeds, network, ends, meters, timers, timeline, end, given_up, most_memory })
     }
 
-    /// Lets time pass until the end of the run.
+    /// Runs until the end of the run.
     ///
     /// # Errors
-    /// [`RunError::Cancelled`] soon after `cancel` was set; [`RunError::Failed`] if packets or bytes do not balance.
+    /// [`RunError::Cancelled`] soon after `cancel` is set. [`RunError::Failed`] if packets or bytes do not balance, the run exceeds
+    /// its memory or an application gives up.
     pub fn run(mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
         self.fill_agenda();
         for (node, number) in self.scenario.nodes.iter().zip(0..).filter(|(node, _)| !node.cpus.is_empty()) {
-            let words = || {
-                format!("`cpus` of node {} bind nothing here: what is modelled takes no processor", node.name)
-            };
+            let words =
+                || format!("`cpus` of node {} have no effect here: models need no processor", node.name);
             self.timeline.note(Instant::ZERO, Subject::Node(number), words, sink);
         }
         while let Some((now, actor)) = self.network.agenda.next(self.end) {
@@ -124,11 +124,11 @@ impl<'a> Simulation<'a> {
         agenda.enter_last(Instant::ZERO + self.scenario.sample_every, Actor::Tick);
     }
 
-    /// One caller, once per event: part of its loop, which the compiler does not see by itself.
+    /// Called once per event from the loop of [`Simulation::run`]. Without the attribute the compiler does not inline it.
     #[inline(always)]
     fn wake(&mut self, now: Instant, actor: Actor, sink: &mut dyn Sink) {
         match actor {
-            Actor::Network(place) => self.serve(now, place, sink),
+            Actor::Network(holder) => self.serve(now, holder, sink),
             Actor::FifoLine(line) => {
                 while let Some((end, mut carriage)) = self.network.arrived_from_fifo(now, line, sink) {
                     self.at_end(end, sink, |end, world| end.packet(now, &mut carriage, world));
@@ -147,18 +147,18 @@ impl<'a> Simulation<'a> {
             Actor::Application(end) => {
                 self.at_end(end, sink, |end, world| end.application_timeout(now, world));
             }
-            // The server's end first: it listens before the client calls.
+            // The end of the server first: it listens before the client opens a connection.
             Actor::FlowStarts(flow) => {
-                for end in [Side::Server, Side::Client].map(|side| EndId::of(flow, side)) {
-                    self.at_end(end, sink, |end, world| end.tell(now, AppEvent::Started, world));
+                for end in [FlowSide::Server, FlowSide::Client].map(|side| EndId::of(flow, side)) {
+                    self.at_end(end, sink, |end, world| end.notify(now, AppEvent::Started, world));
                 }
             }
             Actor::FlowStops(flow) => {
-                self.at_end(EndId::of(flow, Side::Client), sink, |end, world| {
-                    end.tell(now, AppEvent::Stopped, world)
+                self.at_end(EndId::of(flow, FlowSide::Client), sink, |end, world| {
+                    end.notify(now, AppEvent::Stopped, world)
                 });
             }
-            Actor::Event(place) => self.happen(now, &self.scenario.events[place as usize], sink),
+            Actor::Event(number) => self.apply(now, &self.scenario.events[number as usize], sink),
             Actor::Tick => {
                 self.tick(now, sink);
                 self.network.agenda.enter_last(now + self.scenario.sample_every, Actor::Tick);
@@ -166,16 +166,16 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Delivers what has come out of `place`.
-    fn serve(&mut self, now: Instant, place: Place, sink: &mut dyn Sink) {
-        if !self.network.met(now, place) {
+    /// Delivers the packets that have left `holder`.
+    fn serve(&mut self, now: Instant, holder: PacketHolder, sink: &mut dyn Sink) {
+        if !self.network.met(now, holder) {
             return;
         }
-        while let Some((end, mut carriage)) = self.network.arrived(now, place, sink) {
+        while let Some((end, mut carriage)) = self.network.arrived(now, holder, sink) {
             self.at_end(end, sink, |end, world| end.packet(now, &mut carriage, world));
             self.network.recycle(carriage);
         }
-        self.network.reappoint(place);
+        self.network.reappoint(holder);
     }
 
     #[inline(always)]
@@ -188,11 +188,11 @@ impl<'a> Simulation<'a> {
             given_up: &mut self.given_up,
             sink,
         };
-        act(&mut self.ends[end.place()], &mut world);
+        act(&mut self.ends[end.index()], &mut world);
     }
 
-    /// That the run and the samples that are kept of it take no more memory than they may. It is looked at now and then, and at
-    /// the end: a run may exceed it by what some thousand events take.
+    /// Checks the memory of the run and its kept samples. It is called from time to time and at the end, so a run may exceed the
+    /// limit by the memory of some thousand events.
     fn check_memory(&self, now: Instant, sink: &dyn Sink) -> Result<(), RunError> {
         let kept = sink.kept_bytes();
         let taken = (self.network.bytes() + self.timers.len() * CONNECTION) as u64 + kept;
@@ -200,9 +200,9 @@ impl<'a> Simulation<'a> {
             return Ok(());
         }
         Err(RunError::Failed(format!(
-            "the run takes more memory than it may ({}) after {:.6} s of its time: {} packets are on their way, {} connections \
-             were opened, and its samples take {:.3} MB; offer less, bound the queues, ask for statistics that keep no samples \
-             (such as the mean), or allow more by --memory",
+            "the run takes more memory than its limit ({}) after {:.6} s of virtual time: {} packets are on their way, {} \
+             connections were opened, and its samples take {:.3} MB; offer less load, bound the queues, use statistics that keep no \
+             samples (such as the mean), or raise the limit with --memory",
             self.most_memory,
             now.since(Instant::ZERO).as_secs_f64(),
             self.network.packets(),
@@ -211,14 +211,14 @@ impl<'a> Simulation<'a> {
         )))
     }
 
-    /// Where all connections of a flow said that everything arrived, everything did.
+    /// Checks that all bytes of a flow have arrived if all its connections report this.
     fn check_bytes(&self) -> Result<(), RunError> {
         for ((meter, ends), flow) in self.meters.iter().zip(self.ends.chunks(2)).zip(&self.scenario.flows) {
             let missing = meter.outstanding();
             if missing != 0 && ends.iter().all(FlowEnd::has_delivered) {
                 return Err(RunError::Failed(format!(
-                    "the bytes of flow `{}` do not add up: {missing} were given to connections that say they have \
-                     delivered everything, and have not arrived",
+                    "the bytes of flow `{}` do not balance: its connections report that all data was delivered, and {missing} B \
+                     have not arrived",
                     flow.name
                 )));
             }
@@ -226,13 +226,13 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Whether all flows with which the run ends are done.
+    /// Whether all flows of `ends_with` are done.
     fn flows_are_done(&self) -> bool {
         let ends = |flow: &usize| &self.ends[2 * flow..2 * flow + 2];
         self.scenario.ends_with.iter().flat_map(ends).all(FlowEnd::is_done)
     }
 
-    fn happen(&mut self, now: Instant, event: &TimedEvent, sink: &mut dyn Sink) {
+    fn apply(&mut self, now: Instant, event: &TimedEvent, sink: &mut dyn Sink) {
         match event.action {
             Action::Link { link, direction, event } => {
                 let words = || words::link_event(&self.scenario.links[link].name, direction, &event);
@@ -252,10 +252,10 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// The ends of flows that live on `node`.
+    /// The ends of flows at `node`.
     fn ends_at(&self, node: usize) -> Vec<EndId> {
         let sides = |(flow, number): (&Flow, u32)| {
-            [(flow.from, Side::Client), (flow.to, Side::Server)]
+            [(flow.from, FlowSide::Client), (flow.to, FlowSide::Server)]
                 .map(|(at, side)| (at, EndId::of(number, side)))
         };
         let ends = self.scenario.flows.iter().zip(0..).flat_map(sides);
@@ -265,7 +265,7 @@ impl<'a> Simulation<'a> {
     fn tick(&mut self, now: Instant, sink: &mut dyn Sink) {
         self.network.tick(now, &self.timeline, sink);
         for number in 0..self.scenario.flows.len() as u32 {
-            for end in [Side::Client, Side::Server].map(|side| EndId::of(number, side)) {
+            for end in [FlowSide::Client, FlowSide::Server].map(|side| EndId::of(number, side)) {
                 self.at_end(end, sink, |end, world| end.offer_until(now, world));
             }
         }
@@ -279,7 +279,7 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// Makes the two ends of a flow.
+/// Builds the two ends of a flow.
 fn ends_of(
     flow: &Flow,
     number: u32,
@@ -309,13 +309,13 @@ fn ends_of(
     };
     let (answers, code_points) = (flow.application.answers(), flow.code_points());
     let [client_paths, server_paths] = paths;
-    let end = |side, paths: Vec<Path>, ports: [u16; 2], application: Box<dyn Application>| {
-        let sends_data = (side == Side::Server) == answers;
+    let end = |side, paths: Vec<FlowPath>, ports: [u16; 2], application: Box<dyn Application>| {
+        let sends_data = (side == FlowSide::Server) == answers;
         let dscp = code_points[side as usize];
-        let host = &scenario.nodes[if side == Side::Client { flow.from } else { flow.to }].host;
+        let host = &scenario.nodes[if side == FlowSide::Client { flow.from } else { flow.to }].host;
         let carrier = carrier_at(host, &flow.carrier);
         FlowEnd::new(Blueprint {
-            answering: answering(&carrier, (ports[0], dscp), &paths, seeds, &flow.name),
+            acceptor: acceptor(&carrier, (ports[0], dscp), &paths, seeds, &flow.name),
             id: EndId::of(number, side),
             flow: number,
             name: flow.name.clone(),
@@ -325,7 +325,7 @@ fn ends_of(
             offers: application.offers().is_some(),
             counts_offers: application.offers().is_some_and(offers_are_wanted),
             carrier,
-            // A segment is no longer than 16 bits can say.
+            // The option has 16 bits.
             announced_mss: host.mss.map(|mss| u16::try_from(mss.bytes()).unwrap_or(u16::MAX)),
             dscp,
             reads: flow.reads.filter(|_| !sends_data),
@@ -336,18 +336,18 @@ fn ends_of(
         })
     };
     Ok([
-        end(Side::Client, client_paths, [CLIENT_PORT, server_port], applications.client),
-        end(Side::Server, server_paths, [server_port, CLIENT_PORT], applications.server),
+        end(FlowSide::Client, client_paths, [CLIENT_PORT, server_port], applications.client),
+        end(FlowSide::Server, server_paths, [server_port, CLIENT_PORT], applications.server),
     ])
 }
 
-/// The paths of a flow as its client and its server see them.
+/// The paths of a flow as seen from its client and its server.
 fn paths_of(
     flow: &Flow,
     number: u32,
     scenario: &Scenario,
     network: &mut Network,
-) -> Result<[Vec<Path>; 2], RunError> {
+) -> Result<[Vec<FlowPath>; 2], RunError> {
     let broken = |route: &Route| {
         RunError::Failed(format!("path `{}` of flow `{}` leads nowhere", route.name, flow.name))
     };
@@ -360,9 +360,9 @@ fn paths_of(
             let node = if back { flow.from } else { flow.to };
             let service =
                 scenario.nodes[node].receive.map(|receive| (node, receive.takes(flow.carrier.streams())));
-            let to = EndId::of(number, if back { Side::Client } else { Side::Server });
+            let to = EndId::of(number, if back { FlowSide::Client } else { FlowSide::Server });
             let way = network.add_way(route, back, to, service);
-            paths[usize::from(back)].push(Path { name: route.name.clone(), local, remote, link, way });
+            paths[usize::from(back)].push(FlowPath { name: route.name.clone(), local, remote, link, way });
         }
     }
     Ok(paths)
@@ -377,10 +377,10 @@ mod tests {
 
     use super::*;
 
-    /// A constant flow between two nodes, from this moment on, of packets of this payload.
+    /// A constant flow: name, its two nodes, start, payload of a packet.
     type ConstantFlow = (&'static str, [char; 2], &'static str, &'static str);
 
-    /// The run of these flows over lines of 1 Mbit/s and 1 ms, each called after the two nodes that it joins.
+    /// A run of these flows over lines of 1 Mbit/s and 1 ms. Each line is named after the two nodes that it joins.
     fn run(links: &[&str], flows: &[ConstantFlow]) -> Run {
         let nodes: std::collections::BTreeSet<_> = links.iter().flat_map(|link| link.chars()).collect();
         let nodes = nodes.iter().map(|node| format!("[node.{node}]\n"));
@@ -404,12 +404,12 @@ mod tests {
         Experiment::parse_runs("lines.toml", text).unwrap().plan().run(0, 1).unwrap()
     }
 
-    /// Writes all samples down, and wants the frames of a node or the packets of a link.
+    /// Records all samples, and wants the frames of a node or the packets of a link.
     #[derive(Default)]
     struct Watcher {
         node: Option<u32>,
         link: Option<u32>,
-        /// Not what applications offer.
+        /// Whether it does not want the quantities that applications offer.
         ignores_offers: bool,
         samples: Vec<String>,
     }
@@ -423,7 +423,7 @@ mod tests {
             self.samples.push(format!("{subject:?} {} {at} {value}", quantity.name));
         }
 
-        // A trace of the window has a sample whenever an end is looked at.
+        // A trace of the window has a sample for every event of an end.
         fn wants(&self, quantity: &'static Quantity) -> bool {
             let offers = [quantity::OFFERED_BYTES.name, quantity::OBJECTS_SENT.name];
             quantity.name != quantity::CWND.name && !(self.ignores_offers && offers.contains(&quantity.name))
@@ -438,7 +438,7 @@ mod tests {
         }
     }
 
-    /// The error of the run after `breaking` changed its network. The unchanged run must balance.
+    /// The error of the run after `breaking` has changed its network. The unchanged run must balance.
     fn failure_of(run: &Run, breaking: impl Fn(&mut Network) -> bool) -> String {
         let mut watcher = Watcher::default();
         let simulation = || Simulation::new(run, Simulator::MOST_MEMORY, &Watcher::default()).unwrap();
@@ -449,7 +449,7 @@ mod tests {
         broken.run(&mut watcher, &AtomicBool::new(false)).unwrap_err().to_string()
     }
 
-    /// 100,000 datagrams, whose delays are kept for a quantile: 16 B and more for each.
+    /// The delays of 100,000 datagrams are kept for a quantile, at least 16 B each.
     #[test]
     fn samples_that_are_kept_count_as_memory_of_the_run() {
         let failure = |statistic: &str, most: u64| {
@@ -470,22 +470,25 @@ mod tests {
         };
         assert_eq!(failure("mean", 1_000_000), None);
         assert_eq!(failure("p95", 3_000_000), None);
-        let told = failure("p95", 1_000_000).unwrap();
-        assert!(told.contains("more memory than it may (1 MB) after 0."), "{told}");
-        assert!(told.contains("its samples take 0.9") && told.contains("allow more by --memory"), "{told}");
+        let failed = failure("p95", 1_000_000).unwrap();
+        assert!(failed.contains("more memory than its limit (1 MB) after 0."), "{failed}");
+        assert!(
+            failed.contains("its samples take 0.9") && failed.contains("raise the limit with --memory"),
+            "{failed}"
+        );
     }
 
-    /// A run that ends before its memory is looked at for the first time.
+    /// The run ends before the first check of its memory.
     #[test]
     fn a_short_run_is_held_to_its_memory_at_its_end() {
         let run = run(&["ab"], &[("two", ['a', 'b'], "0 s", "160 B")]);
         for most in [0, 1000] {
             let simulator = Simulator { most_memory: Size::from_bytes(most) };
             let ended = simulator.run(&run, &mut Watcher::default(), &AtomicBool::new(false));
-            let told = ended.unwrap_err().to_string();
+            let failed = ended.unwrap_err().to_string();
             assert!(
-                told.contains("the run takes more memory than it may") && told.contains("after 1.0"),
-                "{told}"
+                failed.contains("the run takes more memory than its limit") && failed.contains("after 1.0"),
+                "{failed}"
             );
         }
     }
@@ -518,8 +521,8 @@ mod tests {
         assert!(balance.holds() && balance.delivered > 140, "{balance:?}");
     }
 
-    /// Two packets of `a` are sent at once over a line of 1 Mbit/s, and one of `b` after the first of them has arrived, at twice the
-    /// rate: it comes at the moment of the second, and both follow from what happened at one moment.
+    /// Two packets of `a` are sent at once over a line of 1 Mbit/s. One packet of `b` is sent after the first has arrived, at twice
+    /// the rate. It arrives together with the second packet of `a`, and the causes of both have the same moment.
     #[test]
     fn who_watches_makes_no_difference_to_ties_of_one_cause() {
         let line = |link: &str, ends: [&str; 2], rate: u32, delay: u32| {
@@ -566,7 +569,7 @@ mod tests {
     }
 
     /// Flow `two` goes over two lines to `c`, and flow `one` over one line. Packets of 125 B and 250 B arrive there at the same
-    /// moment, and line `cd` sends one after the other: the wait of the second tells which was first.
+    /// moment, and line `cd` sends one after the other. The wait of the second shows which was first.
     #[test]
     fn who_watches_makes_no_difference_to_ties() {
         let flows = [("two", ['a', 'd'], "0 s", "97 B"), ("one", ['e', 'd'], "1 ms", "222 B")];
@@ -600,8 +603,8 @@ mod tests {
         }
     }
 
-    /// Four connections over lines of their own, of unlike rates and delays, to one that drops. Where the frames of a router are wanted,
-    /// packets go on one by one there.
+    /// Four connections over lines of their own, with different rates and delays, lead to one line that drops. If the frames of a
+    /// router are wanted, it forwards packets one by one.
     #[test]
     fn whether_packets_go_on_together_makes_no_difference() {
         let mut file = "format = 1\nname = \"merge\"\nquestion = \"?\"\nduration = \"20 s\"\nsample_every = \"100 ms\"\n\
@@ -639,7 +642,7 @@ mod tests {
         }
     }
 
-    /// Web objects over a line that they fill, lose on and are cut off from, by every kind of window.
+    /// Web objects over a line with full load, losses and an outage, with every kind of window.
     #[test]
     fn when_an_application_is_told_of_its_deadlines_makes_no_difference() {
         let text = |transport: &str, exchange: &str, gap: &str| {

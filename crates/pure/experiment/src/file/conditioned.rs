@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::Direction;
 use netrig_link::LinkSettings;
-use netrig_link::conditioning::{Action, DscpSet, Match};
+use netrig_link::conditioning::{ConditionAction, DscpSet, Match};
 
 use super::diagnostic::{Diagnostic, Span};
 use crate::experiment::Definition;
@@ -194,7 +194,7 @@ fn code_points(scenario: &Scenario) -> DscpSet {
     let ways = scenario.links.iter().flat_map(|link| [&link.forward, &link.backward]);
     let given = ways.flat_map(LinkSettings::conditions).flat_map(|rule| {
         let actions = [Some(rule.green), rule.yellow, Some(rule.red)].into_iter().flatten();
-        actions.filter_map(|action| if let Action::Mark(dscp) = action { Some(dscp) } else { None })
+        actions.filter_map(|action| if let ConditionAction::Mark(dscp) = action { Some(dscp) } else { None })
     });
     sent.chain(given).collect()
 }

@@ -1,5 +1,4 @@
-//! Which packets a rule or a class is about: classifiers of behaviour aggregates and of several fields (RFC 2475 section
-//! 2.3.1).
+//! Classifiers of rules and classes: by behaviour aggregate, or by several fields (RFC 2475 section 2.3.1).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// Which packets: those of which all that is given holds.
+/// A classifier. It matches packets for which all given fields hold.
 ///
-/// By `dscp` alone it is a classifier of behaviour aggregates, by more a multi-field classifier (RFC 2475 section
+/// With `dscp` alone it is a classifier of behaviour aggregates, with other fields a multi-field classifier (RFC 2475 section
 /// 2.3.1).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -31,7 +30,7 @@ pub struct Match {
     pub dst: Option<Hosts>,
     /// The IP protocol: `tcp`, `udp`, `sctp`, or a number.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<Protocol>,
+    pub protocol: Option<IpProtocol>,
     /// The source port: a number, or a range such as `5000-5009`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub src_port: Option<Ports>,
@@ -46,7 +45,7 @@ impl Match {
         Self { dscp: Some(code_points.into_iter().collect()), ..Self::default() }
     }
 
-    /// Whether the packet is one of them.
+    /// Whether it matches the packet.
     #[inline]
     pub fn holds(&self, header: &Header) -> bool {
         let flow = &header.flow;
@@ -58,7 +57,7 @@ impl Match {
             && self.dst.as_ref().is_none_or(|hosts| hosts.contains(flow.dst))
     }
 
-    /// Whether all packets of `other` are certainly among these.
+    /// Whether it certainly matches all packets that `other` matches.
     pub fn covers(&self, other: &Self) -> bool {
         fn within<T>(whole: Option<&T>, part: Option<&T>, contains: impl Fn(&T, &T) -> bool) -> bool {
             whole.is_none_or(|whole| part.is_some_and(|part| contains(whole, part)))
@@ -71,13 +70,13 @@ impl Match {
             && within(self.dst.as_ref(), other.dst.as_ref(), Hosts::covers)
     }
 
-    /// Its code points, if it looks at nothing else.
+    /// Its code points, if no other field is given.
     pub fn only_dscp(&self) -> Option<DscpSet> {
         let only = Self { dscp: self.dscp, ..Self::default() };
         self.dscp.filter(|_| *self == only)
     }
 
-    /// Whether there can be such packets.
+    /// Checks the fields.
     pub(crate) fn check(&self) -> Result<(), SettingsError> {
         ensure(self.dscp != Some(DscpSet(0)), "dscp", "must name at least one code point")
     }
@@ -111,7 +110,7 @@ impl Match {
 pub struct DscpSet(u64);
 
 impl DscpSet {
-    /// Whether the code point is one of them; only six bits of it count.
+    /// Whether the set has this code point. Only its lower six bits count.
     #[inline]
     pub const fn contains(self, dscp: Dscp) -> bool {
         self.0 >> (dscp.0 & 63) & 1 == 1
@@ -141,8 +140,8 @@ impl Serialize for DscpSet {
 
 impl<'de> Deserialize<'de> for DscpSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrSeveral;
-        impl<'de> de::Visitor<'de> for OneOrSeveral {
+        struct DscpSetVisitor;
+        impl<'de> de::Visitor<'de> for DscpSetVisitor {
             type Value = DscpSet;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a DiffServ code point such as `ef` or `46`, or a list of them")
@@ -164,7 +163,7 @@ impl<'de> Deserialize<'de> for DscpSet {
                 Ok(members.into_iter().collect())
             }
         }
-        deserializer.deserialize_any(OneOrSeveral)
+        deserializer.deserialize_any(DscpSetVisitor)
     }
 }
 
@@ -178,7 +177,7 @@ impl JsonSchema for DscpSet {
     }
 }
 
-/// Addresses of one end of a conversation.
+/// Addresses of one end of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hosts {
     /// All interfaces of a node, whose addresses are not known yet.
@@ -200,7 +199,7 @@ impl Hosts {
 }
 
 impl Hosts {
-    /// Whether all addresses of `other` are certainly among these.
+    /// Whether it certainly has all addresses of `other`.
     fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Prefixes(whole), Self::Prefixes(part)) => {
@@ -225,8 +224,8 @@ impl Serialize for Hosts {
 
 impl<'de> Deserialize<'de> for Hosts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrSeveral;
-        impl<'de> de::Visitor<'de> for OneOrSeveral {
+        struct HostsVisitor;
+        impl<'de> de::Visitor<'de> for HostsVisitor {
             type Value = Hosts;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a node, an address, a prefix such as `10.0.0.0/8`, or a list of prefixes")
@@ -246,7 +245,7 @@ impl<'de> Deserialize<'de> for Hosts {
                 Ok(Hosts::Prefixes(prefixes))
             }
         }
-        deserializer.deserialize_any(OneOrSeveral)
+        deserializer.deserialize_any(HostsVisitor)
     }
 }
 
@@ -265,11 +264,11 @@ impl JsonSchema for Hosts {
 
 /// An IP protocol by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Protocol(pub u8);
+pub struct IpProtocol(pub u8);
 
 const PROTOCOLS: [(&str, u8); 3] = [("tcp", protocol::TCP), ("udp", protocol::UDP), ("sctp", protocol::SCTP)];
 
-impl fmt::Display for Protocol {
+impl fmt::Display for IpProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match PROTOCOLS.iter().find(|(_, number)| *number == self.0) {
             Some((name, _)) => f.write_str(name),
@@ -278,7 +277,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-impl FromStr for Protocol {
+impl FromStr for IpProtocol {
     type Err = NumberError;
 
     fn from_str(text: &str) -> Result<Self, NumberError> {
@@ -288,17 +287,17 @@ impl FromStr for Protocol {
     }
 }
 
-/// Ports from the first to the last.
+/// A range of ports, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// The first.
+    /// The first port.
     pub first: u16,
-    /// The last, not before the first.
+    /// The last port, not below the first.
     pub last: u16,
 }
 
 impl Ports {
-    /// Whether the port is one of them.
+    /// Whether the range has this port.
     #[inline]
     pub const fn contains(self, port: u16) -> bool {
         self.first <= port && port <= self.last
@@ -328,12 +327,12 @@ impl FromStr for Ports {
     }
 }
 
-/// Why a text is no protocol or no ports.
+/// A text is not a protocol or not a range of ports.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not {1}")]
 pub struct NumberError(String, &'static str);
 
-impl Protocol {
+impl IpProtocol {
     const EXPECTED: &'static str = "an IP protocol: `tcp`, `udp`, `sctp`, or a number up to 255";
 }
 
@@ -341,9 +340,9 @@ impl Ports {
     const EXPECTED: &'static str = "a port, or a range such as `5000-5009`";
 }
 
-/// Reads and writes what is a number or a text in files.
+/// Implements the serialisation of a type that is a number or a text in files.
 macro_rules! number_or_text {
-    ($type:ident, $example:literal) => {
+    ($type:ident, $name:literal, $example:literal) => {
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
@@ -352,8 +351,8 @@ macro_rules! number_or_text {
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Either;
-                impl de::Visitor<'_> for Either {
+                struct NumberOrTextVisitor;
+                impl de::Visitor<'_> for NumberOrTextVisitor {
                     type Value = $type;
                     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                         f.write_str($type::EXPECTED)
@@ -368,13 +367,13 @@ macro_rules! number_or_text {
                         number.to_string().parse().map_err(E::custom)
                     }
                 }
-                deserializer.deserialize_any(Either)
+                deserializer.deserialize_any(NumberOrTextVisitor)
             }
         }
 
         impl JsonSchema for $type {
             fn schema_name() -> Cow<'static, str> {
-                stringify!($type).into()
+                $name.into()
             }
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
                 json_schema!({
@@ -385,8 +384,8 @@ macro_rules! number_or_text {
     };
 }
 
-number_or_text!(Protocol, "udp");
-number_or_text!(Ports, "5000-5009");
+number_or_text!(IpProtocol, "Protocol", "udp");
+number_or_text!(Ports, "Ports", "5000-5009");
 
 #[cfg(test)]
 mod tests {
@@ -435,7 +434,7 @@ mod tests {
         }
     }
 
-    /// Of each field the wider value covers the narrower one, and not the other way round; nothing is widest.
+    /// For each field the wider value covers the narrower one, but not vice versa. A missing field is widest.
     #[test]
     fn the_wider_covers_the_narrower() {
         for (field, wide, narrow) in [

@@ -1,42 +1,41 @@
-//! Meters: how far a stream is from its profile. A token bucket, the single-rate three-colour marker (RFC 2697) and the
-//! two-rate one (RFC 2698).
+//! Meters compare a stream with its profile: a token bucket, the single-rate three-colour marker (RFC 2697) and the two-rate
+//! three-colour marker (RFC 2698).
 //!
-//! Tokens are counted exactly, in billionths of a bit: a bucket filled at *r* bit/s gains *r* of them in a nanosecond.
-//! So over any time *t* no more than *r*·*t* + *burst* passes, to the bit.
+//! Tokens are counted exactly, in billionths of a bit: a bucket that is filled at *r* bit/s gains *r* tokens per nanosecond. So
+//! in any time *t* at most *r*·*t* + *burst* passes, to the bit.
 
 use netrig_core::{Colour, Dscp, Duration, Header, Instant, Rate, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ensure;
-use crate::prospect::Shortfall;
 use crate::{Framing, SettingsError};
 
-/// Bits per byte times nanoseconds per second: tokens of a byte.
+/// Tokens per byte: bits per byte times nanoseconds per second.
 const PER_BYTE: u64 = 8_000_000_000;
 
-/// The deepest bucket: 2 GB, whose tokens still fit into 64 bits.
+/// The deepest bucket, 2 GB. Its tokens fit into 64 bits.
 const DEEPEST: Size = Size::from_bytes(2_000_000_000);
 
-/// A bucket into which tokens drip at a rate, and out of which a packet takes as many as it is long.
+/// A token bucket. It is filled at a rate, and each packet takes tokens in proportion to its length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
     bits_per_s: u64,
-    /// Tokens that it holds at most, billionths of a bit.
+    /// The largest number of tokens, billionths of a bit.
     depth: u64,
     tokens: u64,
-    /// Since when it has not been filled.
+    /// When it was last filled.
     at: Instant,
 }
 
 impl TokenBucket {
-    /// A full bucket at the start of the run; `burst` is at most 2 GB.
+    /// A full bucket at the start of the run. `burst` is at most 2 GB.
     pub fn new(rate: Rate, burst: Size) -> Self {
         let depth = burst.bytes().min(DEEPEST.bytes()) * PER_BYTE;
         Self { bits_per_s: rate.bits_per_s(), depth, tokens: depth, at: Instant::ZERO }
     }
 
-    /// Lets tokens drip until `now`, and returns those for which there is no room.
+    /// Adds the tokens up to `now`, and returns those that do not fit.
     #[inline]
     fn fill(&mut self, now: Instant) -> u64 {
         let gained = self.bits_per_s.saturating_mul(now.since(self.at).as_nanos());
@@ -51,7 +50,7 @@ impl TokenBucket {
         }
     }
 
-    /// More tokens, as far as there is room.
+    /// Adds tokens up to the depth.
     #[inline]
     fn pour(&mut self, tokens: u64) {
         self.tokens = self.depth.min(self.tokens.saturating_add(tokens));
@@ -67,7 +66,7 @@ impl TokenBucket {
         self.tokens -= bytes * PER_BYTE;
     }
 
-    /// Whether so many bytes are in profile at `now`; if they are, their tokens are gone.
+    /// Whether `bytes` are in profile at `now`. If so, takes their tokens.
     #[inline]
     pub fn pass(&mut self, now: Instant, bytes: u64) -> bool {
         self.fill(now);
@@ -78,8 +77,8 @@ impl TokenBucket {
         passes
     }
 
-    /// From when on so many bytes are in profile, if nothing else passes: at once if that is not later than `now`, never
-    /// if they are more than the bucket holds.
+    /// The moment at which `bytes` are in profile if nothing else passes before; not before `now`. [`Instant::NEVER`] if they
+    /// exceed the depth of the bucket.
     pub fn ready(&mut self, now: Instant, bytes: u64) -> Instant {
         self.fill(now);
         let wanted = bytes.saturating_mul(PER_BYTE);
@@ -91,19 +90,19 @@ impl TokenBucket {
     }
 }
 
-/// What is counted of a packet.
+/// The length of a packet that is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
-    /// The IP packet, as RFC 2697 and RFC 2698 count it.
+    /// The IP packet, as in RFC 2697 and RFC 2698.
     #[default]
     Ip,
-    /// The same with the line's framing: what it takes from the line.
+    /// The IP packet with the framing of the line.
     Line,
 }
 
 impl Layer {
-    /// Bytes of a packet in front of a line of this framing.
+    /// Counted bytes of a packet in front of a line of this framing.
     #[inline]
     pub fn bytes(self, header: &Header, framing: Framing) -> u64 {
         match self {
@@ -112,7 +111,7 @@ impl Layer {
         }
     }
 
-    /// As it is if nothing is said.
+    /// Whether it is the default.
     pub(crate) fn is_ip(&self) -> bool {
         *self == Self::Ip
     }
@@ -123,7 +122,7 @@ impl Layer {
 #[serde(rename_all = "kebab-case")]
 #[schemars(extend("x-tag" = "kind"))]
 pub enum Meter {
-    /// A token bucket: what it holds is green, all else red.
+    /// A token bucket: packets in profile are green, all others red.
     TokenBucket(Bucket),
     /// Single rate, three colours (RFC 2697).
     Srtcm(Srtcm),
@@ -137,7 +136,7 @@ pub enum Meter {
 pub struct Bucket {
     /// The rate of the profile, above zero.
     pub rate: Rate,
-    /// What may pass at once after a pause, above zero and at most 2 GB: a packet longer than this never passes.
+    /// The burst that may pass at once after a pause, above zero and at most 2 GB. A longer packet never passes.
     pub burst: Size,
 }
 
@@ -147,12 +146,12 @@ pub struct Bucket {
 pub struct Srtcm {
     /// Committed information rate, above zero.
     pub cir: Rate,
-    /// Committed burst size: what is green after a pause.
+    /// Committed burst size: the burst that is green after a pause.
     pub cbs: Size,
-    /// Excess burst size: what is yellow beyond that. One of the two is above zero.
+    /// Excess burst size: the further burst that is yellow. One of the two sizes is above zero.
     pub ebs: Size,
-    /// Whether a packet that comes with a drop precedence of assured forwarding is taken for yellow (2) or red (3)
-    /// already, and gets no better. Colour-blind if not given.
+    /// Whether the meter is colour-aware: a packet that arrives with drop precedence 2 (yellow) or 3 (red) of assured
+    /// forwarding gets no better colour. Colour-blind if not given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub colour_aware: bool,
 }
@@ -163,14 +162,14 @@ pub struct Srtcm {
 pub struct Trtcm {
     /// Committed information rate, above zero.
     pub cir: Rate,
-    /// Committed burst size, above zero: what is green after a pause.
+    /// Committed burst size, above zero: the burst that is green after a pause.
     pub cbs: Size,
     /// Peak information rate, not below the committed one.
     pub pir: Rate,
-    /// Peak burst size, above zero: what is not red after a pause.
+    /// Peak burst size, above zero: the burst that is not red after a pause.
     pub pbs: Size,
-    /// Whether a packet that comes with a drop precedence of assured forwarding is taken for yellow (2) or red (3)
-    /// already, and gets no better. Colour-blind if not given.
+    /// Whether the meter is colour-aware: a packet that arrives with drop precedence 2 (yellow) or 3 (red) of assured
+    /// forwarding gets no better colour. Colour-blind if not given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub colour_aware: bool,
 }
@@ -179,7 +178,7 @@ impl Meter {
     /// Whether there can be such a meter.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
         let rate = |field, rate: Rate| ensure(rate.bits_per_s() > 0, field, "must be above zero");
         let depth = |field, size: Size| ensure(size <= DEEPEST, field, "must be at most 2 GB");
@@ -210,7 +209,7 @@ impl Meter {
         }
     }
 
-    /// The colours that a packet of so many bytes can be found to be of.
+    /// The possible colours of a packet of `bytes`.
     pub(crate) fn colours(&self, bytes: u64) -> impl Iterator<Item = Colour> {
         let fits = |depth: &Size| bytes <= depth.bytes();
         let (green, yellow) = match self {
@@ -222,8 +221,8 @@ impl Meter {
         found.into_iter().filter(|(_, can)| *can).map(|(colour, _)| colour)
     }
 
-    /// The bucket, by its field, that can never hold so many bytes, how deep it is, and what becomes of such packets; of
-    /// several the one that matters most. A bucket of no depth is meant so.
+    /// The field of the bucket that is too shallow for `bytes`, its depth, and the effect on such packets. Of several buckets
+    /// the one with the strongest effect. A bucket of depth zero is allowed and does not count.
     pub(crate) fn shallow(&self, bytes: u64) -> Option<(&'static str, Size, Shortfall)> {
         let short = |depth: Size| bytes > depth.bytes();
         let found = match *self {
@@ -244,13 +243,26 @@ impl Meter {
         Some(found)
     }
 
-    /// Whether it tells yellow from red.
+    /// Whether it distinguishes yellow from red.
     pub(crate) const fn has_yellow(&self) -> bool {
         !matches!(self, Self::TokenBucket(_))
     }
 }
 
-/// A meter at work.
+/// The effect on packets for which a bucket is too shallow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortfall {
+    /// None of them is green.
+    NeverGreen,
+    /// None of them is yellow.
+    NeverYellow,
+    /// All of them are red.
+    Red,
+    /// All of them are dropped.
+    Dropped,
+}
+
+/// The state of a meter.
 #[derive(Clone, Debug)]
 pub struct Metering {
     buckets: Buckets,
@@ -260,7 +272,7 @@ pub struct Metering {
 #[derive(Clone, Debug)]
 enum Buckets {
     One(TokenBucket),
-    /// Tc and Te of RFC 2697; Te gets what does not fit into Tc.
+    /// Tc and Te of RFC 2697. Te gets the tokens that do not fit into Tc.
     Single {
         committed: TokenBucket,
         excess: TokenBucket,
@@ -273,7 +285,7 @@ enum Buckets {
 }
 
 impl Metering {
-    /// The meter that `settings` describe, which must have passed [`Meter::check`], with full buckets.
+    /// A meter with full buckets. `settings` must have passed [`Meter::check`].
     pub fn new(settings: &Meter) -> Self {
         match settings {
             Meter::TokenBucket(Bucket { rate, burst }) => {
@@ -281,7 +293,7 @@ impl Metering {
             }
             Meter::Srtcm(Srtcm { cir, cbs, ebs, colour_aware }) => {
                 let committed = TokenBucket::new(*cir, *cbs);
-                // Its own rate is zero: it lives on what the other has no room for.
+                // Its own rate is zero: it gets the tokens that do not fit into the other bucket.
                 let excess = TokenBucket::new(Rate::from_bits_per_s(0), *ebs);
                 Self { buckets: Buckets::Single { committed, excess }, colour_aware: *colour_aware }
             }
@@ -292,7 +304,7 @@ impl Metering {
         }
     }
 
-    /// The colour of a packet of so many bytes that comes at `now` with this code point.
+    /// The colour of a packet of `bytes` that arrives at `now` with this code point.
     #[inline]
     pub fn colour(&mut self, now: Instant, bytes: u64, dscp: Dscp) -> Colour {
         let before = if self.colour_aware { precoloured(dscp) } else { Colour::Green };
@@ -321,7 +333,7 @@ impl Metering {
             Buckets::Two { committed, peak } => {
                 committed.fill(now);
                 peak.fill(now);
-                // RFC 2698 section 3: red is decided by the peak rate first; yellow takes from Tp alone, green from both.
+                // RFC 2698 section 3: the peak rate decides red first. Yellow takes tokens from Tp alone, green from both.
                 if before == Colour::Red || !peak.holds(bytes) {
                     return Colour::Red;
                 }
@@ -336,7 +348,7 @@ impl Metering {
     }
 }
 
-/// The colour that a packet comes with: the drop precedence of assured forwarding (RFC 2597 section 2); all else comes
+/// The colour of an arriving packet, from the drop precedence of assured forwarding (RFC 2597 section 2). Other packets are
 /// green.
 fn precoloured(dscp: Dscp) -> Colour {
     match dscp.as_af() {

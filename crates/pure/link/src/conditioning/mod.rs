@@ -1,10 +1,10 @@
-//! Traffic conditioning at the edge of a DiffServ domain (RFC 2475 section 2.3): classifiers say whose packets they are,
-//! meters how far a stream is from its profile, markers what code point a packet goes on with, and policers what is
-//! dropped. (Shapers, which delay instead, are queues: [`queue::shaped`](crate::queue::shaped).)
+//! Traffic conditioning at the edge of a DiffServ domain (RFC 2475 section 2.3). Classifiers select packets, meters compare a
+//! stream with its profile, markers set the code point, and policers drop packets. (Shapers delay packets instead. They are
+//! queues: [`queue::shaped`](crate::queue::shaped).)
 //!
-//! It knows packets by their headers only, so the same rules serve simulated packets and real frames.
+//! It sees only the headers of packets, so the same rules serve simulated packets and real frames.
 //!
-//! Start from [`Condition`], which is what a file says, and [`Conditioner`], which does it.
+//! Start from [`Condition`], which an experiment file describes, and [`Conditioner`], which applies the rules.
 
 mod matching;
 mod meter;
@@ -19,67 +19,75 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::error::{check_name, ensure};
-use crate::{Framing, SettingsError, Tally};
+use crate::{Framing, PacketTally, SettingsError};
 
-pub use matching::{DscpSet, Hosts, Match, NumberError, Ports, Protocol};
-pub use meter::{Bucket, Layer, Meter, Metering, Srtcm, TokenBucket, Trtcm};
+pub use matching::{DscpSet, Hosts, IpProtocol, Match, NumberError, Ports};
+pub use meter::{Bucket, Layer, Meter, Metering, Shortfall, Srtcm, TokenBucket, Trtcm};
 
-/// A rule of a traffic conditioner. Of all rules of a line the first that matches holds for a packet; a packet that none
-/// matches goes on as it came.
+/// A rule of a traffic conditioner. The first rule of a line that matches a packet applies. If none matches, the packet passes
+/// unchanged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
-    /// Its name in responses and traces, up to 64 letters, digits, `_` and `-`; its number, from 1, if not given.
+    /// Its name in responses and traces, up to 64 letters, digits, `_` and `-`. Its number, from 1, if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Which packets; all that no rule before matched if not given.
+    /// The packets to which it applies. If not given, all packets that no earlier rule matches.
     #[serde(default, rename = "match", skip_serializing_if = "is_default")]
     pub matches: Match,
-    /// What their stream is measured by; all is green if not given.
+    /// The meter of their stream. If not given, all packets are green.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meter: Option<Meter>,
-    /// What the meter counts of a packet: the IP packet if not given.
+    /// The length of a packet that the meter counts. The IP packet if not given.
     #[serde(default, skip_serializing_if = "Layer::is_ip")]
     pub layer: Layer,
-    /// What becomes of green packets: `pass`, `drop`, or the code point that they go on with (`ef`). `pass` if not given.
+    /// The action for green packets: `pass`, `drop`, or the code point to set (`ef`). `pass` if not given.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub green: Action,
-    /// What becomes of yellow packets, if the meter has yellow: the same as of green ones if not given.
+    pub green: ConditionAction,
+    /// The action for yellow packets, if the meter has yellow. The action for green packets if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub yellow: Option<Action>,
-    /// What becomes of red packets: `drop` if not given.
+    pub yellow: Option<ConditionAction>,
+    /// The action for red packets. `drop` if not given.
     #[serde(default = "dropped", skip_serializing_if = "is_dropped")]
-    pub red: Action,
+    pub red: ConditionAction,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-fn dropped() -> Action {
-    Action::Drop
+fn dropped() -> ConditionAction {
+    ConditionAction::Drop
 }
 
-fn is_dropped(action: &Action) -> bool {
-    *action == Action::Drop
+fn is_dropped(action: &ConditionAction) -> bool {
+    *action == ConditionAction::Drop
 }
 
 impl Condition {
-    /// The rule that gives these packets this code point.
+    /// A rule that sets this code point in these packets.
     pub fn mark(matches: Match, dscp: Dscp) -> Self {
-        let green = Action::Mark(dscp);
-        Self { name: None, matches, meter: None, layer: Layer::Ip, green, yellow: None, red: Action::Drop }
+        let green = ConditionAction::Mark(dscp);
+        Self {
+            name: None,
+            matches,
+            meter: None,
+            layer: Layer::Ip,
+            green,
+            yellow: None,
+            red: ConditionAction::Drop,
+        }
     }
 
-    /// Its name, or its number where it stands at this place among the rules, from 0.
+    /// Its name, or its number. `place` is its index among the rules, from 0.
     pub fn name(&self, place: usize) -> Cow<'_, str> {
         self.name.as_deref().map_or_else(|| (place + 1).to_string().into(), Cow::Borrowed)
     }
 
-    /// Whether there can be such a rule.
+    /// Checks the rule.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
         if let Some(name) = &self.name {
             check_name(name)?;
@@ -91,10 +99,10 @@ impl Condition {
         let has_yellow = self.meter.as_ref().is_some_and(Meter::has_yellow);
         ensure(self.yellow.is_none() || has_yellow, "yellow", "needs a meter of three colours")?;
         let meterless = self.layer.is_ip() && is_dropped(&self.red);
-        ensure(self.meter.is_some() || meterless, "meter", "must be given: `layer` and `red` are about it")
+        ensure(self.meter.is_some() || meterless, "meter", "must be given: `layer` and `red` refer to it")
     }
 
-    pub(crate) const fn action(&self, colour: Colour) -> Action {
+    pub(crate) const fn action(&self, colour: Colour) -> ConditionAction {
         match (colour, self.yellow) {
             (Colour::Green, _) | (Colour::Yellow, None) => self.green,
             (Colour::Yellow, Some(action)) => action,
@@ -106,10 +114,10 @@ impl Condition {
 /// The most rules that a line may have.
 const MOST: usize = 1 << 16;
 
-/// Whether a line can have these rules.
+/// Checks the rules of a line.
 ///
 /// # Errors
-/// Names the field that is out of range, seen from the line.
+/// If a field is out of range. The error names it, seen from the line.
 pub(crate) fn check(conditions: &[Condition]) -> Result<(), SettingsError> {
     ensure(conditions.len() <= MOST, "condition", "must be at most 65536")?;
     let mut names = BTreeSet::new();
@@ -122,19 +130,19 @@ pub(crate) fn check(conditions: &[Condition]) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// What becomes of a packet.
+/// The action of a rule on a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Action {
-    /// It goes on as it came.
+pub enum ConditionAction {
+    /// The packet passes unchanged.
     #[default]
     Pass,
-    /// It is dropped: a policer.
+    /// The packet is dropped, as by a policer.
     Drop,
-    /// It goes on with this code point: a marker.
+    /// The packet passes with this code point, as from a marker.
     Mark(Dscp),
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for ConditionAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pass => f.write_str("pass"),
@@ -144,12 +152,12 @@ impl fmt::Display for Action {
     }
 }
 
-/// Why a text is no action.
+/// A text is not an action.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is neither `pass` nor `drop` nor a DiffServ code point such as `ef`, `be` or `46`")]
 pub struct ActionError(String);
 
-impl FromStr for Action {
+impl FromStr for ConditionAction {
     type Err = ActionError;
 
     fn from_str(text: &str) -> Result<Self, ActionError> {
@@ -161,63 +169,63 @@ impl FromStr for Action {
     }
 }
 
-impl Serialize for Action {
+impl Serialize for ConditionAction {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Action {
+impl<'de> Deserialize<'de> for ConditionAction {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl de::Visitor<'_> for Text {
-            type Value = Action;
+        struct ActionVisitor;
+        impl de::Visitor<'_> for ActionVisitor {
+            type Value = ConditionAction;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`pass`, `drop`, or a DiffServ code point such as `ef`")
             }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Action, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<ConditionAction, E> {
                 text.parse().map_err(E::custom)
             }
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Action, E> {
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<ConditionAction, E> {
                 self.visit_str(&number.to_string())
             }
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Action, E> {
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<ConditionAction, E> {
                 self.visit_str(&number.to_string())
             }
         }
-        deserializer.deserialize_any(Text)
+        deserializer.deserialize_any(ActionVisitor)
     }
 }
 
-impl JsonSchema for Action {
+impl JsonSchema for ConditionAction {
     fn schema_name() -> Cow<'static, str> {
         "Action".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": ["string", "number"],
-            "description": "`pass`, `drop`, or the DiffServ code point that a packet goes on with.",
+            "description": "`pass`, `drop`, or the DiffServ code point to set.",
             "examples": ["drop", "ef", "be"]
         })
     }
 }
 
-/// What a rule did, by colour.
+/// The counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conditioned {
-    found: [Tally; Colour::ALL.len()],
-    /// Of all colours, those that it dropped.
-    pub dropped: Tally,
+    found: [PacketTally; Colour::ALL.len()],
+    /// Dropped packets of all colours.
+    pub dropped: PacketTally,
 }
 
 impl Conditioned {
-    /// Packets that the rule's meter found to be of this colour.
-    pub fn found(&self, colour: Colour) -> Tally {
+    /// Packets of this colour, according to the meter of the rule.
+    pub fn found(&self, colour: Colour) -> PacketTally {
         self.found[colour.index()]
     }
 }
 
-/// The rules of a line at work.
+/// Applies the rules of a line.
 #[derive(Clone, Debug)]
 pub struct Conditioner {
     rules: Vec<Rule>,
@@ -232,8 +240,7 @@ struct Rule {
 }
 
 impl Conditioner {
-    /// The conditioner with these rules, which must have passed [`Condition::check`], in front of a line of this
-    /// framing.
+    /// A conditioner in front of a line of this framing. The rules must have passed [`Condition::check`].
     pub fn new(conditions: &[Condition], framing: Framing) -> Self {
         let rule = |settings: &Condition| Rule {
             meter: settings.meter.as_ref().map(Metering::new),
@@ -243,8 +250,8 @@ impl Conditioner {
         Self { rules: conditions.iter().map(rule).collect(), framing }
     }
 
-    /// What becomes of a packet that comes at `now`: it goes on, perhaps with another code point, or is dropped, which
-    /// has been told then.
+    /// Applies the rules to a packet that arrives at `now`. Returns the packet, perhaps with another code point. If it is
+    /// dropped, the observer has been notified.
     #[inline]
     pub fn treat<P: PacketMeta>(
         &mut self,
@@ -260,11 +267,11 @@ impl Conditioner {
         let colour = rule.colour(now, header, self.framing);
         rule.account.found[colour.index()].add(&packet);
         let action = rule.settings.action(colour);
-        if let Action::Mark(dscp) = action {
+        if let ConditionAction::Mark(dscp) = action {
             packet.header_mut().dscp = dscp;
         }
         obs.conditioned(now, &packet, number, colour);
-        if action != Action::Drop {
+        if action != ConditionAction::Drop {
             return Some(packet);
         }
         rule.account.dropped.add(&packet);
@@ -272,7 +279,7 @@ impl Conditioner {
         None
     }
 
-    /// What each rule did, in their order.
+    /// The counters of each rule, in the order of the rules.
     pub fn accounts(&self) -> impl Iterator<Item = &Conditioned> {
         self.rules.iter().map(|rule| &rule.account)
     }

@@ -1,13 +1,13 @@
-//! The queues of classes, side by side: what schedulers of classes are made of.
+//! The queues of classes, for schedulers of classes.
 
 use std::collections::VecDeque;
 
 use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline};
 
-use super::class::Classifier;
-use super::{Discipline, PerClass, Place};
+use super::class::{ClassContext, Classifier, PerClass};
+use super::discipline::Discipline;
 
-/// A queue for each class, and for each packet that waits a note of the scheduler's (when it should go, how long it is).
+/// A queue for each class. For each waiting packet the scheduler keeps a note, such as its tag or its length.
 #[derive(Clone, Debug)]
 pub(super) struct Bands<P, N> {
     classifier: Classifier,
@@ -18,20 +18,20 @@ pub(super) struct Bands<P, N> {
 #[derive(Clone, Debug)]
 struct Band<P, N> {
     queue: Discipline<P>,
-    /// As many as packets wait, the oldest first.
+    /// One for each waiting packet, the oldest first.
     notes: VecDeque<N>,
 }
 
 impl<P: PacketMeta, N> Bands<P, N> {
-    /// Empty queues for the classes of this place, with `room` in those that do not say what they have.
-    pub(super) fn new(room: &PerClass, place: &Place<'_>) -> Self {
+    /// Empty queues for the classes of this line. `room` is that of a class without a queue of its own.
+    pub(super) fn new(room: &PerClass, context: &ClassContext<'_>) -> Self {
         let band = |class| {
-            let (class, within) = place.of_class(class);
-            Band { queue: Discipline::new(&class.queue(room), &within), notes: VecDeque::new() }
+            let (class, inner) = context.of_class(class);
+            Band { queue: Discipline::new(&class.queue(room), &inner), notes: VecDeque::new() }
         };
         Self {
-            classifier: Classifier::new(place.classes()),
-            bands: (0..place.classes().len()).map(band).collect(),
+            classifier: Classifier::new(context.classes()),
+            bands: (0..context.classes().len()).map(band).collect(),
             backlog: Backlog::default(),
         }
     }
@@ -61,7 +61,7 @@ impl<P: PacketMeta, N> Bands<P, N> {
         self.bands[class].notes.front()
     }
 
-    /// Changes a class's queue, and takes into account what that did.
+    /// Changes the queue of a class, and updates the backlog and the notes.
     #[inline]
     fn within<T>(&mut self, class: usize, change: impl FnOnce(&mut Discipline<P>) -> T) -> T {
         let band = &mut self.bands[class];
@@ -70,13 +70,13 @@ impl<P: PacketMeta, N> Bands<P, N> {
         let after = band.queue.backlog();
         self.backlog.packets = self.backlog.packets + after.packets - before.packets;
         self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
-        // What left, left at the front.
+        // Packets leave at the front.
         let gone = band.notes.len().saturating_sub(after.packets);
         band.notes.drain(..gone);
         result
     }
 
-    /// A packet comes to its class; whether it waits there now. `note` is made only if it does.
+    /// Adds a packet to the queue of its class. Returns whether it waits there now; only then `note` is called.
     #[inline]
     pub(super) fn push(
         &mut self,

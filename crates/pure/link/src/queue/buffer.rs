@@ -1,4 +1,4 @@
-//! Packets that wait in order, and the room there is for them: what disciplines are made of.
+//! A buffer of waiting packets and its limits, for disciplines.
 
 use std::collections::VecDeque;
 
@@ -7,14 +7,14 @@ use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, S
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// How much may wait. The packet on the line is never counted.
+/// The limits of a queue. The packet on the line does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limit {
+pub(crate) struct QueueLimit {
     packets: usize,
     bytes: u64,
 }
 
-impl Limit {
+impl QueueLimit {
     /// A limit in packets, in bytes, in both or in neither.
     pub(crate) fn new(packets: Option<u64>, bytes: Option<Size>) -> Self {
         Self {
@@ -23,13 +23,13 @@ impl Limit {
         }
     }
 
-    /// Whether a packet of this IP length may wait beside what waits.
+    /// Whether a packet of this IP length may be added to the backlog.
     #[inline]
     pub(crate) fn has_room_for(self, backlog: Backlog, ip_len: u32) -> bool {
         backlog.packets < self.packets && backlog.bytes + u64::from(ip_len) <= self.bytes
     }
 
-    /// Refuses a limit of nothing.
+    /// Refuses limits of zero.
     pub(crate) fn check(packets: Option<u64>, bytes: Option<Size>) -> Result<(), SettingsError> {
         const WHY: &str = "must be above zero: the packet on the line is not counted";
         ensure(packets != Some(0), "packets", WHY)?;
@@ -37,16 +37,16 @@ impl Limit {
     }
 }
 
-/// Packets that wait, oldest first, each with the moment since which it waits.
+/// Waiting packets, oldest first, each with the moment at which its wait began.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer<P> {
     waiting: VecDeque<(Instant, P)>,
     bytes: u64,
-    limit: Limit,
+    limit: QueueLimit,
 }
 
 impl<P: PacketMeta> Buffer<P> {
-    pub(crate) fn new(limit: Limit) -> Self {
+    pub(crate) fn new(limit: QueueLimit) -> Self {
         Self { waiting: VecDeque::new(), bytes: 0, limit }
     }
 
@@ -55,7 +55,7 @@ impl<P: PacketMeta> Buffer<P> {
         self.limit.has_room_for(self.backlog(), packet.header().ip_len)
     }
 
-    /// Takes the packet, or drops it if there is no room.
+    /// Adds the packet, or drops it if there is no room.
     #[inline]
     pub(crate) fn push(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
         if !self.has_room_for(&packet) {
@@ -64,7 +64,7 @@ impl<P: PacketMeta> Buffer<P> {
         self.push_since(now, packet);
     }
 
-    /// Takes a packet that has waited elsewhere since the given moment, room or not.
+    /// Adds a packet that has already waited elsewhere since `since`, regardless of the limits.
     #[inline]
     pub(crate) fn push_since(&mut self, since: Instant, packet: P) {
         self.bytes += u64::from(packet.header().ip_len);
@@ -78,7 +78,7 @@ impl<P: PacketMeta> Buffer<P> {
         Dequeue::Packet(packet, since)
     }
 
-    /// What [`Buffer::push`] and [`Buffer::pop`] do to a packet that finds nothing before it.
+    /// [`Buffer::push`] and [`Buffer::pop`] together, for a packet that arrives at an empty buffer.
     #[inline]
     pub(crate) fn pass(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) -> Dequeue<P> {
         if self.has_room_for(&packet) {

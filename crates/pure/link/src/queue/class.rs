@@ -1,4 +1,4 @@
-//! Classes of packets, and the per-hop behaviours that they are given.
+//! Classes of packets and their per-hop behaviours.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -7,10 +7,12 @@ use netrig_core::{Dscp, Fraction, Header, Rate, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::buffer::QueueLimit;
+use super::context::QueueContext;
+use super::discipline::Queue;
 use super::fifo::Fifo;
 use super::red::Thresholds;
-use super::wred::{Curve, Wred};
-use super::{PerClass, Queue};
+use super::wred::{DropCurve, Wred};
 use crate::SettingsError;
 use crate::conditioning::{DscpSet, Match};
 use crate::error::{check_name, ensure};
@@ -18,34 +20,34 @@ use crate::error::{check_name, ensure};
 /// The most classes that a line may have.
 const MOST: usize = 64;
 
-/// A class of packets on a line. Of all classes the first that matches has a packet; the last takes what none matched.
+/// A class of packets on a line. A packet belongs to the first class that matches, or else to the last class.
 ///
-/// What a discipline has no use for it leaves alone: in a `fifo` all classes wait together, and are only counted apart.
+/// A discipline ignores the fields that it does not need: in a `fifo` all classes wait together and only have separate
+/// counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Class {
-    /// The per-hop behaviour that it gives, from which comes what is not said: a name, the code points, the queue.
+    /// Its per-hop behaviour. It gives the defaults for the name, the code points and the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phb: Option<Phb>,
-    /// Its name in responses and traces, up to 64 letters, digits, `_` and `-`; the behaviour's if not given.
+    /// Its name in responses and traces, up to 64 letters, digits, `_` and `-`. The name of the behaviour if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Which packets; the behaviour's code points if not given. The last class takes the rest, and has none.
+    /// Its packets. The code points of the behaviour if not given. The last class takes all other packets and has no `match`.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub matches: Option<Match>,
-    /// The rate that is reserved for it, of what the line sends, framing included. Classes without one share evenly what
-    /// nobody reserved.
+    /// Its reserved rate, framing included. Classes without a reservation share the unreserved rate evenly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserve: Option<Rate>,
-    /// For `class-wfq`: whether it goes before all classes that have none, and is policed to its reservation. True for
-    /// the behaviour `ef`, else false if not given.
+    /// For `class-wfq`: whether it goes before all classes without low latency, and is policed to its reservation. If not
+    /// given, true for the behaviour `ef` and false for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low_latency: Option<bool>,
-    /// For a class of low latency: what may go at once beyond its reservation; 200 ms of it if not given.
+    /// For a class of low latency: the burst that may exceed its reservation. 200 ms of its reservation if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Size>,
-    /// What waits in it: any discipline but one of classes. If not given the behaviour's, else a `fifo` with the room
-    /// that the line's `queue` gives each class.
+    /// Its queue: any discipline that does not schedule classes. If not given, the queue of the behaviour, or else a `fifo` with
+    /// the room that the line's `queue` gives each class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
 }
@@ -83,7 +85,7 @@ pub enum Phb {
 }
 
 impl Phb {
-    /// Its word in files.
+    /// Its name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ef => "ef",
@@ -102,7 +104,7 @@ impl Phb {
         }
     }
 
-    /// The class of assured forwarding.
+    /// The number of its class of assured forwarding.
     const fn af(self) -> Option<u8> {
         match self {
             Self::Af1 => Some(1),
@@ -113,7 +115,7 @@ impl Phb {
         }
     }
 
-    /// The recommended code points.
+    /// Its recommended code points.
     pub fn code_points(self) -> DscpSet {
         let cs = |precedence| DscpSet::from_iter([Dscp::cs(precedence)]);
         match self {
@@ -133,14 +135,14 @@ impl Phb {
         }
     }
 
-    /// What waits in such a class: 64 packets in order, and of assured forwarding WRED, by the numbers that routers
-    /// (Cisco IOS) have if nothing is said.
+    /// The queue of such a class: a FIFO of 64 packets, or WRED for assured forwarding. The numbers are the defaults of routers
+    /// (Cisco IOS).
     fn queue(self) -> Queue {
         let Some(class) = self.af() else {
             return Queue::Fifo(Fifo { packets: Some(64), ..Fifo::default() });
         };
         let max_p = Fraction::new(0.1).unwrap_or_default();
-        let curve = |precedence: Option<u8>, min: f64| Curve {
+        let curve = |precedence: Option<u8>, min: f64| DropCurve {
             dscp: precedence.map(|precedence| DscpSet::from_iter([Dscp::af(class, precedence)])),
             thresholds: Thresholds::Packets { min, max: 40.0 },
             max_p,
@@ -158,7 +160,7 @@ impl Phb {
 }
 
 impl Class {
-    /// A class of this name that takes these packets, or with none of them the rest.
+    /// A class of this name for these packets. Without `matches` it takes all other packets.
     pub fn new(name: &str, matches: Option<Match>) -> Self {
         Self { name: Some(name.to_owned()), matches, ..Self::default() }
     }
@@ -168,24 +170,24 @@ impl Class {
         self.name.as_deref().or(self.phb.map(Phb::name)).unwrap_or_default()
     }
 
-    /// Which packets; the last class takes the rest, whatever this says.
+    /// Its packets. The last class takes all other packets and ignores this.
     pub fn matches(&self) -> Option<Cow<'_, Match>> {
         let of_phb = || self.phb.map(|phb| Cow::Owned(Match::dscp(phb.code_points().iter())));
         self.matches.as_ref().map(Cow::Borrowed).or_else(of_phb)
     }
 
-    /// Whether it goes first, and no faster than its reservation.
+    /// Whether it goes first and is policed to its reservation.
     pub(crate) fn is_low_latency(&self) -> bool {
         self.low_latency.unwrap_or(self.phb == Some(Phb::Ef))
     }
 
-    /// The depth of the policer of a class of low latency.
+    /// The bucket depth of the policer of a class of low latency.
     pub(crate) fn burst(&self) -> Size {
         let fifth = self.reserve.map_or(0, |reserve| reserve.bits_per_s() / 8 / 5);
         self.burst.unwrap_or(Size::from_bytes(fifth))
     }
 
-    /// What waits in it, with `room` for a class that says nothing.
+    /// Its queue. `room` is the default for a class without a queue and a behaviour.
     pub(crate) fn queue(&self, room: &PerClass) -> Queue {
         let of_room = || Queue::Fifo(Fifo { packets: room.packets, bytes: room.bytes, ..Fifo::default() });
         self.queue.clone().or(self.phb.map(Phb::queue)).unwrap_or_else(of_room)
@@ -201,15 +203,15 @@ impl Class {
         ensure(self.reserve.is_none_or(|rate| rate.bits_per_s() > 0), "reserve", "must be above zero")?;
         ensure(self.burst != Some(Size::default()), "burst", "must be above zero")?;
         let Some(queue) = &self.queue else { return Ok(()) };
-        ensure(!queue.is_of_classes(), "queue", "must not be one of classes: this is one")?;
+        ensure(!queue.is_of_classes(), "queue", "must not schedule classes: it is inside a class")?;
         queue.check().map_err(|e| e.within("queue"))
     }
 }
 
-/// Whether a line of this rate can have these classes, of whose rate only the share `reservable` may be reserved.
+/// Checks the classes of a line of this rate. They may reserve only the share `reservable` of it.
 ///
 /// # Errors
-/// Names the field that is out of range, seen from the line.
+/// If a field is out of range. The error names it, seen from the line.
 pub(crate) fn check(classes: &[Class], rate: Rate, reservable: Fraction) -> Result<(), SettingsError> {
     ensure(classes.len() <= MOST, "classes", "must be at most 64")?;
     for (n, class) in classes.iter().enumerate() {
@@ -218,17 +220,17 @@ pub(crate) fn check(classes: &[Class], rate: Rate, reservable: Fraction) -> Resu
         let named_before = classes[..n].iter().any(|other| other.name() == class.name());
         ensure(!named_before, "name", "must not be that of another class").map_err(within)?;
         if n + 1 == classes.len() {
-            let why = "is of no use in the last class, which takes what matches no other";
+            let why = "must not be given in the last class, which takes all other packets";
             ensure(class.matches.is_none(), "match", why).map_err(within)?;
         } else {
-            let why = "or `phb` must be given: only the last class takes the rest";
+            let why = "or `phb` must be given: only the last class takes all other packets";
             ensure(class.matches().is_some(), "match", why).map_err(within)?;
         }
     }
     check_reservations(classes, rate, reservable)
 }
 
-/// The vendor's rule: only so much of the line may be reserved. It bounds what is reserved, never what is used.
+/// The limit of a vendor: only the share `reservable` of the line may be reserved. It does not limit use.
 fn check_reservations(classes: &[Class], rate: Rate, reservable: Fraction) -> Result<(), SettingsError> {
     let sum =
         classes.iter().filter_map(|class| class.reserve).map(Rate::bits_per_s).fold(0, u64::saturating_add);
@@ -237,11 +239,11 @@ fn check_reservations(classes: &[Class], rate: Rate, reservable: Fraction) -> Re
         return Ok(());
     }
     let (sum, most) = (Rate::from_bits_per_s(sum), Rate::from_bits_per_s(most as u64));
-    let why = format!("reserve {sum} together, and {reservable} of {rate} is {most} (`reservable`)");
+    let why = format!("reserve {sum} together, more than {most}, {reservable} of {rate} (`reservable`)");
     Err(SettingsError::new("classes", why))
 }
 
-/// Replaces names of nodes in what classes match by their addresses.
+/// Replaces the names of nodes in classes by their addresses.
 pub(crate) fn resolve(
     classes: &mut [Class],
     addresses: &impl Fn(&str) -> Vec<IpAddr>,
@@ -262,8 +264,8 @@ pub(crate) fn check_resolved(classes: &[Class]) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// What each class gets of a line of this rate while all have something to send, bit/s: what it reserved, or an even
-/// part of what nobody reserved. Nothing for those that are `exempt`.
+/// The share of each class while all are backlogged, bit/s: its reservation, or an even part of the unreserved rate. Zero for
+/// classes that are `exempt`.
 pub(crate) fn shares(classes: &[Class], rate: Rate, exempt: impl Fn(&Class) -> bool) -> Vec<u64> {
     let reserved: u64 = classes.iter().filter_map(|class| class.reserve).map(Rate::bits_per_s).sum();
     let sharing = classes.iter().filter(|class| class.reserve.is_none() && !exempt(class)).count() as u64;
@@ -276,7 +278,7 @@ pub(crate) fn shares(classes: &[Class], rate: Rate, exempt: impl Fn(&Class) -> b
     classes.iter().map(share).collect()
 }
 
-/// Fails if nothing is left for a class that reserved nothing.
+/// Fails if a class without a reservation gets no share.
 pub(crate) fn check_shares(
     classes: &[Class],
     rate: Rate,
@@ -289,20 +291,84 @@ pub(crate) fn check_shares(
     Err(SettingsError::new("reserve", why).within(&format!("classes.{n}")))
 }
 
-/// Says which class a packet belongs to.
+/// The line behind a discipline of classes, with its classes.
+#[derive(Clone, Debug)]
+pub struct ClassContext<'a> {
+    line: QueueContext<'a>,
+    classes: &'a [Class],
+}
+
+impl<'a> ClassContext<'a> {
+    /// In front of a line with these classes, which must have passed the line's check.
+    pub fn new(line: QueueContext<'a>, classes: &'a [Class]) -> Self {
+        Self { line, classes }
+    }
+
+    /// The line, without its classes.
+    pub fn line(&self) -> &QueueContext<'a> {
+        &self.line
+    }
+
+    /// The line's classes.
+    pub fn classes(&self) -> &'a [Class] {
+        self.classes
+    }
+
+    /// One of the line's classes, and the context of its queue.
+    pub(super) fn of_class(&self, number: usize) -> (&'a Class, Self) {
+        let class = &self.classes[number];
+        (class, Self::new(self.line.of_class(class.name()), &[]))
+    }
+}
+
+impl<'a> AsRef<QueueContext<'a>> for ClassContext<'a> {
+    fn as_ref(&self) -> &QueueContext<'a> {
+        &self.line
+    }
+}
+
+impl AsRef<Self> for ClassContext<'_> {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+/// The default room of each class in a discipline of classes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PerClass {
+    /// Largest number of waiting packets in each class without a `queue` of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+    /// Largest number of waiting bytes of IP packets in each class without a `queue` of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Size>,
+}
+
+impl PerClass {
+    /// Checks the room.
+    ///
+    /// # Errors
+    /// If a field is out of range. The error names it.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        QueueLimit::check(self.packets, self.bytes)
+    }
+}
+
+/// Finds the class of a packet.
 #[derive(Clone, Debug)]
 pub struct Classifier(Box<Matches>);
 
 #[derive(Clone, Debug)]
 struct Matches {
-    /// All but the last class's.
+    /// The classifiers of all classes but the last.
     several: Vec<Match>,
-    /// The class of each code point, if classes look at nothing else.
+    /// The class of each code point, if all classifiers look only at code points.
     by_dscp: Option<[u8; 64]>,
 }
 
 impl Classifier {
-    /// Of these classes, which must have passed the line's check; without any all packets are of one.
+    /// A classifier for these classes, which must have passed the line's check. Without classes all packets have class 0.
     pub fn new(classes: &[Class]) -> Self {
         let before_last = classes.len().saturating_sub(1);
         let matches = |class: &Class| class.matches().map(Cow::into_owned).unwrap_or_default();
@@ -316,7 +382,7 @@ impl Classifier {
         Self(Box::new(Matches { several, by_dscp: sets.map(table) }))
     }
 
-    /// The place of the packet's class among them.
+    /// The index of the packet's class.
     #[inline]
     pub fn class_of(&self, header: &Header) -> usize {
         match &self.0.by_dscp {

@@ -1,56 +1,55 @@
-//! Class-based weighted fair queueing with queues of low latency: what routers call CBWFQ and LLQ.
+//! Class-based weighted fair queueing with low-latency queues (CBWFQ and LLQ in routers).
 
 use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline};
 
 use super::bands::Bands;
-use super::class::{self, Class};
+use super::class::{self, Class, ClassContext, PerClass};
 use super::fluid::{FluidClock, Tag};
-use super::{PerClass, Place};
 use crate::Framing;
 use crate::conditioning::TokenBucket;
 
-/// Class-based weighted fair queueing at work.
+/// A queue with class-based weighted fair queueing.
 ///
-/// Classes of low latency go first, in their order, each policed to its reservation, so that they cannot starve the
-/// others; these share what is left in proportion to what they reserved.
+/// Classes of low latency go first, in their order. Each is policed to its reservation, so that they cannot starve the other
+/// classes. These share the remaining rate in proportion to their reservations.
 #[derive(Clone, Debug)]
-pub struct ClassWfqQueue<P>(Box<Shared<P>>);
+pub struct ClassWfqQueue<P>(Box<ClassWfqScheduler<P>>);
 
 #[derive(Clone, Debug)]
-struct Shared<P> {
+struct ClassWfqScheduler<P> {
     bands: Bands<P, Tag>,
-    /// By class: the policer of those of low latency.
+    /// By class; only classes of low latency have one.
     policers: Vec<Option<TokenBucket>>,
     clock: FluidClock,
     framing: Framing,
-    /// By class, in a search for the next packet: whether a shaper holds it.
+    /// By class, during a search for the next packet: whether a shaper holds it.
     held: Vec<bool>,
 }
 
 impl<P: PacketMeta> ClassWfqQueue<P> {
-    /// Empty queues for the classes of this place.
-    pub fn new(settings: &PerClass, place: &Place<'_>) -> Self {
+    /// Empty queues for the classes of this line.
+    pub fn new(settings: &PerClass, context: &ClassContext<'_>) -> Self {
         let policer = |class: &Class| {
             let reserve = class.reserve.filter(|_| class.is_low_latency())?;
             Some(TokenBucket::new(reserve, class.burst()))
         };
-        let shares = class::shares(place.classes(), place.rate(), Class::is_low_latency);
-        Self(Box::new(Shared {
-            bands: Bands::new(settings, place),
-            policers: place.classes().iter().map(policer).collect(),
-            clock: FluidClock::new(shares.iter().map(|share| (*share).max(1) as f64), place),
-            framing: place.framing(),
-            held: vec![false; place.classes().len()],
+        let shares = class::shares(context.classes(), context.line().rate(), Class::is_low_latency);
+        Self(Box::new(ClassWfqScheduler {
+            bands: Bands::new(settings, context),
+            policers: context.classes().iter().map(policer).collect(),
+            clock: FluidClock::new(shares.iter().map(|share| (*share).max(1) as f64), context.line()),
+            framing: context.line().framing(),
+            held: vec![false; context.classes().len()],
         }))
     }
 }
 
-impl<P: PacketMeta> Shared<P> {
+impl<P: PacketMeta> ClassWfqScheduler<P> {
     fn is_fast(&self, class: usize) -> bool {
         self.policers[class].is_some()
     }
 
-    /// The class whose oldest packet the fluid server would be done with first, of those that no shaper holds.
+    /// The class whose oldest packet the fluid server would finish first, among classes that no shaper holds.
     fn first_done(&self) -> Option<usize> {
         let candidates = (0..self.bands.len()).filter(|class| !self.is_fast(*class) && !self.held[*class]);
         candidates.filter_map(|class| Some((*self.bands.first(class)?, class))).min().map(|(_, class)| class)
@@ -73,7 +72,7 @@ impl<P: PacketMeta> Shared<P> {
 
 impl<P: PacketMeta> QueueDiscipline<P> for ClassWfqQueue<P> {
     fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
-        let Shared { bands, policers, clock, framing, .. } = &mut *self.0;
+        let ClassWfqScheduler { bands, policers, clock, framing, .. } = &mut *self.0;
         let (class, ip_len) = (bands.class_of(&packet), packet.header().ip_len);
         if let Some(policer) = &mut policers[class] {
             if !policer.pass(now, framing.line_bytes(ip_len)) {
@@ -87,22 +86,22 @@ impl<P: PacketMeta> QueueDiscipline<P> for ClassWfqQueue<P> {
     }
 
     fn dequeue(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P> {
-        let shared = &mut *self.0;
+        let scheduler = &mut *self.0;
         let mut soonest = Instant::NEVER;
-        let fast = shared.next_fast(now, &mut soonest, obs);
+        let fast = scheduler.next_fast(now, &mut soonest, obs);
         if matches!(fast, Dequeue::Packet(..)) {
             return fast;
         }
-        shared.held.fill(false);
-        while let Some(class) = shared.first_done() {
-            match shared.bands.pop(class, now, obs) {
+        scheduler.held.fill(false);
+        while let Some(class) = scheduler.first_done() {
+            match scheduler.bands.pop(class, now, obs) {
                 Dequeue::Packet(packet, since) => {
-                    shared.clock.departure(now, packet.header().ip_len);
+                    scheduler.clock.departure(now, packet.header().ip_len);
                     return Dequeue::Packet(packet, since);
                 }
                 Dequeue::NotBefore(moment) => {
                     soonest = soonest.min(moment);
-                    shared.held[class] = true;
+                    scheduler.held[class] = true;
                 }
                 Dequeue::Empty => {}
             }

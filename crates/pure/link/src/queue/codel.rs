@@ -1,4 +1,4 @@
-//! Controlled delay (CoDel, RFC 8289): what has waited too long for too long is dropped as it leaves.
+//! Controlled delay (CoDel, RFC 8289): if waits stay above a target for an interval, packets are dropped as they leave.
 
 use netrig_core::{
     Backlog, Dequeue, DropReason, Duration, Ecn, Instant, Observer, PacketMeta, QueueDiscipline, Size,
@@ -6,29 +6,29 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Place;
-use super::buffer::{Buffer, Limit};
+use super::buffer::{Buffer, QueueLimit};
+use super::context::QueueContext;
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// A queue with controlled delay. At least one limit must be given.
+/// Controlled delay. At least one limit must be given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Codel {
-    /// So many packets may wait, at least 1.
+    /// Largest number of waiting packets, at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
-    /// So many bytes of IP packets may wait, at least 1.
+    /// Largest number of waiting bytes of IP packets, at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
-    /// The wait that is put up with; 5 ms if not given (RFC 8289 section 4).
+    /// The acceptable wait. 5 ms if not given (RFC 8289 section 4).
     #[serde(default = "default_target")]
     pub target: Duration,
-    /// How long waits must stay above the target before anything is dropped; 100 ms if not given (RFC 8289 section
+    /// The time for which waits must stay above the target before a packet is dropped. 100 ms if not given (RFC 8289 section
     /// 4: about the longest round trip of the traffic).
     #[serde(default = "default_interval")]
     pub interval: Duration,
-    /// Whether packets of ECN-capable transports are marked instead of dropped; not if not given.
+    /// Whether packets of ECN-capable transports are marked instead of dropped. False if not given.
     #[serde(default)]
     pub ecn: bool,
 }
@@ -42,23 +42,23 @@ fn default_interval() -> Duration {
 }
 
 impl Codel {
-    /// Whether such a queue can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
-        Limit::check(self.packets, self.bytes)?;
+        QueueLimit::check(self.packets, self.bytes)?;
         ensure(self.packets.is_some() || self.bytes.is_some(), "packets", "or `bytes` must be given")?;
         ensure(self.target > Duration::ZERO, "target", "must be above zero")?;
         ensure(self.interval > self.target, "interval", "must be longer than `target`")
     }
 }
 
-/// A queue with controlled delay at work. The names are those of RFC 8289 section 5.
+/// A queue with controlled delay. The names are those of RFC 8289 section 5.
 #[derive(Clone, Debug)]
 pub struct CodelQueue<P> {
     buffer: Buffer<P>,
-    control: Box<Control>,
+    control: Box<CodelControl>,
 }
 
 /// A packet at the head of the queue.
@@ -68,23 +68,23 @@ struct Head<P> {
     may_drop: bool,
 }
 
-/// When the next packet is to be dropped.
+/// The state that decides which packets are dropped.
 #[derive(Clone, Debug)]
-struct Control {
+struct CodelControl {
     settings: Codel,
-    /// The largest packet so far: a queue of no more than that is not worth controlling.
+    /// The largest packet so far, bytes. A queue of at most this length is not controlled.
     maxpacket: u64,
-    /// When the wait will have been above the target for an interval; `None` while it is below.
+    /// When the wait will have been above the target for an interval. `None` while it is below the target.
     first_above_time: Option<Instant>,
     dropping: bool,
     drop_next: Instant,
     /// Packets dropped since dropping began.
     count: u32,
-    /// What `count` was when dropping began.
+    /// The value of `count` when dropping began.
     lastcount: u32,
 }
 
-impl Control {
+impl CodelControl {
     /// Whether a packet that leaves at `now` and has waited since `since` may be dropped, with `left` bytes behind it.
     fn judge(&mut self, now: Instant, since: Instant, left: u64) -> bool {
         if now.since(since) < self.settings.target || left <= self.maxpacket {
@@ -106,7 +106,7 @@ impl Control {
         moment + Duration::from_nanos((interval / f64::from(self.count).sqrt()).round() as u64)
     }
 
-    /// Dropping begins. Soon after the last time it goes on at nearly the rate that was found then.
+    /// Starts dropping. Soon after the last time it continues at nearly the rate of that time.
     fn begin(&mut self, now: Instant) {
         let found = self.count.saturating_sub(self.lastcount);
         let recent = now.since(self.drop_next) < self.settings.interval * 16;
@@ -118,14 +118,14 @@ impl Control {
 }
 
 impl<P: PacketMeta> CodelQueue<P> {
-    /// An empty queue; it does not depend on its place.
-    pub fn new(settings: &Codel, _place: &Place<'_>) -> Self {
-        Self::unplaced(settings)
+    /// An empty queue, which does not depend on the line.
+    pub fn new(settings: &Codel, _context: &QueueContext<'_>) -> Self {
+        Self::without_context(settings)
     }
 
-    /// An empty queue, wherever it stands.
-    pub(super) fn unplaced(settings: &Codel) -> Self {
-        let control = Control {
+    /// An empty queue in front of any line.
+    pub(super) fn without_context(settings: &Codel) -> Self {
+        let control = CodelControl {
             settings: settings.clone(),
             maxpacket: 0,
             first_above_time: None,
@@ -134,7 +134,7 @@ impl<P: PacketMeta> CodelQueue<P> {
             count: 0,
             lastcount: 0,
         };
-        let buffer = Buffer::new(Limit::new(settings.packets, settings.bytes));
+        let buffer = Buffer::new(QueueLimit::new(settings.packets, settings.bytes));
         Self { buffer, control: Box::new(control) }
     }
 
@@ -145,7 +145,7 @@ impl<P: PacketMeta> CodelQueue<P> {
         }
     }
 
-    /// The next packet and whether it may be dropped: `dodequeue` of the RFC.
+    /// The next packet, and whether it may be dropped: `dodequeue` of the RFC.
     fn next(&mut self, now: Instant) -> Option<Head<P>> {
         let Dequeue::Packet(packet, since) = self.buffer.pop() else {
             self.control.first_above_time = None;
@@ -155,7 +155,7 @@ impl<P: PacketMeta> CodelQueue<P> {
         Some(Head { packet, since, may_drop })
     }
 
-    /// Whether the packet could be marked, and so need not be dropped.
+    /// Marks the packet if possible. Returns whether it is marked and need not be dropped.
     fn marks(&self, now: Instant, packet: &mut P, obs: &mut impl Observer<P>) -> bool {
         // RFC 3168 section 5: a packet that carries ECT or CE belongs to an ECN-capable transport.
         let markable = self.control.settings.ecn && packet.header().ecn != Ecn::NotEct;
@@ -176,7 +176,7 @@ impl<P: PacketMeta> CodelQueue<P> {
         self.next(now)
     }
 
-    /// Dropping goes on for as long as waits stay above the target, at the moments that the control law gives.
+    /// Continues dropping while waits stay above the target, at the times that the control law gives.
     fn go_on(&mut self, now: Instant, head: Head<P>, obs: &mut impl Observer<P>) -> Option<Head<P>> {
         let mut next = Some(head);
         while let Some(mut head) = next {

@@ -1,5 +1,5 @@
 //! Deficit round robin: M. Shreedhar and G. Varghese, "Efficient fair queueing using deficit round robin", SIGCOMM 1995;
-//! here "the paper".
+//! called "the paper" here.
 
 use std::collections::VecDeque;
 
@@ -8,23 +8,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bands::Bands;
-use super::{PerClass, Place, class};
+use super::class::{self, ClassContext, PerClass};
 use crate::error::ensure;
 use crate::{Framing, SettingsError};
 
-/// Deficit round robin among the line's classes. What a class may send in a round is in proportion to its share of the
-/// line.
+/// Deficit round robin among the line's classes. The quantum of a class is proportional to its share of the line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Drr {
-    /// So many packets may wait in each class that has no `queue` of its own.
+    /// Largest number of waiting packets in each class without a `queue` of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
-    /// So many bytes of IP packets may wait in each class that has no `queue` of its own.
+    /// Largest number of waiting bytes of IP packets in each class without a `queue` of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
-    /// What the class of the smallest share gets in a round, as the line counts it, above zero: 1500 B if not given. Not
-    /// below the longest packet, or rounds pass in which nothing goes.
+    /// The quantum of the class with the smallest share, framing included, above zero. 1500 B if not given. If it is below the
+    /// longest packet, some rounds send nothing.
     #[serde(default = "default_quantum")]
     pub quantum: Size,
 }
@@ -39,10 +38,10 @@ impl Drr {
         PerClass { packets: self.packets, bytes: self.bytes }
     }
 
-    /// Whether such a queue can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
         self.room().check()?;
         let quantum = self.quantum.bytes();
@@ -50,52 +49,52 @@ impl Drr {
     }
 }
 
-/// Deficit round robin at work. The names are the paper's.
+/// A queue with deficit round robin. The names are those of the paper.
 #[derive(Clone, Debug)]
 pub struct DrrQueue<P>(Box<Rounds<P>>);
 
 #[derive(Clone, Debug)]
 struct Rounds<P> {
-    /// With each packet its length on the line.
+    /// The note of a packet is its length on the line.
     bands: Bands<P, u64>,
-    classes: Vec<Turn>,
-    /// Classes that have something to send, the one whose turn it is first.
+    classes: Vec<DrrClass>,
+    /// Backlogged classes. The first one has its turn.
     active: VecDeque<usize>,
     framing: Framing,
 }
 
 #[derive(Clone, Debug)]
-struct Turn {
+struct DrrClass {
     quantum: u64,
-    /// DeficitCounter: what it may still send in this round.
+    /// DeficitCounter: bytes that it may still send in this round.
     deficit: u64,
-    /// Whether it has got its quantum for this turn.
+    /// Whether it has received its quantum for this turn.
     granted: bool,
     active: bool,
 }
 
 impl<P: PacketMeta> DrrQueue<P> {
-    /// Empty queues for the classes of this place.
-    pub fn new(settings: &Drr, place: &Place<'_>) -> Self {
-        let shares = class::shares(place.classes(), place.rate(), |_| false);
+    /// Empty queues for the classes of this line.
+    pub fn new(settings: &Drr, context: &ClassContext<'_>) -> Self {
+        let shares = class::shares(context.classes(), context.line().rate(), |_| false);
         let least = shares.iter().copied().min().unwrap_or(1).max(1);
         let turn = |share: u64| {
             let quantum = u128::from(settings.quantum.bytes()) * u128::from(share) / u128::from(least);
             let quantum = u64::try_from(quantum).unwrap_or(u64::MAX >> 1).max(1);
-            Turn { quantum, deficit: 0, granted: false, active: false }
+            DrrClass { quantum, deficit: 0, granted: false, active: false }
         };
         Self(Box::new(Rounds {
-            bands: Bands::new(&settings.room(), place),
+            bands: Bands::new(&settings.room(), context),
             classes: shares.into_iter().map(turn).collect(),
             active: VecDeque::new(),
-            framing: place.framing(),
+            framing: context.line().framing(),
         }))
     }
 }
 
 impl<P: PacketMeta> Rounds<P> {
-    /// The turn goes to the next class. What the one that had it may still send it keeps, unless it has nothing to send.
-    fn pass_on(&mut self, class: usize) {
+    /// Ends the turn of a class. It keeps its deficit unless its queue is empty.
+    fn end_turn(&mut self, class: usize) {
         self.active.pop_front();
         let turn = &mut self.classes[class];
         turn.granted = false;
@@ -107,7 +106,7 @@ impl<P: PacketMeta> Rounds<P> {
         }
     }
 
-    /// The next packet of a class, if what it may send in this turn is enough for one.
+    /// The next packet of a class, if its deficit is enough.
     fn of_class(&mut self, class: usize, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P> {
         let turn = &mut self.classes[class];
         if !turn.granted {
@@ -121,7 +120,7 @@ impl<P: PacketMeta> Rounds<P> {
         if let Dequeue::Packet(packet, _) = &next {
             let length = self.framing.line_bytes(packet.header().ip_len);
             let turn = &mut self.classes[class];
-            // A queue that drops at its head may give a longer packet than it had shown.
+            // A queue that drops at its head may return a longer packet than the one whose length was noted first.
             turn.deficit = turn.deficit.saturating_sub(length);
         }
         next
@@ -147,16 +146,16 @@ impl<P: PacketMeta> QueueDiscipline<P> for DrrQueue<P> {
             match rounds.of_class(class, now, obs) {
                 Dequeue::Packet(packet, since) => {
                     if rounds.bands.is_empty(class) {
-                        rounds.pass_on(class);
+                        rounds.end_turn(class);
                     }
                     return Dequeue::Packet(packet, since);
                 }
                 Dequeue::Empty => {
-                    rounds.pass_on(class);
+                    rounds.end_turn(class);
                     held = 0;
                 }
                 Dequeue::NotBefore(moment) => {
-                    // A shaper holds it. It waits for its turn with what it has, and gets no more meanwhile.
+                    // A shaper holds its packet. The class keeps its deficit, and gets no further quantum meanwhile.
                     rounds.active.rotate_left(1);
                     soonest = soonest.min(moment);
                     held += 1;
@@ -172,7 +171,7 @@ impl<P: PacketMeta> QueueDiscipline<P> for DrrQueue<P> {
     fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
         self.0.bands.clear(now, why, obs);
         while let Some(class) = self.0.active.front().copied() {
-            self.0.pass_on(class);
+            self.0.end_turn(class);
         }
     }
 

@@ -1,4 +1,4 @@
-//! First in, first out, with a limit in packets, in bytes, in time or several of them: drop-tail.
+//! First in, first out (drop-tail), with limits in packets, in bytes and in time.
 
 use netrig_core::{
     Backlog, Dequeue, DropReason, Duration, Instant, Observer, PacketMeta, QueueDiscipline, Size,
@@ -6,38 +6,37 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Place;
-use super::buffer::{Buffer, Limit};
+use super::buffer::{Buffer, QueueLimit};
+use super::context::QueueContext;
 use crate::error::ensure;
 use crate::{Framing, SettingsError};
 
-/// A first-in, first-out queue. At least one limit must be given, or `unlimited = true`. No limit counts the
-/// packet on the line.
+/// First in, first out. At least one limit must be given, or `unlimited = true`. The packet on the line does not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fifo {
-    /// So many packets may wait, at least 1.
+    /// Largest number of waiting packets, at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
-    /// So many bytes of IP packets may wait, at least 1.
+    /// Largest number of waiting bytes of IP packets, at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
-    /// As much may wait as the line, or the shaper behind it, sends in this time at the rate that it has at the start, framing
-    /// included: above zero. So long is the longest wait, but for the packet on the line.
+    /// Limit in time, above zero: the queue holds as many bytes, framing included, as the line or the shaper behind it sends in
+    /// this time at its initial rate. It is the longest wait, apart from the packet on the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Duration>,
-    /// Whatever comes may wait; then no limit may be given.
+    /// The queue has no limit. Then no other limit may be given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlimited: bool,
 }
 
 impl Fifo {
-    /// Whether such a queue can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
-        Limit::check(self.packets, self.bytes)?;
+        QueueLimit::check(self.packets, self.bytes)?;
         ensure(self.time != Some(Duration::ZERO), "time", "must be above zero")?;
         let limited = self.packets.is_some() || self.bytes.is_some() || self.time.is_some();
         ensure(
@@ -49,7 +48,7 @@ impl Fifo {
     }
 }
 
-/// Room in time: bytes on the line, which a packet takes for as long as it waits.
+/// The room of a limit in time, in bytes on the line. A packet takes room while it waits.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeRoom {
     framing: Framing,
@@ -58,8 +57,8 @@ pub(crate) struct TimeRoom {
 }
 
 impl TimeRoom {
-    pub(crate) fn new(time: Duration, place: &Place<'_>) -> Self {
-        let (rate, framing) = place.drain();
+    pub(crate) fn new(time: Duration, context: &QueueContext<'_>) -> Self {
+        let (rate, framing) = context.drain();
         // At most 2⁶⁴ ns at 2⁶⁴ bit/s, in 128 bits.
         let bytes = u128::from(time.as_nanos()) * u128::from(rate.bits_per_s()) / 8_000_000_000;
         Self { framing, taken: 0, limit: u64::try_from(bytes).unwrap_or(u64::MAX) }
@@ -70,33 +69,33 @@ impl TimeRoom {
         self.taken + self.framing.line_bytes(ip_len) <= self.limit
     }
 
-    /// A packet of this IP length begins to wait.
+    /// A packet of this IP length starts to wait.
     pub(crate) fn enter(&mut self, ip_len: u32) {
         self.taken += self.framing.line_bytes(ip_len);
     }
 
-    /// It waits no longer.
+    /// A packet of this IP length leaves.
     pub(crate) fn leave(&mut self, ip_len: u32) {
         self.taken -= self.framing.line_bytes(ip_len);
     }
 }
 
-/// A first-in, first-out queue at work.
+/// A FIFO queue.
 #[derive(Clone, Debug)]
 pub struct FifoQueue<P> {
     buffer: Buffer<P>,
-    /// If there is a limit in time.
+    /// Only with a limit in time.
     room: Option<Box<TimeRoom>>,
 }
 
 impl<P: PacketMeta> FifoQueue<P> {
-    /// An empty queue; a limit in time depends on its place.
-    pub fn new(settings: &Fifo, place: &Place<'_>) -> Self {
-        let room = settings.time.map(|time| Box::new(TimeRoom::new(time, place)));
-        Self { buffer: Buffer::new(Limit::new(settings.packets, settings.bytes)), room }
+    /// An empty queue. A limit in time depends on the line.
+    pub fn new(settings: &Fifo, context: &QueueContext<'_>) -> Self {
+        let room = settings.time.map(|time| Box::new(TimeRoom::new(time, context)));
+        Self { buffer: Buffer::new(QueueLimit::new(settings.packets, settings.bytes)), room }
     }
 
-    /// The same where there is a limit in time.
+    /// [`FifoQueue::enqueue`] with a limit in time.
     fn enqueue_into_room(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
         let Some(room) = &mut self.room else { return };
         let ip_len = packet.header().ip_len;

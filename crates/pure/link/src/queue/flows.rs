@@ -1,13 +1,13 @@
-//! Which of a fixed number of queues a conversation goes to.
+//! The assignment of flows to a fixed number of queues.
 
 use std::net::IpAddr;
 
 use netrig_core::FiveTuple;
 
-use super::Place;
+use super::context::QueueContext;
 
-/// A hash over the five-tuple with a salt of its own, so that which conversations meet in a queue is a matter of the
-/// run's luck and not of their addresses (RFC 8290 section 4.1.1 asks for a random perturbation).
+/// A hash over the five-tuple with a random salt. So collisions of flows differ between runs and do not depend on the addresses
+/// alone (RFC 8290 section 4.1.1 asks for a random perturbation).
 #[derive(Clone, Debug)]
 pub(super) struct FlowHash {
     salt: u64,
@@ -15,12 +15,12 @@ pub(super) struct FlowHash {
 }
 
 impl FlowHash {
-    /// Into so many queues; its salt is the first number of the stream `link/<line>/flows`.
-    pub(super) fn new(queues: u32, place: &Place<'_>) -> Self {
-        Self { salt: place.stream("flows").bits(), queues: queues.into() }
+    /// A hash into this number of queues. Its salt is the first number of the stream `link/<line>/flows`.
+    pub(super) fn new(queues: u32, context: &QueueContext<'_>) -> Self {
+        Self { salt: context.stream("flows").bits(), queues: queues.into() }
     }
 
-    /// The queue of a conversation.
+    /// The queue of a flow.
     #[inline]
     pub(super) fn queue_of(&self, flow: &FiveTuple) -> usize {
         let mut state = self.salt;
@@ -39,26 +39,25 @@ impl FlowHash {
     }
 }
 
-/// Queues by conversation, of which only those that are used take any room.
+/// The queues of flows. Only queues that are used take memory.
 #[derive(Clone, Debug)]
 pub(super) struct FlowTable {
     hash: FlowHash,
     queues: usize,
-    /// By group and hash, the number of the queue and one; zero if there was none yet.
+    /// By group and hash: the number of the queue plus one, or zero if it is unused.
     seats: Vec<u16>,
     taken: u16,
 }
 
 impl FlowTable {
-    /// For conversations of so many groups, each spread over so many queues; at most 65,535 in all.
-    pub(super) fn new(groups: usize, queues: u32, place: &Place<'_>) -> Self {
-        let hash = FlowHash::new(queues, place);
+    /// For flows of several groups, each spread over `queues`. At most 65,535 queues in total.
+    pub(super) fn new(groups: usize, queues: u32, context: &QueueContext<'_>) -> Self {
+        let hash = FlowHash::new(queues, context);
         let queues = queues as usize;
         Self { hash, queues, seats: vec![0; groups * queues], taken: 0 }
     }
 
-    /// The number of a conversation's queue, counted in the order in which they come into use, and whether this is its
-    /// first packet.
+    /// The number of a flow's queue, and whether this is its first packet. Queues are numbered in the order of their first use.
     #[inline]
     pub(super) fn queue_of(&mut self, group: usize, flow: &FiveTuple) -> (u16, bool) {
         let seat = &mut self.seats[group * self.queues + self.hash.queue_of(flow)];
@@ -96,14 +95,13 @@ mod tests {
         }
     }
 
-    /// χ² over 64 queues of 6400 conversations that differ in one port: 63 degrees of freedom, whose 99.9 % quantile is
-    /// 103.4.
+    /// χ² over 64 queues of 6400 flows that differ in one port: 63 degrees of freedom. The 99.9 % quantile is 103.4.
     #[test]
     fn conversations_spread_evenly() {
         for seed in 1..=3 {
             let seeds = Seeds::new(seed);
-            let place = Place::new(&seeds, "line", Rate::from_bits_per_s(1), Framing::None);
-            let hash = FlowHash::new(64, &place);
+            let context = QueueContext::new(&seeds, "line", Rate::from_bits_per_s(1), Framing::None);
+            let hash = FlowHash::new(64, &context);
             let mut found = [0f64; 64];
             (0..6400).for_each(|n| found[hash.queue_of(&flow(n))] += 1.0);
             let chi2: f64 = found.iter().map(|n| (n - 100.0) * (n - 100.0) / 100.0).sum();
@@ -115,8 +113,10 @@ mod tests {
     fn another_run_has_other_neighbours() {
         let queues = |seed| {
             let seeds = Seeds::new(seed);
-            let hash =
-                FlowHash::new(1024, &Place::new(&seeds, "line", Rate::from_bits_per_s(1), Framing::None));
+            let hash = FlowHash::new(
+                1024,
+                &QueueContext::new(&seeds, "line", Rate::from_bits_per_s(1), Framing::None),
+            );
             (0..10).map(|n| hash.queue_of(&flow(n))).collect::<Vec<_>>()
         };
         assert_eq!(queues(1), queues(1));

@@ -1,21 +1,21 @@
 //! The fluid server that fair queueing follows: A. K. Parekh and R. G. Gallager, "A generalized processor sharing approach
 //! to flow control in integrated services networks: the single-node case", IEEE/ACM Transactions on Networking 1(3), 1993;
-//! here "the paper".
+//! called "the paper" here.
 //!
-//! The fluid server does as much work as the line, but on all sessions that have any at once, in proportion to their
-//! weights. Its virtual time says how much it has done for each unit of weight; a packet's tag is the virtual time at
-//! which the fluid server would be done with it. The packets that the line sends in the order of their tags are done no
-//! later than by the fluid server, but for the time of one packet (the paper's theorem 1).
+//! The fluid server does the same work as the line, but serves all backlogged sessions at once, in proportion to their weights.
+//! Its virtual time is the work done for each unit of weight. The tag of a packet is the virtual time at which the fluid server
+//! would finish it. If the line sends packets in the order of their tags, it finishes each at most one packet time later than
+//! the fluid server (theorem 1 of the paper).
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use netrig_core::{Duration, Instant, Rate};
 
-use super::Place;
+use super::context::QueueContext;
 use crate::Framing;
 
-/// A virtual time: when the fluid server is done with something, bytes for each unit of weight.
+/// A virtual time of the fluid server, bytes for each unit of weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Tag(f64);
 
@@ -29,53 +29,53 @@ impl PartialOrd for Tag {
 
 impl Ord for Tag {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Tags are sums of lengths over weights above zero: never NaN.
+        // Tags are sums of lengths divided by positive weights, so they are never NaN.
         self.0.total_cmp(&other.0)
     }
 }
 
 /// The virtual time of the fluid server.
 ///
-/// It goes by the line's work and not by the clock, so a line that is kept from sending, or sends other packets between,
-/// stops it; only within a packet is the rate needed that the line had at the start.
+/// It follows the work of the line, not the clock. If the line cannot send or sends other packets, the virtual time stops. The
+/// rate that the line had at the start is needed only within a packet.
 #[derive(Clone, Debug)]
 pub(super) struct FluidClock {
     rate: Rate,
     framing: Framing,
     virtual_time: f64,
-    sessions: Vec<Session>,
-    /// Weights of the sessions that the fluid server works on, added up.
+    sessions: Vec<FluidSession>,
+    /// Sum of the weights of the sessions that the fluid server serves.
     weights: f64,
-    /// When it will be done with each of these sessions, as known when the session began; some have got more work since.
+    /// The virtual time at which each of these sessions ends, as known when it began. Some have got more work since.
     ends: BinaryHeap<Reverse<(Tag, usize)>>,
-    sending: Option<Sending>,
+    sending: Option<PacketInService>,
 }
 
 #[derive(Clone, Debug)]
-struct Session {
+struct FluidSession {
     weight: f64,
     /// The tag of its last packet.
     last: Tag,
-    /// Whether the fluid server works on it.
+    /// Whether the fluid server serves it.
     busy: bool,
 }
 
-/// The packet that the line took last.
+/// The last packet that the line took.
 #[derive(Clone, Debug)]
-struct Sending {
+struct PacketInService {
     since: Instant,
     takes: Duration,
     bytes: f64,
-    /// How much of it the fluid server has done as well.
+    /// Bytes of it that are already added to the work of the fluid server.
     counted: f64,
 }
 
 impl FluidClock {
-    /// With sessions of these weights, all above zero, in front of the line of this place.
-    pub(super) fn new(weights: impl Iterator<Item = f64>, place: &Place<'_>) -> Self {
+    /// With sessions of these weights, all above zero, in front of this line.
+    pub(super) fn new(weights: impl Iterator<Item = f64>, context: &QueueContext<'_>) -> Self {
         let mut clock = Self {
-            rate: place.rate(),
-            framing: place.framing(),
+            rate: context.rate(),
+            framing: context.framing(),
             virtual_time: 0.0,
             sessions: Vec::new(),
             weights: 0.0,
@@ -86,18 +86,18 @@ impl FluidClock {
         clock
     }
 
-    /// One more session, of this weight above zero.
+    /// Adds a session of this weight, which must be above zero.
     pub(super) fn add_session(&mut self, weight: f64) {
-        self.sessions.push(Session { weight, last: Tag::default(), busy: false });
+        self.sessions.push(FluidSession { weight, last: Tag::default(), busy: false });
     }
 
-    /// The tag of a packet of this IP length that comes to a session at `now`, and found `waiting` packets of all
-    /// sessions.
+    /// The tag of a packet of this IP length that arrives at a session at `now`. `waiting` is the number of packets of all
+    /// sessions that wait before it.
     pub(super) fn arrival(&mut self, now: Instant, number: usize, ip_len: u32, waiting: usize) -> Tag {
         self.work_until(now, waiting);
         let length = self.framing.line_bytes(ip_len) as f64;
         let session = &mut self.sessions[number];
-        // The paper's equation (10): S = max(F of the one before, V), F = S + L/φ.
+        // Equation (10) of the paper: S = max(F of the previous packet, V), F = S + L/φ.
         let start = if session.busy { session.last.0.max(self.virtual_time) } else { self.virtual_time };
         session.last = Tag(start + length / session.weight);
         if !session.busy {
@@ -108,21 +108,21 @@ impl FluidClock {
         session.last
     }
 
-    /// The last packet of a session is taken back; the one before it, if it waits, has this tag.
+    /// Revokes the last packet of a session. `before` is the tag of the previous packet if that still waits.
     pub(super) fn retract(&mut self, number: usize, before: Option<Tag>) {
         let session = &mut self.sessions[number];
         session.last = before.unwrap_or(Tag(self.virtual_time)).min(session.last);
     }
 
-    /// The line takes a packet of this IP length at `now`, done with the one before.
+    /// The line takes a packet of this IP length at `now`, after the previous one.
     pub(super) fn departure(&mut self, now: Instant, ip_len: u32) {
         self.finish_packet();
         let bytes = self.framing.line_bytes(ip_len);
         let takes = self.rate.time_for(bytes);
-        self.sending = Some(Sending { since: now, takes, bytes: bytes as f64, counted: 0.0 });
+        self.sending = Some(PacketInService { since: now, takes, bytes: bytes as f64, counted: 0.0 });
     }
 
-    /// Everything that waited is gone.
+    /// All sessions are empty: the virtual time starts again.
     pub(super) fn clear(&mut self) {
         self.virtual_time = 0.0;
         self.weights = 0.0;
@@ -132,7 +132,7 @@ impl FluidClock {
         }
     }
 
-    /// Does what the line has done by `now`, of the packet that it sends.
+    /// Adds the work that the line has done by `now` on the current packet.
     fn work_until(&mut self, now: Instant, waiting: usize) {
         let Some(sending) = &mut self.sending else {
             if waiting == 0 {
@@ -144,12 +144,12 @@ impl FluidClock {
         if passed >= sending.takes {
             self.finish_packet();
             if waiting == 0 {
-                // The line had run empty, and so had the fluid server, which does the same work. Both begin anew.
+                // The line was idle, and so was the fluid server, which does the same work. Both start again.
                 self.clear();
             }
             return;
         }
-        // The line took at least a nanosecond, or the packet would be over.
+        // The packet takes at least a nanosecond, otherwise it would be finished.
         let share = passed.as_nanos() as f64 / sending.takes.as_nanos() as f64;
         let done = sending.bytes * share;
         let more = (done - sending.counted).max(0.0);
@@ -157,19 +157,19 @@ impl FluidClock {
         self.work(more);
     }
 
-    /// The line is done with the packet that it sent.
+    /// The line has finished the current packet.
     fn finish_packet(&mut self) {
         if let Some(sending) = self.sending.take() {
             self.work(sending.bytes - sending.counted);
         }
     }
 
-    /// The fluid server does so many bytes of work.
+    /// Advances the fluid server by this many bytes of work.
     fn work(&mut self, mut bytes: f64) {
         while let Some(Reverse((tag, number))) = self.ends.peek().copied() {
             let session = &mut self.sessions[number];
             if session.last != tag {
-                // It has got more work since, or less.
+                // The session has got more or less work since.
                 self.ends.pop();
                 self.ends.push(Reverse((session.last, number)));
                 continue;
@@ -185,7 +185,7 @@ impl FluidClock {
             session.busy = false;
             self.weights -= session.weight;
         }
-        // Nothing is left of rounding once all sessions are done.
+        // Removes rounding errors once all sessions have ended.
         self.weights = 0.0;
     }
 }

@@ -1,5 +1,4 @@
-//! Flow queue CoDel (RFC 8290): conversations apart from each other by deficit round robin, sparse ones first, each with
-//! a controlled delay.
+//! Flow queue CoDel (RFC 8290): deficit round robin among flows, sparse flows first, with a controlled delay for each.
 
 use std::collections::VecDeque;
 
@@ -9,8 +8,8 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Place;
 use super::codel::{Codel, CodelQueue};
+use super::context::QueueContext;
 use super::flows::FlowTable;
 use crate::SettingsError;
 use crate::error::ensure;
@@ -19,23 +18,23 @@ use crate::error::ensure;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FqCodel {
-    /// So many packets may wait in all, above zero; what is beyond is dropped at the head of the queue that has most
-    /// bytes. 10,240 if not given.
+    /// Largest number of waiting packets in total, above zero. Beyond it packets are dropped at the head of the queue with the
+    /// most bytes. 10,240 if not given.
     #[serde(default = "default_packets")]
     pub packets: u64,
-    /// Queues that conversations are spread over by a hash, 1 to 65,535: 1024 if not given.
+    /// Number of queues over which a hash spreads the flows, 1 to 65,535. 1024 if not given.
     #[serde(default = "default_flows")]
     pub flows: u16,
-    /// Bytes of IP packets that a queue may send in a round, above zero; 1514 if not given.
+    /// Bytes of IP packets that a queue may send in a round, above zero. 1514 B if not given.
     #[serde(default = "default_quantum")]
     pub quantum: Size,
-    /// The wait that is put up with; 5 ms if not given.
+    /// The acceptable wait. 5 ms if not given.
     #[serde(default = "default_target")]
     pub target: Duration,
-    /// How long waits must stay above the target before anything is dropped; 100 ms if not given.
+    /// The time for which waits must stay above the target before a packet is dropped. 100 ms if not given.
     #[serde(default = "default_interval")]
     pub interval: Duration,
-    /// Whether packets of ECN-capable transports are marked instead of dropped; not if not given.
+    /// Whether packets of ECN-capable transports are marked instead of dropped. False if not given.
     #[serde(default)]
     pub ecn: bool,
 }
@@ -61,10 +60,10 @@ fn default_interval() -> Duration {
 }
 
 impl FqCodel {
-    /// Whether such a queue can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
         ensure(self.packets > 0, "packets", "must be above zero: the packet on the line is not counted")?;
         ensure(self.flows > 0, "flows", "must be above zero")?;
@@ -76,33 +75,33 @@ impl FqCodel {
         self.codel().check()
     }
 
-    /// What controls the delay of one queue. Its own room has no limit: that of all together has.
+    /// The settings of each queue. Its own limit is never reached, because all queues have a common limit.
     fn codel(&self) -> Codel {
         let Self { packets, target, interval, ecn, .. } = *self;
         Codel { packets: Some(packets.saturating_add(1)), bytes: None, target, interval, ecn }
     }
 }
 
-/// Flow queue CoDel at work.
+/// A queue with flow queue CoDel.
 #[derive(Clone, Debug)]
-pub struct FqCodelQueue<P>(Box<Flows<P>>);
+pub struct FqCodelQueue<P>(Box<FqCodelFlows<P>>);
 
 #[derive(Clone, Debug)]
-struct Flows<P> {
+struct FqCodelFlows<P> {
     table: FlowTable,
     codel: Codel,
     most: usize,
     quantum: i64,
-    /// Those that have been used.
-    flows: Vec<Flow<P>>,
-    /// Queues that began to send since they were last empty: they go first.
+    /// The queues that have been used.
+    flows: Vec<FqCodelFlow<P>>,
+    /// New queues of RFC 8290 section 4.2, which go first.
     new: VecDeque<u16>,
     old: VecDeque<u16>,
     backlog: Backlog,
 }
 
 #[derive(Clone, Debug)]
-struct Flow<P> {
+struct FqCodelFlow<P> {
     queue: CodelQueue<P>,
     /// Byte credits of RFC 8290 section 4.1.
     credits: i64,
@@ -111,9 +110,9 @@ struct Flow<P> {
 
 impl<P: PacketMeta> FqCodelQueue<P> {
     /// An empty queue; the salt of its hash is the stream `link/<line>/flows`.
-    pub fn new(settings: &FqCodel, place: &Place<'_>) -> Self {
-        Self(Box::new(Flows {
-            table: FlowTable::new(1, settings.flows.into(), place),
+    pub fn new(settings: &FqCodel, context: &QueueContext<'_>) -> Self {
+        Self(Box::new(FqCodelFlows {
+            table: FlowTable::new(1, settings.flows.into(), context),
             codel: settings.codel(),
             most: usize::try_from(settings.packets).unwrap_or(usize::MAX),
             quantum: settings.quantum.bytes() as i64,
@@ -125,8 +124,8 @@ impl<P: PacketMeta> FqCodelQueue<P> {
     }
 }
 
-impl<P: PacketMeta> Flows<P> {
-    /// Changes a queue, and takes into account what that did.
+impl<P: PacketMeta> FqCodelFlows<P> {
+    /// Changes a queue, and updates the backlog.
     fn within<T>(&mut self, number: u16, change: impl FnOnce(&mut CodelQueue<P>) -> T) -> T {
         let queue = &mut self.flows[usize::from(number)].queue;
         let before = queue.backlog();
@@ -137,8 +136,7 @@ impl<P: PacketMeta> Flows<P> {
         result
     }
 
-    /// RFC 8290 section 4.1: beyond the limit a packet is dropped from the head of the queue with the largest current byte
-    /// count.
+    /// RFC 8290 section 4.1: beyond the limit a packet is dropped from the head of the queue with the largest byte count.
     fn drop_from_fattest(&mut self, now: Instant, obs: &mut impl Observer<P>) {
         let sizes =
             self.new.iter().chain(&self.old).map(|n| (self.flows[usize::from(*n)].queue.backlog().bytes, *n));
@@ -147,9 +145,9 @@ impl<P: PacketMeta> Flows<P> {
         }
     }
 
-    /// The queue whose turn it is, and whether it is one of the new ones (RFC 8290 section 4.2): one without credits gets
-    /// a quantum and goes to the end of the old ones.
-    fn turn(&mut self) -> Option<(u16, bool)> {
+    /// The next queue to send, and whether it is new (RFC 8290 section 4.2). A queue without credits gets a quantum and goes to
+    /// the end of the old queues.
+    fn next_queue(&mut self) -> Option<(u16, bool)> {
         loop {
             let number = *self.new.front().or(self.old.front())?;
             let flow = &mut self.flows[usize::from(number)];
@@ -177,7 +175,11 @@ impl<P: PacketMeta> QueueDiscipline<P> for FqCodelQueue<P> {
         let flows = &mut *self.0;
         let (number, is_new) = flows.table.queue_of(0, &packet.header().flow);
         if is_new {
-            flows.flows.push(Flow { queue: CodelQueue::unplaced(&flows.codel), credits: 0, listed: false });
+            flows.flows.push(FqCodelFlow {
+                queue: CodelQueue::without_context(&flows.codel),
+                credits: 0,
+                listed: false,
+            });
         }
         let flow = &mut flows.flows[usize::from(number)];
         if !flow.listed {
@@ -193,14 +195,14 @@ impl<P: PacketMeta> QueueDiscipline<P> for FqCodelQueue<P> {
 
     fn dequeue(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P> {
         let flows = &mut *self.0;
-        while let Some((number, is_new)) = flows.turn() {
+        while let Some((number, is_new)) = flows.next_queue() {
             let next = flows.within(number, |queue| queue.dequeue(now, obs));
             if let Dequeue::Packet(packet, since) = next {
                 flows.flows[usize::from(number)].credits -= i64::from(packet.header().ip_len);
                 return Dequeue::Packet(packet, since);
             }
-            // RFC 8290 section 4.2: an empty queue leaves the old ones, but a new one becomes old first, or a conversation
-            // could stay ahead of all others by sending a packet whenever its queue ran empty.
+            // RFC 8290 section 4.2: an empty old queue leaves the list, but an empty new queue becomes old first. Otherwise a
+            // flow could stay ahead of all others by sending a packet whenever its queue is empty.
             flows.unlist(is_new);
             if is_new {
                 flows.old.push_back(number);

@@ -1,18 +1,18 @@
-//! What stands in front of a line that conditions traffic: rules, then classes in a queue, then a transmit ring.
+//! The output port of a line that conditions traffic: rules, classes in a queue, and a transmit ring.
 
 use netrig_core::{Backlog, Dequeue, DropReason, Header, Instant, Observer, PacketMeta, QueueDiscipline};
 
-use super::buffer::{Buffer, Limit};
-use super::class::Classifier;
-use super::{Discipline, Place};
+use super::buffer::{Buffer, QueueLimit};
+use super::class::{ClassContext, Classifier};
+use super::discipline::Discipline;
 use crate::conditioning::{Conditioned, Conditioner};
-use crate::{Counters, LineSettings};
+use crate::{LineCounters, LineSettings};
 
-/// The way of a packet to a line that conditions traffic.
+/// The output port of a line that conditions traffic.
 ///
-/// It keeps the counters of each class, as routers do: of a class *offered* are the packets that came to its queue,
-/// *served* and *delivered* those that went onto the line, *dropped* those that the queue dropped. What the rules
-/// before it dropped is in their own account.
+/// It keeps counters for each class, as routers do. For a class *offered* packets have arrived at its queue, *served* and
+/// *delivered* packets have started onto the line, and the queue has dropped *dropped* packets. The rules have counters of
+/// their own for the packets that they drop.
 #[derive(Clone, Debug)]
 pub struct Port<P> {
     conditioner: Conditioner,
@@ -21,59 +21,60 @@ pub struct Port<P> {
     ring: Option<Ring<P>>,
 }
 
-/// The classes of a port, whatever queue they wait in.
+/// The classes of a port, independent of the queue.
 #[derive(Clone, Debug)]
 struct Classes {
     classifier: Classifier,
-    accounts: Vec<Account>,
+    accounts: Vec<ClassAccount>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Account {
-    counters: Counters,
+struct ClassAccount {
+    counters: LineCounters,
     backlog: Backlog,
 }
 
-/// A FIFO between the scheduler and the line, as interfaces have one: what is in it goes, whoever comes.
+/// The transmit ring of an interface: a FIFO between the scheduler and the line. A packet in it is never overtaken.
 #[derive(Clone, Debug)]
 struct Ring<P> {
     slots: usize,
     packets: Buffer<P>,
-    /// Shapers hold all that waits until then.
+    /// Until then a shaper holds all waiting packets.
     held_until: Instant,
 }
 
 impl<P: PacketMeta> Port<P> {
-    /// The port of the line that `settings` describe, at this place.
-    pub(super) fn new(settings: &LineSettings, place: &Place<'_>) -> Self {
+    /// The port of the line that `settings` describe.
+    pub(super) fn new(settings: &LineSettings, context: &ClassContext<'_>) -> Self {
         let slots = settings.ring as usize;
-        let ring = || Ring { slots, packets: Buffer::new(Limit::new(None, None)), held_until: Instant::ZERO };
+        let ring =
+            || Ring { slots, packets: Buffer::new(QueueLimit::new(None, None)), held_until: Instant::ZERO };
         Self {
             conditioner: Conditioner::new(&settings.condition, settings.framing),
-            queue: Discipline::new(&settings.queue, place),
+            queue: Discipline::new(&settings.queue, context),
             classes: Classes {
                 classifier: Classifier::new(&settings.classes),
-                accounts: vec![Account::default(); settings.classes.len()],
+                accounts: vec![ClassAccount::default(); settings.classes.len()],
             },
             ring: (slots > 0).then(ring),
         }
     }
 
-    /// What each rule of the conditioner did, in their order.
+    /// The counters of each rule, in the order of the rules.
     pub fn rules(&self) -> impl Iterator<Item = &Conditioned> {
         self.conditioner.accounts()
     }
 
-    /// The counters of each class, in their order.
-    pub fn classes(&self) -> impl Iterator<Item = &Counters> {
+    /// The counters of each class, in the order of the classes.
+    pub fn classes(&self) -> impl Iterator<Item = &LineCounters> {
         self.classes.accounts.iter().map(|account| &account.counters)
     }
 
-    /// Moves packets into the ring as far as there is room and the queue lets them go.
+    /// Moves packets from the queue into the ring, as far as the ring has room and the queue releases them.
     fn fill_ring(&mut self, now: Instant, obs: &mut impl Observer<P>) {
         let Self { queue, classes, ring: Some(ring), .. } = self else { return };
         while ring.has_room() && queue.backlog().packets > 0 && ring.held_until <= now {
-            match queue.dequeue(now, &mut Desk { obs: &mut *obs, classes: &mut *classes }) {
+            match queue.dequeue(now, &mut ClassObserver { obs: &mut *obs, classes: &mut *classes }) {
                 Dequeue::Packet(packet, since) => ring.packets.push_since(since, packet),
                 Dequeue::NotBefore(moment) => ring.held_until = moment,
                 Dequeue::Empty => return,
@@ -81,7 +82,7 @@ impl<P: PacketMeta> Port<P> {
         }
     }
 
-    /// The next packet of the ring; if there is a ring that is empty, why.
+    /// The next packet of the ring, or the reason why it is empty. `None` without a ring.
     fn next_of_ring(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Option<Dequeue<P>> {
         self.fill_ring(now, obs);
         let ring = self.ring.as_mut()?;
@@ -101,7 +102,7 @@ impl<P: PacketMeta> Ring<P> {
 }
 
 impl Classes {
-    /// A packet comes to its class.
+    /// Counts a packet that arrives at its class.
     fn arrives<P: PacketMeta>(&mut self, now: Instant, packet: &P, obs: &mut impl Observer<P>) {
         if self.accounts.is_empty() {
             return;
@@ -112,35 +113,35 @@ impl Classes {
         account.counters.offered(now, packet);
         account.backlog.packets += 1;
         account.backlog.bytes += u64::from(packet.header().ip_len);
-        account.tell(now);
+        account.update_backlog(now);
     }
 
-    /// A packet leaves its class: how it does is told to the class's counters.
-    fn leaves<P: PacketMeta>(&mut self, at: Instant, packet: &P, how: impl FnOnce(&mut Counters)) {
+    /// Counts a packet that leaves its class. `count` updates the counters of the class.
+    fn leaves<P: PacketMeta>(&mut self, at: Instant, packet: &P, count: impl FnOnce(&mut LineCounters)) {
         if self.accounts.is_empty() {
             return;
         }
         let account = &mut self.accounts[self.classifier.class_of(packet.header())];
-        how(&mut account.counters);
+        count(&mut account.counters);
         account.backlog.packets -= 1;
         account.backlog.bytes -= u64::from(packet.header().ip_len);
-        account.tell(at);
+        account.update_backlog(at);
     }
 }
 
-impl Account {
-    fn tell(&mut self, at: Instant) {
+impl ClassAccount {
+    fn update_backlog(&mut self, at: Instant) {
         Observer::<Header>::queued(&mut self.counters, at, self.backlog);
     }
 }
 
-/// Watches what the queue drops and marks, for the accounts of the classes.
-struct Desk<'a, O> {
+/// Counts the drops and marks of the queue for each class, and passes them on.
+struct ClassObserver<'a, O> {
     obs: &'a mut O,
     classes: &'a mut Classes,
 }
 
-impl<P: PacketMeta, O: Observer<P>> Observer<P> for Desk<'_, O> {
+impl<P: PacketMeta, O: Observer<P>> Observer<P> for ClassObserver<'_, O> {
     fn marked(&mut self, at: Instant, packet: &P) {
         if !self.classes.accounts.is_empty() {
             let class = self.classes.classifier.class_of(packet.header());
@@ -161,9 +162,9 @@ impl<P: PacketMeta> QueueDiscipline<P> for Port<P> {
         self.fill_ring(now, obs);
         let Self { queue, classes, ring, .. } = self;
         classes.arrives(now, &packet, obs);
-        queue.enqueue(now, packet, &mut Desk { obs: &mut *obs, classes });
+        queue.enqueue(now, packet, &mut ClassObserver { obs: &mut *obs, classes });
         if let Some(ring) = ring {
-            // A packet of another class may go at once.
+            // A packet of another class may leave at once.
             ring.held_until = Instant::ZERO;
         }
         self.fill_ring(now, obs);
@@ -172,7 +173,7 @@ impl<P: PacketMeta> QueueDiscipline<P> for Port<P> {
     fn dequeue(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P> {
         let next = match self.next_of_ring(now, obs) {
             Some(next) => next,
-            None => self.queue.dequeue(now, &mut Desk { obs, classes: &mut self.classes }),
+            None => self.queue.dequeue(now, &mut ClassObserver { obs, classes: &mut self.classes }),
         };
         if let Dequeue::Packet(packet, since) = &next {
             let waited = now.since(*since);
@@ -185,12 +186,12 @@ impl<P: PacketMeta> QueueDiscipline<P> for Port<P> {
     }
 
     fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>) {
-        let desk = &mut Desk { obs, classes: &mut self.classes };
+        let observer = &mut ClassObserver { obs, classes: &mut self.classes };
         if let Some(ring) = &mut self.ring {
-            ring.packets.clear(now, why, desk);
+            ring.packets.clear(now, why, observer);
             ring.held_until = Instant::ZERO;
         }
-        self.queue.clear(now, why, desk);
+        self.queue.clear(now, why, observer);
     }
 
     fn backlog(&self) -> Backlog {

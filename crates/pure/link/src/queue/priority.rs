@@ -1,19 +1,19 @@
-//! Strict priority: a class goes only if none before it has anything to send. A packet that is being sent is never
+//! Strict priority: a class is served only if all classes before it are empty. A packet that is being sent is never
 //! interrupted.
 
 use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline};
 
 use super::bands::Bands;
-use super::{PerClass, Place};
+use super::class::{ClassContext, PerClass};
 
-/// Strict priority at work: the line's classes in their order.
+/// A queue with strict priority among the line's classes, in their order.
 #[derive(Clone, Debug)]
 pub struct PriorityQueue<P>(Box<Bands<P, ()>>);
 
 impl<P: PacketMeta> PriorityQueue<P> {
-    /// Empty queues for the classes of this place.
-    pub fn new(settings: &PerClass, place: &Place<'_>) -> Self {
-        Self(Box::new(Bands::new(settings, place)))
+    /// Empty queues for the classes of this line.
+    pub fn new(settings: &PerClass, context: &ClassContext<'_>) -> Self {
+        Self(Box::new(Bands::new(settings, context)))
     }
 }
 

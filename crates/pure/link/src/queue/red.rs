@@ -1,8 +1,8 @@
 //! Random early detection: S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion
-//! Avoidance", IEEE/ACM Transactions on Networking 1(4), 1993; here "the paper".
+//! Avoidance", IEEE/ACM Transactions on Networking 1(4), 1993; called "the paper" here.
 //!
-//! The average queue and the probability follow the paper's algorithm (its figure 2), with two later habits
-//! as options: `gentle` (Floyd 2000) and marking of ECN-capable packets (RFC 3168).
+//! The average queue and the probability follow the algorithm of the paper (figure 2), with two later options: `gentle` (Floyd
+//! 2000) and marking of ECN-capable packets (RFC 3168).
 
 use netrig_core::{
     Backlog, Dequeue, DropReason, Duration, Ecn, Fraction, Instant, Observer, PacketMeta, QueueDiscipline,
@@ -11,40 +11,40 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Place;
-use super::buffer::{Buffer, Limit};
+use super::buffer::{Buffer, QueueLimit};
+use super::context::QueueContext;
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// Random early detection. At least one limit must be given; it drops what the average is too slow for.
+/// Random early detection. At least one limit must be given, because the average follows bursts too slowly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Red {
-    /// So many packets may wait, at least 1.
+    /// Largest number of waiting packets, at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
-    /// So many bytes of IP packets may wait, at least 1.
+    /// Largest number of waiting bytes of IP packets, at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
-    /// Where early dropping starts and where it is at its height, in packets or in bytes. In bytes, a packet's
-    /// probability is proportional to its length, too.
+    /// The averages at which early dropping starts and reaches its maximum, in packets or in bytes. In bytes, the probability
+    /// of a packet is also proportional to its length.
     pub thresholds: Thresholds,
-    /// Probability as the average reaches `max`: 2 % (the paper's 1/50) if not given.
+    /// Probability as the average reaches `max`. 2 % (1/50 in the paper) if not given.
     #[serde(default = "default_max_p")]
     pub max_p: Fraction,
-    /// Weight of the newest queue length in the average, above 0 and at most 1: 0.002 (the paper's) if not given.
+    /// Weight of the newest queue length in the average, above 0 and at most 1. 0.002 (as in the paper) if not given.
     #[serde(default = "default_weight")]
     pub weight: f64,
-    /// Beyond `max` the probability grows on to 1 at twice `max`, instead of at once (Floyd 2000). False, as
-    /// in the paper, if not given.
+    /// Whether the probability grows beyond `max` gradually to 1 at twice `max`, instead of at once (Floyd 2000). False, as in
+    /// the paper, if not given.
     #[serde(default)]
     pub gentle: bool,
-    /// ECN-capable packets are marked rather than dropped, up to the average beyond which everything is
-    /// dropped (RFC 3168). False if not given.
+    /// Whether ECN-capable packets are marked rather than dropped, up to the average from which all packets are dropped (RFC
+    /// 3168). False if not given.
     #[serde(default)]
     pub ecn: bool,
-    /// A typical packet: its time on the line is the unit in which an idle time ages the average, and in byte
-    /// mode it is the packet whose probability is the curve's. 500 B if not given.
+    /// The size of a typical packet. During an idle time the average decays once per sending time of this packet. With
+    /// thresholds in bytes, the curve gives the probability of this packet. 500 B if not given.
     #[serde(default = "default_mean_packet")]
     pub mean_packet: Size,
 }
@@ -55,22 +55,22 @@ pub struct Red {
 pub enum Thresholds {
     /// In packets.
     Packets {
-        /// Below this average nothing is dropped early.
+        /// Below this average no packet is dropped early.
         min: f64,
-        /// From this average on everything is dropped, or with `gentle` from twice this.
+        /// From this average on all packets are dropped, or with `gentle` from twice this average.
         max: f64,
     },
     /// In bytes of IP packets.
     Bytes {
-        /// Below this average nothing is dropped early.
+        /// Below this average no packet is dropped early.
         min: Size,
-        /// From this average on everything is dropped, or with `gentle` from twice this.
+        /// From this average on all packets are dropped, or with `gentle` from twice this average.
         max: Size,
     },
 }
 
 fn default_max_p() -> Fraction {
-    // 1/50 is a share.
+    // 1/50 is a valid share.
     Fraction::new(0.02).unwrap_or_default()
 }
 
@@ -91,26 +91,26 @@ impl Thresholds {
         }
     }
 
-    /// Whether there is anything between them.
+    /// Checks their order and range.
     pub(super) fn check(self) -> Result<(), SettingsError> {
         let (min, max) = self.range();
         ensure(min >= 0.0, "min", "must not be negative")?;
         ensure(min < max && max.is_finite(), "max", "must be above `min`")
     }
 
-    /// Whether both are in one unit.
+    /// Whether both have the same unit.
     pub(super) fn is_like(self, other: Self) -> bool {
         matches!(self, Self::Bytes { .. }) == matches!(other, Self::Bytes { .. })
     }
 }
 
 impl Red {
-    /// Whether such a queue can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
-        Limit::check(self.packets, self.bytes)?;
+        QueueLimit::check(self.packets, self.bytes)?;
         ensure(self.packets.is_some() || self.bytes.is_some(), "packets", "or `bytes` must be given")?;
         self.thresholds.check().map_err(|e| e.within("thresholds"))?;
         ensure(self.max_p.get() > 0.0, "max_p", "must be above zero")?;
@@ -119,15 +119,15 @@ impl Red {
     }
 }
 
-/// A RED queue at work.
+/// A queue with random early detection.
 #[derive(Clone, Debug)]
 pub struct RedQueue<P> {
     buffer: Buffer<P>,
-    /// Apart, for every line of a simulation has room for any discipline.
+    /// Boxed, because every line of a simulation has room for the largest discipline.
     detector: Box<Detector>,
 }
 
-/// Watches the average queue and judges each packet by it.
+/// Follows the average queue and decides about each packet.
 #[derive(Clone, Debug)]
 struct Detector {
     average: Average,
@@ -141,51 +141,51 @@ struct Detector {
 pub(super) struct Average {
     in_bytes: bool,
     weight: f64,
-    /// s of the paper: time that a typical packet takes on the line. It stays what it was at the start.
+    /// s of the paper: the sending time of a typical packet at the initial rate of the line.
     packet_time: Duration,
-    /// avg: the average queue, in the unit of the thresholds.
+    /// avg of the paper, in the unit of the thresholds.
     average: f64,
-    /// q_time: since when the queue has been empty.
+    /// q_time of the paper: when the queue became empty.
     empty_since: Instant,
 }
 
-/// How likely a packet is dropped at an average.
+/// The drop probability as a function of the average.
 #[derive(Clone, Debug)]
 pub(super) struct Slope {
     /// The lower and upper threshold.
     range: (f64, f64),
     max_p: f64,
     gentle: bool,
-    /// Of thresholds in bytes, the length of the packet whose probability is the curve's.
+    /// Only with thresholds in bytes: the length of the packet whose probability the curve gives.
     mean_packet: Option<f64>,
-    /// Packets since the last one that was marked or dropped early while the average lay between the
-    /// thresholds; −1 before the first.
+    /// Packets since the last one that was marked or dropped early while the average lay between the thresholds. −1 before the
+    /// first.
     count: i64,
 }
 
-/// What the average makes of a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RedVerdict {
     Pass,
-    /// Mark it if it can be marked, else drop it.
+    /// Mark the packet if possible, otherwise drop it.
     Notify,
     Drop,
 }
 
 impl<P: PacketMeta> RedQueue<P> {
-    /// An empty queue, whose chances are the stream `link/<line>/red`.
-    pub fn new(settings: &Red, place: &Place<'_>) -> Self {
+    /// An empty queue. Its random stream is `link/<line>/red`.
+    pub fn new(settings: &Red, context: &QueueContext<'_>) -> Self {
         let detector = Detector {
             average: Average::new(
                 settings.thresholds,
                 settings.weight,
-                place.packet_time(settings.mean_packet),
+                context.packet_time(settings.mean_packet),
             ),
             slope: Slope::new(settings.thresholds, settings.max_p, settings.gentle, settings.mean_packet),
             ecn: settings.ecn,
-            luck: place.stream("red"),
+            luck: context.stream("red"),
         };
-        let buffer = Buffer::new(Limit::new(settings.packets, settings.bytes));
+        let buffer = Buffer::new(QueueLimit::new(settings.packets, settings.bytes));
         Self { buffer, detector: Box::new(detector) }
     }
 
@@ -196,7 +196,7 @@ impl<P: PacketMeta> RedQueue<P> {
 }
 
 impl Average {
-    /// Of an empty queue, in the unit of these thresholds.
+    /// The average of an empty queue, in the unit of these thresholds.
     pub(super) fn new(thresholds: Thresholds, weight: f64, packet_time: Duration) -> Self {
         let in_bytes = matches!(thresholds, Thresholds::Bytes { .. });
         Self { in_bytes, weight, packet_time, average: 0.0, empty_since: Instant::ZERO }
@@ -206,14 +206,14 @@ impl Average {
         self.average
     }
 
-    /// The paper's average: each arrival moves it towards the queue that it finds; an arrival to an empty
-    /// queue lets it decay as if m small packets had found the queue empty since.
+    /// Updates the average as in the paper. Each arrival moves it towards the current queue. An arrival at an empty queue lets it
+    /// decay as if m small packets had arrived at an empty queue since `empty_since`.
     pub(super) fn update(&mut self, now: Instant, backlog: Backlog) {
         if backlog.packets == 0 {
             let idle = now.since(self.empty_since).as_nanos() as f64;
             let m = idle / (self.packet_time.as_nanos() as f64).max(1.0);
             self.average *= libm::pow(1.0 - self.weight, m);
-            // The arrival may be dropped and leave the queue empty: what has been counted is counted.
+            // The arrival may be dropped and leave the queue empty: this idle time must not count again.
             self.empty_since = now;
         } else {
             let queue = if self.in_bytes { backlog.bytes as f64 } else { backlog.packets as f64 };
@@ -234,7 +234,7 @@ impl Slope {
         Self { range: thresholds.range(), max_p: max_p.get(), gentle, mean_packet, count: -1 }
     }
 
-    /// p_b: the probability that belongs to the average. `None` where everything is dropped.
+    /// p_b of the paper: the probability at this average. `None` if all packets are dropped.
     fn base_probability(&self, average: f64) -> Option<f64> {
         let (min, max) = self.range;
         let max_p = self.max_p;
@@ -247,15 +247,15 @@ impl Slope {
         }
     }
 
-    /// What becomes of a packet that has drawn this number.
-    pub(super) fn judge(&mut self, average: f64, draw: f64, ip_len: u32) -> Verdict {
+    /// Decides about a packet. `draw` is a random number of 0..1.
+    pub(super) fn judge(&mut self, average: f64, draw: f64, ip_len: u32) -> RedVerdict {
         if average < self.range.0 {
             self.count = -1;
-            return Verdict::Pass;
+            return RedVerdict::Pass;
         }
         let Some(mut p_b) = self.base_probability(average) else {
             self.count = 0;
-            return Verdict::Drop;
+            return RedVerdict::Drop;
         };
         if let Some(mean_packet) = self.mean_packet {
             p_b *= f64::from(ip_len) / mean_packet;
@@ -263,9 +263,9 @@ impl Slope {
         self.count += 1;
         if draw < spaced(p_b, self.count) {
             self.count = 0;
-            return Verdict::Notify;
+            return RedVerdict::Notify;
         }
-        Verdict::Pass
+        RedVerdict::Pass
     }
 }
 
@@ -275,21 +275,21 @@ fn spaced(p_b: f64, count: i64) -> f64 {
     if left <= p_b { 1.0 } else { p_b / left }
 }
 
-/// Does to a packet what the verdict says: it waits, perhaps marked, or is dropped.
+/// Applies a verdict to a packet: it waits, perhaps marked, or is dropped.
 pub(super) fn admit<P: PacketMeta>(
     buffer: &mut Buffer<P>,
     now: Instant,
     mut packet: P,
-    verdict: Verdict,
+    verdict: RedVerdict,
     ecn: bool,
     obs: &mut impl Observer<P>,
 ) {
     // RFC 3168 section 5: a packet that carries ECT or CE belongs to an ECN-capable transport.
     let markable = ecn && packet.header().ecn != Ecn::NotEct;
-    if verdict == Verdict::Drop || verdict == Verdict::Notify && !markable {
+    if verdict == RedVerdict::Drop || verdict == RedVerdict::Notify && !markable {
         return obs.dropped(now, &packet, DropReason::Early);
     }
-    if verdict == Verdict::Notify && buffer.has_room_for(&packet) {
+    if verdict == RedVerdict::Notify && buffer.has_room_for(&packet) {
         packet.header_mut().ecn = Ecn::Ce;
         obs.marked(now, &packet);
     }
@@ -300,7 +300,7 @@ impl<P: PacketMeta> QueueDiscipline<P> for RedQueue<P> {
     fn enqueue(&mut self, now: Instant, packet: P, obs: &mut impl Observer<P>) {
         let Detector { average, slope, ecn, luck } = &mut *self.detector;
         average.update(now, self.buffer.backlog());
-        // One draw per arrival, used or not: the luck of the n-th arrival depends on nothing else.
+        // One draw per arrival, used or not. So the random number of the n-th arrival does not depend on other events.
         let verdict = slope.judge(average.get(), luck.uniform(), packet.header().ip_len);
         admit(&mut self.buffer, now, packet, verdict, *ecn, obs);
     }

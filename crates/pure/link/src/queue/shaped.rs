@@ -1,45 +1,47 @@
-//! A shaper: what is beyond the profile waits instead of being dropped (RFC 2475 section 2.3.3.3).
+//! A shaper: packets out of profile wait instead of being dropped (RFC 2475 section 2.3.3.3).
 
 use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline, Rate, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Discipline, Place, Queue};
+use super::class::ClassContext;
+use super::context::QueueContext;
+use super::discipline::{Discipline, Queue};
 use crate::conditioning::{Layer, TokenBucket};
 use crate::error::ensure;
 use crate::{Framing, SettingsError};
 
-/// A token bucket behind a queue: no more leaves it than the bucket allows.
+/// A shaper: a token bucket behind a queue limits the rate at which packets leave it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shaped {
-    /// What leaves in the long run, above zero.
+    /// The long-run rate, above zero.
     pub rate: Rate,
-    /// What may leave at once after a pause, above zero and at most 2 GB. A longer packet is dropped: it never could.
+    /// The burst that may leave at once after a pause, above zero and at most 2 GB. A longer packet is dropped.
     pub burst: Size,
-    /// What is counted of a packet: the IP packet if not given.
+    /// The length of a packet that is counted. The IP packet if not given.
     #[serde(default, skip_serializing_if = "Layer::is_ip")]
     pub layer: Layer,
-    /// What waits for the bucket: any discipline but one of classes. The packet that waits for its tokens counts to none
-    /// of its limits.
+    /// The queue in front of the bucket: any discipline that does not schedule classes. The packet that waits for its tokens
+    /// does not count towards the limits of this queue.
     pub queue: Box<Queue>,
 }
 
 impl Shaped {
-    /// Whether such a queue can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
         ensure(self.rate.bits_per_s() > 0, "rate", "must be above zero")?;
         let burst = 1..=2_000_000_000;
         ensure(burst.contains(&self.burst.bytes()), "burst", "must be above zero and at most 2 GB")?;
-        ensure(!self.queue.is_of_classes(), "queue", "must not be one of classes: shape those that need it")?;
+        ensure(!self.queue.is_of_classes(), "queue", "must not schedule classes: shape the classes instead")?;
         self.queue.check().map_err(|e| e.within("queue"))
     }
 }
 
-/// A shaped queue at work.
+/// A queue with a shaper behind it.
 #[derive(Clone, Debug)]
 pub struct ShapedQueue<P>(Box<Gate<P>>);
 
@@ -56,16 +58,16 @@ struct Gate<P> {
 
 impl<P: PacketMeta> ShapedQueue<P> {
     /// An empty queue behind a full bucket.
-    pub fn new(settings: &Shaped, place: &Place<'_>) -> Self {
-        let counted = if settings.layer.is_ip() { Framing::None } else { place.framing() };
-        let before = place.drained_at(settings.rate, counted);
+    pub fn new(settings: &Shaped, context: &QueueContext<'_>) -> Self {
+        let counted = if settings.layer.is_ip() { Framing::None } else { context.framing() };
+        let inner = ClassContext::new(context.drained_at(settings.rate, counted), &[]);
         Self(Box::new(Gate {
-            queue: Discipline::new(&settings.queue, &before),
+            queue: Discipline::new(&settings.queue, &inner),
             head: None,
             bucket: TokenBucket::new(settings.rate, settings.burst),
             burst: settings.burst.bytes(),
             layer: settings.layer,
-            framing: place.framing(),
+            framing: context.framing(),
         }))
     }
 }

@@ -1,5 +1,5 @@
-//! Weighted fair queueing among conversations: A. Demers, S. Keshav and S. Shenker, "Analysis and simulation of a fair
-//! queueing algorithm", SIGCOMM 1989, in the order of the fluid server's tags ([`fluid`](super::fluid)).
+//! Weighted fair queueing among flows (A. Demers, S. Keshav and S. Shenker, "Analysis and simulation of a fair queueing
+//! algorithm", SIGCOMM 1989), in the order of the tags of the fluid server ([`fluid`](super::fluid)).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,41 +8,41 @@ use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, Q
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Place;
-use super::buffer::Limit;
+use super::buffer::QueueLimit;
+use super::context::QueueContext;
 use super::flows::FlowTable;
 use super::fluid::{FluidClock, Tag};
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// Weighted fair queueing among conversations, without classes. At least one limit must be given; what is beyond it is
-/// dropped at the tail of the conversation that has most bytes waiting.
+/// Weighted fair queueing among flows, without classes. At least one limit must be given. Beyond it packets are dropped at the
+/// tail of the flow with the most waiting bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wfq {
-    /// So many packets may wait in all, at least 1.
+    /// Largest number of waiting packets in total, at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
-    /// So many bytes of IP packets may wait in all, at least 1.
+    /// Largest number of waiting bytes of IP packets in total, at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
-    /// Queues that conversations are spread over by a hash, 1 to 4096: 256 if not given.
+    /// Number of queues over which a hash spreads the flows, 1 to 4096. 256 if not given.
     #[serde(default = "default_queues")]
     pub queues: u32,
-    /// What a conversation weighs: all the same if not given.
+    /// The weights of flows. `equal` if not given.
     #[serde(default)]
     pub weights: Weights,
 }
 
-/// What conversations weigh.
+/// The weights of flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weights {
-    /// All the same.
+    /// All flows have the same weight.
     #[default]
     Equal,
-    /// One more than the IP precedence, the upper three bits of the code point: best effort 1, `ef` 6. Packets of
-    /// different precedence are different conversations then.
+    /// The IP precedence (the upper three bits of the code point) plus one: best effort 1, `ef` 6. Packets of different
+    /// precedence then belong to different flows.
     Precedence,
 }
 
@@ -51,38 +51,38 @@ fn default_queues() -> u32 {
 }
 
 impl Wfq {
-    /// Whether such a queue can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
-        Limit::check(self.packets, self.bytes)?;
+        QueueLimit::check(self.packets, self.bytes)?;
         ensure(self.packets.is_some() || self.bytes.is_some(), "packets", "or `bytes` must be given")?;
         ensure((1..=4096).contains(&self.queues), "queues", "must be from 1 to 4096")
     }
 }
 
-/// Weighted fair queueing at work.
+/// A queue with weighted fair queueing.
 #[derive(Clone, Debug)]
-pub struct WfqQueue<P>(Box<Sessions<P>>);
+pub struct WfqQueue<P>(Box<WfqSessions<P>>);
 
 #[derive(Clone, Debug)]
-struct Sessions<P> {
+struct WfqSessions<P> {
     table: FlowTable,
     weights: Weights,
-    limit: Limit,
-    /// Those that have been used, in the order in which the clock knows them.
-    sessions: Vec<Session<P>>,
+    limit: QueueLimit,
+    /// The sessions that have been used, in the order of the clock.
+    sessions: Vec<WfqSession<P>>,
     clock: FluidClock,
-    /// The tags of the oldest packets, and whose they are.
+    /// The tags of the oldest packets, and their sessions.
     heads: BinaryHeap<Reverse<(Tag, usize)>>,
-    /// Sessions that have something waiting, in no order.
+    /// Backlogged sessions, in no order.
     waiting: Vec<usize>,
     backlog: Backlog,
 }
 
 #[derive(Clone, Debug)]
-struct Session<P> {
+struct WfqSession<P> {
     packets: VecDeque<(Tag, Instant, P)>,
     bytes: u64,
 }
@@ -92,13 +92,13 @@ const PRECEDENCES: usize = 8;
 
 impl<P: PacketMeta> WfqQueue<P> {
     /// An empty queue; the salt of its hash is the stream `link/<line>/flows`.
-    pub fn new(settings: &Wfq, place: &Place<'_>) -> Self {
+    pub fn new(settings: &Wfq, context: &QueueContext<'_>) -> Self {
         let groups = if settings.weights == Weights::Equal { 1 } else { PRECEDENCES };
-        Self(Box::new(Sessions {
-            table: FlowTable::new(groups, settings.queues, place),
+        Self(Box::new(WfqSessions {
+            table: FlowTable::new(groups, settings.queues, context),
             weights: settings.weights,
-            limit: Limit::new(settings.packets, settings.bytes),
-            clock: FluidClock::new(std::iter::empty(), place),
+            limit: QueueLimit::new(settings.packets, settings.bytes),
+            clock: FluidClock::new(std::iter::empty(), context),
             sessions: Vec::new(),
             heads: BinaryHeap::new(),
             waiting: Vec::new(),
@@ -107,7 +107,7 @@ impl<P: PacketMeta> WfqQueue<P> {
     }
 }
 
-impl<P: PacketMeta> Sessions<P> {
+impl<P: PacketMeta> WfqSessions<P> {
     fn session_of(&mut self, packet: &P) -> usize {
         let header = packet.header();
         let group = match self.weights {
@@ -116,19 +116,19 @@ impl<P: PacketMeta> Sessions<P> {
         };
         let (number, is_new) = self.table.queue_of(group, &header.flow);
         if is_new {
-            self.sessions.push(Session { packets: VecDeque::new(), bytes: 0 });
+            self.sessions.push(WfqSession { packets: VecDeque::new(), bytes: 0 });
             self.clock.add_session((group + 1) as f64);
         }
         number.into()
     }
 
-    /// The session that has most bytes waiting, of those that have any.
+    /// The backlogged session with the most waiting bytes.
     fn fattest(&self) -> Option<usize> {
         let sizes = self.waiting.iter().map(|number| (self.sessions[*number].bytes, Reverse(*number)));
         sizes.max().map(|(_, Reverse(number))| number)
     }
 
-    /// Drops the last packet of a session that has one.
+    /// Drops the last packet of a session.
     fn drop_last(&mut self, number: usize, now: Instant, obs: &mut impl Observer<P>) {
         let Some((_, _, packet)) = self.sessions[number].packets.pop_back() else { return };
         self.left(number, &packet);
@@ -139,7 +139,7 @@ impl<P: PacketMeta> Sessions<P> {
         obs.dropped(now, &packet, DropReason::QueueFull);
     }
 
-    /// A packet of this session is gone.
+    /// Updates the counts after a packet of this session has left.
     fn left(&mut self, number: usize, packet: &P) {
         let bytes = u64::from(packet.header().ip_len);
         let session = &mut self.sessions[number];
@@ -151,7 +151,7 @@ impl<P: PacketMeta> Sessions<P> {
         }
     }
 
-    /// Makes room for a packet of this session; whether there is any without dropping that packet itself.
+    /// Makes room for a packet of this session by dropping packets of fatter sessions. Returns false if that is not enough.
     fn make_room(&mut self, number: usize, ip_len: u32, now: Instant, obs: &mut impl Observer<P>) -> bool {
         while !self.limit.has_room_for(self.backlog, ip_len) {
             let own = self.sessions[number].bytes + u64::from(ip_len);

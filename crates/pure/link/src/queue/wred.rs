@@ -1,5 +1,5 @@
-//! Weighted random early detection: [`red`](super::red) with a curve for each drop precedence over one average queue, as
-//! assured forwarding needs it (RFC 2597 section 4).
+//! Weighted random early detection: [`red`](super::red) with one average queue and a curve for each drop precedence, as
+//! assured forwarding requires (RFC 2597 section 4).
 
 use netrig_core::{
     Backlog, Dequeue, DropReason, Dscp, Fraction, Instant, Observer, PacketMeta, QueueDiscipline, Size,
@@ -8,8 +8,8 @@ use netrig_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Place;
-use super::buffer::{Buffer, Limit};
+use super::buffer::{Buffer, QueueLimit};
+use super::context::QueueContext;
 use super::red::{Average, Slope, Thresholds, admit};
 use crate::SettingsError;
 use crate::conditioning::DscpSet;
@@ -19,46 +19,47 @@ use crate::error::ensure;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wred {
-    /// So many packets may wait, at least 1.
+    /// Largest number of waiting packets, at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
-    /// So many bytes of IP packets may wait, at least 1.
+    /// Largest number of waiting bytes of IP packets, at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
-    /// Which packets are dropped at which average: the first curve that names a packet's code point is its own; the last
-    /// one names none, and is for the rest. All thresholds are in packets, or all in bytes.
-    pub curves: Vec<Curve>,
-    /// Weight of the newest queue length in the average, above 0 and at most 1: 0.002 if not given.
+    /// The drop curves. The first curve that names a packet's code point applies. The last curve names none and applies to all
+    /// other packets. All thresholds are in packets, or all in bytes.
+    pub curves: Vec<DropCurve>,
+    /// Weight of the newest queue length in the average, above 0 and at most 1. 0.002 if not given.
     #[serde(default = "default_weight")]
     pub weight: f64,
-    /// Beyond `max` the probability grows on to 1 at twice `max`, instead of at once. False if not given.
+    /// Whether the probability grows beyond `max` gradually to 1 at twice `max`, instead of at once. False if not given.
     #[serde(default)]
     pub gentle: bool,
-    /// ECN-capable packets are marked rather than dropped, up to the average beyond which everything is dropped (RFC
+    /// Whether ECN-capable packets are marked rather than dropped, up to the average from which all packets are dropped (RFC
     /// 3168). False if not given.
     #[serde(default)]
     pub ecn: bool,
-    /// A typical packet, as of `red`. 500 B if not given.
+    /// The size of a typical packet, as in `red`. 500 B if not given.
     #[serde(default = "default_mean_packet")]
     pub mean_packet: Size,
 }
 
-/// How some packets are dropped.
+/// The drop curve of some packets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Curve {
-    /// The code points of these packets; those of no other curve if not given.
+#[schemars(rename = "Curve")]
+pub struct DropCurve {
+    /// The code points of these packets. If not given, all code points without a curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<DscpSet>,
-    /// Where early dropping starts and where it is at its height.
+    /// The averages at which early dropping starts and reaches its maximum.
     pub thresholds: Thresholds,
-    /// Probability as the average reaches `max`: 2 % if not given.
+    /// Probability as the average reaches `max`. 2 % if not given.
     #[serde(default = "default_max_p")]
     pub max_p: Fraction,
 }
 
 fn default_max_p() -> Fraction {
-    // 1/50 is a share.
+    // 1/50 is a valid share.
     Fraction::new(0.02).unwrap_or_default()
 }
 
@@ -71,12 +72,12 @@ fn default_mean_packet() -> Size {
 }
 
 impl Wred {
-    /// Whether such a queue can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
-        Limit::check(self.packets, self.bytes)?;
+        QueueLimit::check(self.packets, self.bytes)?;
         ensure(self.packets.is_some() || self.bytes.is_some(), "packets", "or `bytes` must be given")?;
         let curves = (1..=64).contains(&self.curves.len());
         ensure(curves, "curves", "must be from 1 to 64")?;
@@ -88,17 +89,21 @@ impl Wred {
         ensure(self.mean_packet > Size::default(), "mean_packet", "must be above zero")
     }
 
-    fn check_curve(&self, curve: &Curve, is_last: bool) -> Result<(), SettingsError> {
-        let why = "must be given, but not in the last curve, which is for the rest";
+    fn check_curve(&self, curve: &DropCurve, is_last: bool) -> Result<(), SettingsError> {
+        let why = "must be given, except in the last curve, which applies to all other packets";
         ensure(curve.dscp.is_none() == is_last, "dscp", why)?;
         curve.thresholds.check().map_err(|e| e.within("thresholds"))?;
         let alike = curve.thresholds.is_like(self.curves[0].thresholds);
-        ensure(alike, "thresholds", "must be in the unit of the first curve's: there is one average")?;
+        ensure(
+            alike,
+            "thresholds",
+            "must have the unit of the first curve, because all curves share one average",
+        )?;
         ensure(curve.max_p.get() > 0.0, "max_p", "must be above zero")
     }
 }
 
-/// A WRED queue at work.
+/// A queue with weighted random early detection.
 #[derive(Clone, Debug)]
 pub struct WredQueue<P> {
     buffer: Buffer<P>,
@@ -109,33 +114,34 @@ pub struct WredQueue<P> {
 struct Detector {
     average: Average,
     slopes: Vec<Slope>,
-    /// The place of each code point's slope.
+    /// The index of each code point's slope.
     by_dscp: [u8; 64],
     ecn: bool,
     luck: Stream,
 }
 
 impl<P: PacketMeta> WredQueue<P> {
-    /// An empty queue, whose chances are the stream `link/<line>/red`.
-    pub fn new(settings: &Wred, place: &Place<'_>) -> Self {
+    /// An empty queue. Its random stream is `link/<line>/red`.
+    pub fn new(settings: &Wred, context: &QueueContext<'_>) -> Self {
         let curves = &settings.curves;
-        let slope =
-            |curve: &Curve| Slope::new(curve.thresholds, curve.max_p, settings.gentle, settings.mean_packet);
-        let has = |curve: &Curve, dscp| curve.dscp.is_none_or(|set| set.contains(dscp));
+        let slope = |curve: &DropCurve| {
+            Slope::new(curve.thresholds, curve.max_p, settings.gentle, settings.mean_packet)
+        };
+        let has = |curve: &DropCurve, dscp| curve.dscp.is_none_or(|set| set.contains(dscp));
         let slope_of = |value| {
             let place = curves.iter().position(|curve| has(curve, Dscp(value as u8)));
-            // At most 64 curves, of which the last has all.
+            // At most 64 curves. The last one matches every code point.
             place.unwrap_or_default() as u8
         };
-        let packet_time = place.packet_time(settings.mean_packet);
+        let packet_time = context.packet_time(settings.mean_packet);
         let detector = Detector {
             average: Average::new(curves[0].thresholds, settings.weight, packet_time),
             slopes: curves.iter().map(slope).collect(),
             by_dscp: std::array::from_fn(slope_of),
             ecn: settings.ecn,
-            luck: place.stream("red"),
+            luck: context.stream("red"),
         };
-        let buffer = Buffer::new(Limit::new(settings.packets, settings.bytes));
+        let buffer = Buffer::new(QueueLimit::new(settings.packets, settings.bytes));
         Self { buffer, detector: Box::new(detector) }
     }
 }
@@ -146,7 +152,7 @@ impl<P: PacketMeta> QueueDiscipline<P> for WredQueue<P> {
         average.update(now, self.buffer.backlog());
         let header = packet.header();
         let slope = &mut slopes[usize::from(by_dscp[usize::from(header.dscp.0 & 63)])];
-        // One draw per arrival, used or not: the luck of the n-th arrival depends on nothing else.
+        // One draw per arrival, used or not. So the random number of the n-th arrival does not depend on other events.
         let verdict = slope.judge(average.get(), luck.uniform(), header.ip_len);
         admit(&mut self.buffer, now, packet, verdict, *ecn, obs);
     }

@@ -1,35 +1,52 @@
-//! One station's way to another.
+//! A lane: the direction from one station to another.
 
 use netrig_core::{
-    Backlog, DropReason, Duration, Instant, Lane, LinkObserver, Observer, PacketMeta, Rate, Seeds, Waiting,
+    Backlog, DropReason, Duration, Header, Instant, Lane, LinkObserver, Observer, PacketMeta, Rate, Seeds,
+    Waiting,
 };
 
 use super::WifiSettings;
-use super::station::Addressed;
 use crate::flight::{Flight, Flying};
 use crate::impairments::Losses;
 
-/// What a medium knows of a lane.
+/// A packet that waits at a station, and its lane.
+#[derive(Clone, Debug)]
+pub(super) struct Addressed<P> {
+    pub(super) lane: Lane,
+    pub(super) packet: P,
+}
+
+impl<P: PacketMeta> PacketMeta for Addressed<P> {
+    fn header(&self) -> &Header {
+        self.packet.header()
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        self.packet.header_mut()
+    }
+}
+
+/// The state of a lane.
 #[derive(Clone, Debug)]
 pub(super) struct LaneState<P> {
-    /// The station that sends.
+    /// The sending station.
     pub(super) from: usize,
     pub(super) rate: Rate,
     pub(super) delay: Duration,
     pub(super) mtu: u64,
-    /// Frames that the far end cannot read.
+    /// Frames that the far end does not receive.
     pub(super) unread: Losses,
     /// Packets lost behind the link layer.
     pub(super) losses: Losses,
     pub(super) outage: Option<Waiting>,
     pub(super) flight: Flight<P>,
-    /// Time that its frames have taken, up to `occupied_until`.
+    /// Airtime of its frames, up to `occupied_until`.
     occupied: Duration,
     occupied_until: Instant,
 }
 
 impl<P: PacketMeta> LaneState<P> {
-    /// The lane that `settings` describe; its random streams are `link/<name>/frame-loss` and `/loss`.
+    /// The lane that `settings` describe. Its random streams are `link/<name>/frame-loss` and `/loss`.
     pub(super) fn new(from: usize, settings: &WifiSettings, seeds: &Seeds, name: &str) -> Self {
         let stream = |what: &str| seeds.stream(&format!("link/{name}/{what}"));
         Self {
@@ -46,18 +63,18 @@ impl<P: PacketMeta> LaneState<P> {
         }
     }
 
-    /// Its frame, and the answer if there is one, take the medium from `start` on for so long.
+    /// Its frame, with the acknowledgement if there is one, occupies the medium from `start` for `air`.
     pub(super) fn occupy(&mut self, start: Instant, air: Duration) {
         self.occupied += air;
         self.occupied_until = start + air;
     }
 
-    /// Time that its frames have taken until `now`.
+    /// Airtime of its frames until `now`.
     pub(super) fn occupied(&self, now: Instant) -> Duration {
         self.occupied.saturating_sub(self.occupied_until.since(now))
     }
 
-    /// The far end passes a packet up at `moment`.
+    /// The far end passes a packet to the higher layer at `moment`.
     pub(super) fn deliver(&mut self, moment: Instant, packet: P) {
         let lost = self.losses.next();
         self.flight.push(Flying { at: moment + self.delay, lost, packet });
@@ -69,14 +86,14 @@ impl<P: PacketMeta> LaneState<P> {
     }
 }
 
-/// Tells a lane's observer what happens in the queue of its station, and keeps count of what waits for each lane.
-pub(super) struct Desk<'a, W> {
+/// Passes the events of a station's queue to the observers of the lanes, and counts the backlog of each lane.
+pub(super) struct LaneObserver<'a, W> {
     pub(super) watch: &'a mut W,
     pub(super) backlogs: &'a mut [Backlog],
 }
 
-impl<W> Desk<'_, W> {
-    /// A packet is about to be given to the queue.
+impl<W> LaneObserver<'_, W> {
+    /// Counts a packet that is about to enter the queue.
     pub(super) fn arrives<P: PacketMeta>(&mut self, addressed: &Addressed<P>) {
         let backlog = &mut self.backlogs[addressed.lane.0 as usize];
         backlog.packets += 1;
@@ -89,8 +106,8 @@ impl<W> Desk<'_, W> {
         backlog.bytes -= u64::from(addressed.header().ip_len);
     }
 
-    /// What waits for a lane, as of now.
-    pub(super) fn tell<P>(&mut self, at: Instant, lane: Lane)
+    /// Passes the backlog of a lane to its observer.
+    pub(super) fn report_backlog<P>(&mut self, at: Instant, lane: Lane)
     where
         W: LinkObserver<P>,
     {
@@ -99,7 +116,7 @@ impl<W> Desk<'_, W> {
     }
 }
 
-impl<P: PacketMeta, W: LinkObserver<P>> Observer<Addressed<P>> for Desk<'_, W> {
+impl<P: PacketMeta, W: LinkObserver<P>> Observer<Addressed<P>> for LaneObserver<'_, W> {
     fn marked(&mut self, at: Instant, addressed: &Addressed<P>) {
         self.watch.lane(addressed.lane).marked(at, &addressed.packet);
     }
@@ -107,12 +124,12 @@ impl<P: PacketMeta, W: LinkObserver<P>> Observer<Addressed<P>> for Desk<'_, W> {
     fn served(&mut self, at: Instant, addressed: &Addressed<P>, waited: Duration) {
         self.leaves(addressed);
         self.watch.lane(addressed.lane).served(at, &addressed.packet, waited);
-        self.tell(at, addressed.lane);
+        self.report_backlog(at, addressed.lane);
     }
 
     fn dropped(&mut self, at: Instant, addressed: &Addressed<P>, why: DropReason) {
         self.leaves(addressed);
         self.watch.lane(addressed.lane).dropped(at, &addressed.packet, why);
-        self.tell(at, addressed.lane);
+        self.report_backlog(at, addressed.lane);
     }
 }

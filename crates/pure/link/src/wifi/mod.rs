@@ -1,12 +1,10 @@
-//! A WiFi channel: stations that share the air by the rules of IEEE 802.11.
+//! A WiFi channel: stations that share the medium by the rules of IEEE 802.11.
 //!
-//! A [`Medium`] has a transmitter for each station, with one queue and one backoff however many others it sends to, and
-//! a [`Lane`] for each pair that talk, in each direction. Each frame takes its fixed airtime (preamble, contention,
-//! SIFS, acknowledgement) beside that of its bits, whoever sends it: data and what acknowledges it at a higher layer
-//! contend for the same air.
+//! A [`Medium`] has a transmitter for each station, with one queue and one backoff for all receivers, and a [`Lane`] for each
+//! pair of stations and each direction. Each frame takes a fixed airtime (preamble, contention, SIFS, acknowledgement) and the
+//! airtime of its bits. So data and the acknowledgements of a higher layer contend for the same medium.
 //!
-//! It is polled like a [`Line`](crate::Line) and tells as little of its caller's clock: what happens depends on arrivals
-//! and link events alone.
+//! It is polled like a [`Line`](crate::Line): its behaviour depends only on arrivals and link events, not on when it is polled.
 
 mod lane;
 mod settings;
@@ -22,43 +20,43 @@ use netrig_core::{
 
 use crate::error::ensure;
 use crate::flight::Flying;
-use crate::queue::Place;
+use crate::queue::QueueContext;
 use crate::{Framing, SettingsError};
-use lane::{Desk, LaneState};
-use station::{Addressed, Mpdu, Station};
+use lane::{Addressed, LaneObserver, LaneState};
+use station::{Mpdu, Station};
 
 pub use settings::WifiSettings;
 pub use standard::{Aggregation, Standard};
 
-/// A lane of a medium to be made.
+/// The description of a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneSettings<'a> {
-    /// The station that sends: any number, the same for all lanes that begin at it.
+    /// The sending station: any number, the same for all lanes that begin at this station.
     pub station: usize,
-    /// Names its random streams: `link/<name>/frame-loss`, `/loss`, and, of a station's first lane, `/backoff` and what
-    /// the queue draws.
+    /// The name of its random streams: `link/<name>/frame-loss` and `/loss`. The first lane of a station also names `/backoff`
+    /// and the streams of the queue.
     pub name: &'a str,
-    /// How it sends. The standard is the same for all lanes of a medium; queue, contention window, attempts and
-    /// aggregation for all that begin at one station.
+    /// Its settings. All lanes of a medium have the same standard. All lanes that begin at one station have the same queue,
+    /// contention window, attempts and aggregation.
     pub settings: &'a WifiSettings,
 }
 
-/// Stations that share one channel and all hear each other.
+/// Stations that share one channel. Every station receives every other.
 #[derive(Clone, Debug)]
 pub struct Medium<P> {
     rules: Standard,
     stations: Vec<Station<P>>,
     lanes: Vec<LaneState<P>>,
-    /// What waits for each lane.
+    /// The backlog of each lane.
     backlogs: Vec<Backlog>,
-    /// Until then somebody sends.
+    /// The end of the current transmission.
     busy_until: Instant,
     /// The `now` of the last call.
     latest: Instant,
 }
 
 impl<P: PacketMeta> Medium<P> {
-    /// The medium with these lanes, at rest; [`Lane`] n is the n-th of them.
+    /// An idle medium with these lanes. [`Lane`] n is the n-th of them.
     ///
     /// # Errors
     /// As [`check`].
@@ -76,8 +74,8 @@ impl<P: PacketMeta> Medium<P> {
         let mut places = BTreeMap::new();
         for lane in lanes {
             let from = *places.entry(lane.station).or_insert_with(|| {
-                let place = Place::new(seeds, lane.name, lane.settings.rate, Framing::None);
-                medium.stations.push(Station::new(lane.settings, &place, rules));
+                let context = QueueContext::new(seeds, lane.name, lane.settings.rate, Framing::None);
+                medium.stations.push(Station::new(lane.settings, context, rules));
                 medium.stations.len() - 1
             });
             medium.lanes.push(LaneState::new(from, lane.settings, seeds, lane.name));
@@ -85,19 +83,19 @@ impl<P: PacketMeta> Medium<P> {
         Ok(medium)
     }
 
-    /// Time that frames of `lane`, and the answers to them, have taken until `now`, which is the `now` of the last call.
+    /// Airtime of the frames of `lane` and of their acknowledgements until `now`, which must be the `now` of the last call.
     pub fn occupied(&self, lane: Lane, now: Instant) -> Duration {
         self.lanes[lane.0 as usize].occupied(now)
     }
 
-    /// What waits for `lane`, as of the last call; the frame that is being sent does not.
+    /// The backlog of `lane` as of the last call, without the frame that is being sent.
     pub fn backlog(&self, lane: Lane) -> Backlog {
         self.backlogs[lane.0 as usize]
     }
 
-    /// Does what is due before `now`, without taking deliveries.
+    /// Does everything that is due before `now`, except deliveries.
     ///
-    /// Who begins to send at `now` itself is settled by the next call: others may join at the same moment.
+    /// Transmissions that start at `now` itself are decided by the next call, because other stations may join at this moment.
     pub fn catch_up(&mut self, now: Instant, watch: &mut impl LinkObserver<P>) {
         debug_assert!(now >= self.latest, "time runs backwards: {now} after {}", self.latest);
         self.latest = now;
@@ -106,20 +104,20 @@ impl<P: PacketMeta> Medium<P> {
         }
     }
 
-    /// When the next station sends, if none gets anything new to send before.
+    /// When the next station sends, if no packet arrives before.
     fn next_access(&self) -> Option<Instant> {
         let slot = self.rules.slot();
         self.stations.iter().filter(|station| station.has_frame()).map(|station| station.access(slot)).min()
     }
 
-    /// All whose turn comes at `start` send; the others' counters stand. Where nobody does, for the queues had nothing to
-    /// give after all, the medium stays idle and everybody goes on counting.
+    /// All stations whose backoff ends at `start` send, and the others freeze their counters. If the queues of these stations
+    /// release no packet after all, the medium stays idle and all stations continue to count.
     fn begin(&mut self, start: Instant, watch: &mut impl LinkObserver<P>) {
         let (rules, mut senders) = (self.rules, Vec::new());
         for (place, station) in self.stations.iter_mut().enumerate() {
             if station.has_frame() && station.access(rules.slot()) == start {
-                let mut desk = Desk { watch: &mut *watch, backlogs: &mut self.backlogs };
-                station.load(start, &self.lanes, rules, &mut desk);
+                let mut observer = LaneObserver { watch: &mut *watch, backlogs: &mut self.backlogs };
+                station.load(start, &self.lanes, rules, &mut observer);
                 if !station.burst.is_empty() {
                     senders.push(place);
                 }
@@ -139,7 +137,7 @@ impl<P: PacketMeta> Medium<P> {
         }
     }
 
-    /// One station sends, and the far end reads what it can.
+    /// One station sends. The far end receives the packets that are not lost.
     fn exchange(&mut self, start: Instant, sender: usize, watch: &mut impl LinkObserver<P>) {
         let (rules, station) = (self.rules, &mut self.stations[sender]);
         let lane = &mut self.lanes[station.lane.0 as usize];
@@ -162,7 +160,7 @@ impl<P: PacketMeta> Medium<P> {
         }
     }
 
-    /// Several stations send at once, and nobody can read any of it.
+    /// Several stations send at once. No packet is received.
     fn collide(&mut self, start: Instant, senders: &[usize], watch: &mut impl LinkObserver<P>) {
         let rules = self.rules;
         let mut timeouts = Vec::with_capacity(senders.len());
@@ -184,7 +182,7 @@ impl<P: PacketMeta> Medium<P> {
         }
     }
 
-    /// The medium is idle from `end` on, and stations begin to count at `base`.
+    /// The medium is idle from `end` on, and the stations start to count at `base`.
     fn fall_silent(&mut self, end: Instant, base: Instant) {
         self.busy_until = end;
         for station in &mut self.stations {
@@ -192,7 +190,7 @@ impl<P: PacketMeta> Medium<P> {
         }
     }
 
-    /// Takes away what waits for a lane that goes down and is not to be kept, and what is on its way if that is lost.
+    /// Takes a lane down. Drops its waiting packets unless they are kept, and the packets in flight if these are lost.
     fn go_down(
         &mut self,
         now: Instant,
@@ -216,10 +214,10 @@ impl<P: PacketMeta> Medium<P> {
                         watch.lane(at).dropped(now, &packet, DropReason::LinkDown);
                     }
                 }
-                // What waits among packets for others is dropped as its turn comes.
+                // If packets of other lanes wait in the same queue, each packet is dropped when it reaches the head.
                 if !several {
-                    let mut desk = Desk { watch: &mut *watch, backlogs: &mut self.backlogs };
-                    station.clear(now, DropReason::LinkDown, &mut desk);
+                    let mut observer = LaneObserver { watch: &mut *watch, backlogs: &mut self.backlogs };
+                    station.clear(now, DropReason::LinkDown, &mut observer);
                 }
             }
         }
@@ -241,10 +239,10 @@ impl<P: PacketMeta> Medium<P> {
     }
 }
 
-/// Whether there can be a medium with these lanes.
+/// Checks the lanes of a medium.
 ///
 /// # Errors
-/// As [`WifiSettings::check`]; and names the field in which two lanes differ that must not. Before it the lane's place.
+/// As [`WifiSettings::check`], and if two lanes differ in a field that must be the same. The index of the lane comes first.
 pub fn check(lanes: &[LaneSettings<'_>]) -> Result<(), (usize, SettingsError)> {
     let mut firsts: BTreeMap<usize, &WifiSettings> = BTreeMap::new();
     for (place, LaneSettings { station, settings, .. }) in lanes.iter().enumerate() {
@@ -284,10 +282,10 @@ impl<P: PacketMeta> Link<P> for Medium<P> {
         let station = &mut self.stations[state.from];
         let had_frame = station.has_frame();
         let addressed = Addressed { lane, packet };
-        let mut desk = Desk { watch, backlogs: &mut self.backlogs };
-        desk.arrives(&addressed);
-        station.enqueue(now, addressed, &mut desk);
-        desk.tell(now, lane);
+        let mut observer = LaneObserver { watch, backlogs: &mut self.backlogs };
+        observer.arrives(&addressed);
+        station.enqueue(now, addressed, &mut observer);
+        observer.report_backlog(now, lane);
         if !had_frame && station.has_frame() {
             station.contend(now, now < self.busy_until, self.rules);
         }
@@ -307,7 +305,8 @@ impl<P: PacketMeta> Link<P> for Medium<P> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let arrivals = self.lanes.iter().filter_map(|lane| lane.flight.next_arrival()).min();
-        // What begins then is settled right afterwards, and nobody gets anything of it before the shortest frame is over.
+        // A transmission that starts then is decided right afterwards. No packet of it arrives before the end of the shortest
+        // frame.
         let access = self.next_access().map(|start| start + self.rules.shortest());
         arrivals.into_iter().chain(access).min()
     }

@@ -8,43 +8,44 @@ use super::standard::{Aggregation, Standard};
 use crate::error::ensure;
 use crate::{Loss, Queue, SettingsError};
 
-/// One direction of a WiFi link: what the station at its near end sends to the one at its far end.
+/// One direction of a WiFi link, from the station at its near end to the station at its far end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WifiSettings {
-    /// The generation, which all stations of a channel share.
+    /// The generation, the same for all stations of a channel.
     pub standard: Standard,
-    /// The bit rate of data frames, one of the standard's. Acknowledgements go at the highest of 6, 12 and 24 Mbit/s
-    /// that is not above it.
+    /// The bit rate of data frames, one of the rates of the standard. Acknowledgements are sent at the highest of 6, 12 and
+    /// 24 Mbit/s that is not above it.
     pub rate: Rate,
-    /// What waits at the sending station, for all stations that it sends to.
+    /// The queue of the sending station, for all its receivers.
     pub queue: Queue,
-    /// The least contention window, slots: 15 if not given.
+    /// The smallest contention window, slots. 15 if not given.
     #[serde(default = "cw_min")]
     pub cw_min: u32,
-    /// The largest contention window, slots: 1023 if not given.
+    /// The largest contention window, slots. 1023 if not given.
     #[serde(default = "cw_max")]
     pub cw_max: u32,
-    /// How often a frame is sent at most before it is given up: 7 if not given (dot11ShortRetryLimit).
+    /// Largest number of times that a frame is sent before it is given up. 7 if not given (dot11ShortRetryLimit).
     #[serde(default = "attempts")]
     pub attempts: u32,
-    /// Several packets in one frame; HT only, and one packet a frame if not given.
+    /// Several packets in one frame, HT only. One packet in each frame if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregation: Option<Aggregation>,
-    /// Frames that the far end cannot read: drawn for each packet each time that it is sent, and mended by sending it
-    /// again.
+    /// Loss of frames on the air. It is drawn for each packet each time that it is sent. The link layer retransmits lost
+    /// packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_loss: Option<Loss>,
-    /// Packets lost behind the link layer, which has acknowledged them.
+    /// Loss of packets behind the link layer, after it has acknowledged them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
-    /// Packets that are lost there by name: their ordinals, from 1, in the order in which the far end gets them.
+    /// Listed packets that are lost behind the link layer: their ordinals, from 1, in the order in which the far end receives
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop: Vec<u64>,
     /// Time from the end of a frame until its packets arrive. Zero if not given.
     #[serde(default)]
     pub delay: Duration,
-    /// The longest IP packet, at most 2296 B, which LLC/SNAP makes the longest MSDU; that if not given.
+    /// The longest IP packet, at most 2296 B, which with LLC/SNAP is the longest MSDU. 2296 B if not given.
     #[serde(default = "mtu")]
     pub mtu: Size,
 }
@@ -61,7 +62,7 @@ fn attempts() -> u32 {
     7
 }
 
-/// The longest MSDU, 2304 B (IEEE Std 802.11-2016 table 9-19), less LLC/SNAP.
+/// The longest MSDU, 2304 B (IEEE Std 802.11-2016 table 9-19), minus LLC/SNAP.
 const LARGEST_PACKET: u64 = 2304 - 8;
 
 fn mtu() -> Size {
@@ -69,7 +70,7 @@ fn mtu() -> Size {
 }
 
 impl WifiSettings {
-    /// A direction of this standard, rate and queue, and all else as it is if not given.
+    /// A direction of this standard, rate and queue, with the defaults of all other fields.
     pub fn new(standard: Standard, rate: Rate, queue: Queue) -> Self {
         Self {
             standard,
@@ -87,14 +88,14 @@ impl WifiSettings {
         }
     }
 
-    /// Whether such a link can be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Names the field that is out of range.
+    /// If a field is out of range. The error names it.
     pub fn check(&self) -> Result<(), SettingsError> {
         self.standard.check_rate(self.rate)?;
         self.queue.check().map_err(|e| e.within("queue"))?;
-        ensure(!self.queue.is_of_classes(), "queue", "must not be one of classes, which only lines have")?;
+        ensure(!self.queue.is_of_classes(), "queue", "must not schedule classes, which only lines have")?;
         let powers = |window: u32| window < 1 << 15 && (window + 1).is_power_of_two();
         const WINDOW: &str = "must be a power of two less one, 0 to 32767";
         ensure(powers(self.cw_min), "cw_min", WINDOW)?;
@@ -102,7 +103,11 @@ impl WifiSettings {
         ensure(self.cw_min <= self.cw_max, "cw_max", "must not be below `cw_min`")?;
         ensure((1..=255).contains(&self.attempts), "attempts", "must be from 1 to 255")?;
         if let Some(aggregation) = &self.aggregation {
-            ensure(self.standard.is_ht(), "aggregation", "needs 802.11n: 802.11g sends a packet a frame")?;
+            ensure(
+                self.standard.is_ht(),
+                "aggregation",
+                "needs 802.11n: 802.11g sends one packet in each frame",
+            )?;
             aggregation.check().map_err(|e| e.within("aggregation"))?;
         }
         for (field, loss) in [("frame_loss", &self.frame_loss), ("loss", &self.loss)] {
@@ -110,7 +115,7 @@ impl WifiSettings {
         }
         ensure(!self.drop.contains(&0), "drop", "counts packets from 1")?;
         let mtu = (1..=LARGEST_PACKET).contains(&self.mtu.bytes());
-        ensure(mtu, "mtu", "must be from 1 to 2296 B, which LLC/SNAP makes the longest MSDU")
+        ensure(mtu, "mtu", "must be from 1 to 2296 B, with LLC/SNAP the longest MSDU")
     }
 }
 
@@ -143,7 +148,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         for (key, value, why) in [
-            ("rate", json!("54 Mbit/s"), "`rate` must be one of this standard's: 6.5 Mbit/s"),
+            ("rate", json!("54 Mbit/s"), "`rate` must be a rate of this standard: 6.5 Mbit/s"),
             ("cw_min", json!(14), "`cw_min` must be a power of two less one"),
             ("cw_max", json!(7), "`cw_max` must not be below `cw_min`"),
             ("attempts", json!(0), "`attempts` must be from 1 to 255"),

@@ -29,12 +29,12 @@ const SERVICE_AND_TAIL: u64 = 16 + 6;
 const PREAMBLE: Duration = Duration::from_micros(20);
 /// What mixed format adds to it: HT-SIG 8 µs, HT-STF and one HT-LTF 4 µs each (clause 19.3.4).
 const HT_PREAMBLE: Duration = Duration::from_micros(16);
-/// Silence at the end of each frame at 2.4 GHz, for decoders of older stations (clause 18.3.2.4).
+/// Silence at the end of each frame at 2.4 GHz for decoders of older stations (clause 18.3.2.4).
 const SIGNAL_EXTENSION: Duration = Duration::from_micros(6);
 /// ACK (clause 9.3.1.4) and compressed BlockAck (clause 9.3.1.9) frames, bytes.
 const ACK: u64 = 14;
 const BLOCK_ACK: u64 = 32;
-/// Rates that every station receives, which ACKs are sent at, highest first (clause 10.7.6.5.2; Mbit/s).
+/// Basic rates, at which ACKs are sent, highest first (clause 10.7.6.5.2; bit/s).
 const BASIC_RATES: [u64; 3] = [24_000_000, 12_000_000, 6_000_000];
 
 impl Standard {
@@ -47,17 +47,17 @@ impl Standard {
         mbit_s.map(|rate| Rate::from_bits_per_s((rate * 1e6) as u64))
     }
 
-    /// Whether frames are of HT, with quality of service and aggregation.
+    /// Whether frames are HT frames, with quality of service and aggregation.
     pub const fn is_ht(self) -> bool {
         matches!(self, Self::N | Self::N5Ghz)
     }
 
-    /// aSlotTime, the short one of stations that need not bear with older ones (tables 17-21, 18-5, 19-25).
+    /// aSlotTime: the short slot, without older stations (tables 17-21, 18-5, 19-25).
     pub const fn slot(self) -> Duration {
         Duration::from_micros(9)
     }
 
-    /// aSIFSTime: between a frame and its acknowledgement (the same tables).
+    /// aSIFSTime: the time between a frame and its acknowledgement (the same tables).
     pub const fn sifs(self) -> Duration {
         match self {
             Self::G | Self::N => Duration::from_micros(10),
@@ -65,8 +65,8 @@ impl Standard {
         }
     }
 
-    /// For how long a station finds the medium idle before it counts: DIFS, SIFS and two slots (clause 10.3.2.3.5), or,
-    /// of HT stations, AIFS of best effort, SIFS and three slots (table 9-137).
+    /// The time for which the medium must be idle before a station counts: DIFS, which is SIFS and two slots (clause
+    /// 10.3.2.3.5), or for HT stations AIFS of best effort, which is SIFS and three slots (table 9-137).
     pub fn idle(self) -> Duration {
         self.sifs() + self.slot().saturating_mul(if self.is_ht() { 3 } else { 2 })
     }
@@ -77,28 +77,28 @@ impl Standard {
         (if self.is_ht() { 26 } else { 24 }) + 4 + 8
     }
 
-    /// Time on the air of a frame of so many bytes at `rate`, which must be one of [`Standard::rates`].
+    /// Airtime of a frame of `bytes` at `rate`, which must be one of [`Standard::rates`].
     pub fn airtime(self, bytes: u64, rate: Rate) -> Duration {
         let preamble = if self.is_ht() { PREAMBLE + HT_PREAMBLE } else { PREAMBLE };
         preamble + payload_time(bytes, rate) + self.extension()
     }
 
-    /// Time on the air of the answer to data at `rate`: an ACK, or a BlockAck to an aggregate.
+    /// Airtime of the response to data at `rate`: an ACK, or a BlockAck for an aggregate.
     pub fn response_airtime(self, rate: Rate, to_aggregate: bool) -> Duration {
-        // The highest basic rate that is not above the data's; MCS 0 to 7 have reference rates of 6 to 54 Mbit/s
-        // (clause 10.7.6.5.3), which each lie below their own rate and so give the same.
+        // The highest basic rate that is not above the rate of data. MCS 0 to 7 have reference rates of 6 to 54 Mbit/s (clause
+        // 10.7.6.5.3). Each is below the rate of its MCS and gives the same basic rate.
         let basic = BASIC_RATES.into_iter().find(|basic| *basic <= rate.bits_per_s());
         let basic = Rate::from_bits_per_s(basic.unwrap_or(BASIC_RATES[2]));
         self.response_at(if to_aggregate { BLOCK_ACK } else { ACK }, basic)
     }
 
-    /// What a sender waits for an answer to begin: SIFS, a slot, and aRxPHYStartDelay, the preamble (clause 10.3.2.9).
+    /// The time within which a response must start: SIFS, a slot, and aRxPHYStartDelay, the preamble (clause 10.3.2.9).
     pub fn response_timeout(self) -> Duration {
         self.sifs() + self.slot() + PREAMBLE
     }
 
-    /// What is waited after a frame that could not be read, before [`Standard::idle`]: SIFS and an ACK at the lowest
-    /// rate (EIFS less DIFS, clause 10.3.2.3.7).
+    /// The additional wait after a frame that was not received, before [`Standard::idle`]: SIFS and an ACK at the lowest rate
+    /// (EIFS minus DIFS, clause 10.3.2.3.7).
     pub fn after_error(self) -> Duration {
         self.sifs() + self.response_at(ACK, Rate::from_bits_per_s(BASIC_RATES[2]))
     }
@@ -111,37 +111,37 @@ impl Standard {
         if self == Self::N5Ghz { Duration::ZERO } else { SIGNAL_EXTENSION }
     }
 
-    /// The shortest frame: nothing that begins now is over before this has passed.
+    /// A lower bound for the airtime of any frame.
     pub(super) fn shortest(self) -> Duration {
         PREAMBLE + SYMBOL
     }
 
-    /// Refuses a rate that the standard does not have.
+    /// Refuses a rate that is not one of the standard.
     pub(super) fn check_rate(self, rate: Rate) -> Result<(), SettingsError> {
         let rates = self.rates();
         let names = || rates.map(|rate| rate.to_string()).join(", ");
-        ensure(rates.contains(&rate), "rate", &format!("must be one of this standard's: {}", names()))
+        ensure(rates.contains(&rate), "rate", &format!("must be a rate of this standard: {}", names()))
     }
 }
 
-/// Whole symbols for the data and the bits around it.
+/// Airtime of the data with SERVICE and tail bits, in whole symbols.
 fn payload_time(bytes: u64, rate: Rate) -> Duration {
-    // A symbol carries rate × 4 µs bits (N_DBPS), a whole number for every rate there is.
+    // A symbol carries rate × 4 µs bits (N_DBPS), a whole number for every rate.
     let bits_per_symbol = (rate.bits_per_s() * 4 / 1_000_000).max(1);
     let symbols = (SERVICE_AND_TAIL + 8 * bytes).div_ceil(bits_per_symbol);
     Duration::from_nanos(SYMBOL.as_nanos().saturating_mul(symbols))
 }
 
-/// Several packets to one station in one frame, each with its own check, acknowledged together (A-MPDU and BlockAck,
-/// clauses 9.7 and 10.13).
+/// Aggregation: several packets to one station in one frame. Each has its own frame check, and they are acknowledged together
+/// (A-MPDU and BlockAck, clauses 9.7 and 10.13).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Aggregation {
-    /// So many packets at most, 1 to 64, the window of a BlockAck: 64 if not given.
+    /// Largest number of packets in a frame, 1 to 64 (the window of a BlockAck). 64 if not given.
     pub packets: u32,
-    /// So many bytes of frame at most, up to 65,535 (clause 9.4.2.56.3): that if not given.
+    /// Largest size of a frame, up to 65,535 B (clause 9.4.2.56.3). 65,535 B if not given.
     pub bytes: Size,
-    /// So long on the air at most: 5.484 ms, aPPDUMaxTime (table 19-25), if not given.
+    /// Longest airtime of a frame, up to 5.484 ms (aPPDUMaxTime, table 19-25). 5.484 ms if not given.
     pub time: Duration,
 }
 
@@ -159,7 +159,7 @@ impl Aggregation {
     /// Bytes in front of each MPDU of an aggregate (clause 9.7.1).
     pub(super) const DELIMITER: u64 = 4;
 
-    /// Bytes that an MPDU of so many adds to an aggregate: the delimiter, and padding to a multiple of four.
+    /// Bytes that an MPDU of `mpdu` bytes adds to an aggregate: with the delimiter, and padded to a multiple of four.
     pub(super) const fn subframe(mpdu: u64) -> u64 {
         Self::DELIMITER + mpdu.next_multiple_of(4)
     }
@@ -185,7 +185,7 @@ mod tests {
         Rate::from_bits_per_s((rate * 1e6) as u64)
     }
 
-    /// Bits per symbol of tables 17-4 and 19-27, which are not in the code.
+    /// Bits per symbol of tables 17-4 and 19-27, which the code does not contain.
     #[test]
     fn a_symbol_carries_what_the_tables_say() {
         let bits = |standard: Standard| standard.rates().map(|rate| rate.bits_per_s() * 4 / 1_000_000);
@@ -195,18 +195,18 @@ mod tests {
 
     #[test]
     fn frames_of_802_11g() {
-        // 1500 B of IP are 1536 B of MPDU: (22 + 12288) bits in 57 symbols of 216, 228 µs; 20 µs before, 6 behind.
+        // 1500 B of IP are an MPDU of 1536 B: (22 + 12288) bits in 57 symbols of 216, 228 µs. 20 µs before and 6 µs after it.
         assert_eq!(Standard::G.airtime(1500 + 36, mbit(54.0)), micros(20 + 228 + 6));
         // An ACK: 134 bits in two symbols of 96 at 24 Mbit/s, in six of 24 at 6 Mbit/s.
         assert_eq!(Standard::G.response_airtime(mbit(54.0), false), micros(34));
         assert_eq!(Standard::G.response_airtime(mbit(9.0), false), micros(50));
-        // EIFS is SIFS + DIFS + the latter.
+        // EIFS is SIFS, DIFS and the last of these ACKs.
         assert_eq!(Standard::G.after_error(), micros(10 + 50));
     }
 
     #[test]
     fn frames_of_802_11n() {
-        // 1538 B: 12326 bits in 48 symbols of 260, 192 µs, behind 36 µs.
+        // 1538 B: 12326 bits in 48 symbols of 260, 192 µs, after 36 µs.
         assert_eq!(Standard::N5Ghz.airtime(1538, mbit(65.0)), micros(36 + 192));
         assert_eq!(Standard::N.airtime(1538, mbit(65.0)), micros(36 + 192 + 6));
         // A BlockAck: 278 bits in three symbols of 96.

@@ -1,53 +1,37 @@
-//! A station: what it has to send, and its part in the contention for the medium.
+//! A station: its queue, and its part in the contention for the medium.
 
 use std::collections::VecDeque;
 
 use netrig_core::{
-    Dequeue, DropReason, Duration, Header, Instant, Lane, LinkObserver, Observer, PacketMeta,
-    QueueDiscipline, Rate, Stream, Waiting,
+    Dequeue, DropReason, Duration, Instant, Lane, LinkObserver, Observer, PacketMeta, QueueDiscipline, Rate,
+    Stream, Waiting,
 };
 
 use super::WifiSettings;
-use super::lane::LaneState;
+use super::lane::{Addressed, LaneState};
 use super::standard::{Aggregation, Standard};
 use crate::Discipline;
-use crate::queue::Place;
+use crate::queue::{ClassContext, QueueContext};
 
-/// A packet that waits at a station, and the lane that it is for.
-#[derive(Clone, Debug)]
-pub(super) struct Addressed<P> {
-    pub(super) lane: Lane,
-    pub(super) packet: P,
-}
-
-impl<P: PacketMeta> PacketMeta for Addressed<P> {
-    fn header(&self) -> &Header {
-        self.packet.header()
-    }
-
-    fn header_mut(&mut self) -> &mut Header {
-        self.packet.header_mut()
-    }
-}
-
-/// A packet in the frame that is being sent, until it is acknowledged or given up.
+/// A packet of the frame that is being sent, until it is acknowledged or given up.
 #[derive(Clone, Debug)]
 pub(super) struct Mpdu<P> {
     pub(super) packet: P,
     /// Bytes on the air.
     pub(super) bytes: u64,
     pub(super) attempts: u32,
-    /// The far end has it, but not all that was sent before it.
+    /// The far end has received it, but not all packets before it.
     pub(super) received: bool,
 }
 
-/// A transmitter: it has one queue and one backoff for all the lanes that begin at it.
+/// A transmitter with one queue and one backoff for all lanes that begin at it.
 #[derive(Clone, Debug)]
 pub(super) struct Station<P> {
     queue: Discipline<Addressed<P>>,
-    /// The first packet behind the frame that is being sent, if it was taken out of the queue and is for another lane.
+    /// The next packet, if it was taken out of the queue but did not fit into the frame that is being sent, for example because
+    /// it belongs to another lane.
     ahead: Option<(Addressed<P>, Instant)>,
-    /// What the frame being sent is made of, oldest first; of one lane.
+    /// The packets of the frame that is being sent, oldest first; all of one lane.
     pub(super) burst: VecDeque<Mpdu<P>>,
     pub(super) lane: Lane,
     /// The contention window, slots.
@@ -56,22 +40,23 @@ pub(super) struct Station<P> {
     window_max: u32,
     attempts: u32,
     aggregation: Option<Aggregation>,
-    /// Slots to count before it may send.
+    /// Remaining slots of the backoff.
     slots: u32,
-    /// When it begins to count, if the medium stays idle.
+    /// When it starts to count, if the medium stays idle.
     pub(super) base: Instant,
     /// The queue releases nothing before this.
     not_before: Instant,
-    /// An outage keeps it from sending.
+    /// An outage prevents it from sending.
     pub(super) paused: bool,
     luck: Stream,
 }
 
 impl<P: PacketMeta> Station<P> {
-    /// A station at rest that sends as `settings` say.
-    pub(super) fn new(settings: &WifiSettings, place: &Place<'_>, rules: Standard) -> Self {
+    /// An idle station.
+    pub(super) fn new(settings: &WifiSettings, context: QueueContext<'_>, rules: Standard) -> Self {
+        let luck = context.stream("backoff");
         let mut station = Self {
-            queue: Discipline::new(&settings.queue, place),
+            queue: Discipline::new(&settings.queue, &ClassContext::new(context, &[])),
             ahead: None,
             burst: VecDeque::new(),
             lane: Lane::ONLY,
@@ -84,13 +69,13 @@ impl<P: PacketMeta> Station<P> {
             base: Instant::ZERO + rules.idle(),
             not_before: Instant::ZERO,
             paused: false,
-            luck: place.stream("backoff"),
+            luck,
         };
         station.draw();
         station
     }
 
-    /// Whether it has anything to send, and may.
+    /// Whether it has a packet to send and may send.
     pub(super) fn has_frame(&self) -> bool {
         !self.paused && self.has_any()
     }
@@ -99,17 +84,17 @@ impl<P: PacketMeta> Station<P> {
         !self.burst.is_empty() || self.ahead.is_some() || self.queue.backlog().packets > 0
     }
 
-    /// When it sends, if the medium stays idle and it has something to send.
+    /// When it sends, if the medium stays idle and it has a packet to send.
     pub(super) fn access(&self, slot: Duration) -> Instant {
         (self.base + slot.saturating_mul(self.slots.into())).max(self.not_before)
     }
 
-    /// Something to send comes at `now` to a station that had nothing.
+    /// A packet arrives at `now` at a station that had none.
     pub(super) fn contend(&mut self, now: Instant, busy: bool, rules: Standard) {
         let slot = rules.slot();
         if busy {
-            // Who finds the medium busy backs off (IEEE Std 802.11-2016 clause 10.3.4.2), unless a backoff is under way:
-            // its counter stands since the medium became busy.
+            // If the medium is busy, the station backs off (IEEE Std 802.11-2016 clause 10.3.4.2). If a backoff is under way,
+            // its counter is frozen since the medium became busy.
             if self.slots == 0 {
                 self.draw();
             }
@@ -125,20 +110,20 @@ impl<P: PacketMeta> Station<P> {
         }
     }
 
-    /// Another station begins to send at `start`: the counter stands.
+    /// Another station starts to send at `start`: freezes the counter.
     pub(super) fn freeze(&mut self, start: Instant, rules: Standard) {
         if start < self.base {
             return;
         }
         let idle = start.since(self.base).as_nanos() / rules.slot().as_nanos();
-        // DCF counts the slots that were idle to their end (clause 10.3.4.3); EDCA counts at their beginning, so also
-        // the one in which the other begins (clause 10.22.2.4).
+        // DCF counts slots that were idle to their end (clause 10.3.4.3). EDCA counts at the start of a slot, so it also counts
+        // the slot in which the other station starts (clause 10.22.2.4).
         let counted = idle + u64::from(rules.is_ht());
         self.slots = self.slots.saturating_sub(u32::try_from(counted).unwrap_or(u32::MAX));
     }
 
-    /// Sends its frame at `start`; whether the far end gets anything of it, so that it answers. It gets nothing if the
-    /// frame is not `clear` of others.
+    /// Sends its frame at `start`. Returns whether the far end receives at least one packet and acknowledges it. If the frame is
+    /// not `clear` of other frames, it receives none.
     pub(super) fn send(
         &mut self,
         start: Instant,
@@ -153,21 +138,21 @@ impl<P: PacketMeta> Station<P> {
             if mpdu.attempts > 1 {
                 obs.repeated(start, &mpdu.packet);
             }
-            // Drawn whether or not it matters, so that a collision does not move the luck of later frames.
+            // Always drawn, so that a collision does not shift the random numbers of later frames.
             mpdu.received = lane.unread.next().is_none() && clear;
             answered |= mpdu.received;
         }
         answered
     }
 
-    /// The far end passes up, at `moment`, what it has without a gap before it (clause 10.24.7.6).
+    /// At `moment` the far end passes up all received packets without a gap before them (clause 10.24.7.6).
     pub(super) fn hand_over(&mut self, moment: Instant, lane: &mut LaneState<P>) {
         while let Some(mpdu) = self.burst.pop_front_if(|mpdu| mpdu.received) {
             lane.deliver(moment, mpdu.packet);
         }
     }
 
-    /// Gives up, at `moment`, what was sent as often as may be; the far end then waits for it no more.
+    /// At `moment` gives up all packets that have reached the limit of attempts. The far end no longer waits for them.
     pub(super) fn give_up(&mut self, moment: Instant, lane: &mut LaneState<P>) {
         let most = self.attempts;
         let is_spent = |mpdu: &Mpdu<P>| !mpdu.received && mpdu.attempts >= most;
@@ -179,29 +164,29 @@ impl<P: PacketMeta> Station<P> {
         self.hand_over(moment, lane);
     }
 
-    /// Nobody had answered by `timeout`.
+    /// The frame was not acknowledged by `timeout`.
     pub(super) fn fail(&mut self, timeout: Instant, lane: &mut LaneState<P>) {
         let before = self.burst.len();
         self.give_up(timeout, lane);
         let gone = self.burst.len() < before;
-        // The window starts anew behind a frame that was given up (clause 10.3.3).
+        // The window is reset after a frame that was given up (clause 10.3.3).
         self.window = if gone { self.window_min } else { (2 * self.window + 1).min(self.window_max) };
         self.draw();
     }
 
-    /// The frame was acknowledged, if only in part.
+    /// The frame was acknowledged, at least in part.
     pub(super) fn succeeded(&mut self) {
         self.window = self.window_min;
         self.draw();
     }
 
-    /// A new backoff: it counts on whether or not there is anything to send.
+    /// Draws a new backoff. It counts even if there is no packet to send.
     fn draw(&mut self) {
         // Below window + 1, which has 16 bits.
         self.slots = self.luck.below(u64::from(self.window) + 1) as u32;
     }
 
-    /// A packet comes to wait.
+    /// Adds a packet to the queue.
     pub(super) fn enqueue(
         &mut self,
         now: Instant,
@@ -212,7 +197,7 @@ impl<P: PacketMeta> Station<P> {
         self.not_before = Instant::ZERO;
     }
 
-    /// Drops all that waits.
+    /// Drops all waiting packets.
     pub(super) fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<Addressed<P>>) {
         if let Some((addressed, _)) = self.ahead.take() {
             obs.dropped(now, &addressed, why);
@@ -220,8 +205,8 @@ impl<P: PacketMeta> Station<P> {
         self.queue.clear(now, why, obs);
     }
 
-    /// Makes up the frame that is sent at `start`: what is left of the last one, and what else may go with it. What
-    /// waits for a lane that is down, and was not to be kept, is dropped.
+    /// Builds the frame that is sent at `start`: the remaining packets of the last frame, and further packets that fit. Packets
+    /// for a lane whose outage drops waiting packets are dropped.
     pub(super) fn load(
         &mut self,
         start: Instant,
@@ -267,7 +252,7 @@ impl<P: PacketMeta> Station<P> {
         }
     }
 
-    /// Whether an MPDU of so many bytes still fits into the aggregate.
+    /// Whether an MPDU of `bytes` still fits into the aggregate.
     fn fits(&self, bytes: u64, rate: Rate, rules: Standard) -> bool {
         let Some(limit) = self.aggregation else { return false };
         let sending = self.sending();
@@ -275,12 +260,12 @@ impl<P: PacketMeta> Station<P> {
         total <= limit.bytes.bytes() && rules.airtime(total, rate) <= limit.time
     }
 
-    /// The packets that the frame carries: those of the burst that the far end does not have.
+    /// The packets of the burst that the far end has not received; the frame carries these.
     pub(super) fn sending(&self) -> impl Iterator<Item = &Mpdu<P>> {
         self.burst.iter().filter(|mpdu| !mpdu.received)
     }
 
-    /// Time on the air of the frame at `rate`, and of the answer to it.
+    /// Airtime of the frame at `rate`, and of its acknowledgement.
     pub(super) fn airtimes(&self, rate: Rate, rules: Standard) -> (Duration, Duration) {
         let mut sizes = self.sending().map(|mpdu| mpdu.bytes);
         match (sizes.next(), sizes.next()) {
@@ -293,7 +278,7 @@ impl<P: PacketMeta> Station<P> {
     }
 }
 
-/// Bytes of an aggregate of MPDUs of these sizes; the last one is not padded.
+/// Bytes of an aggregate of MPDUs of these sizes. The last one is not padded.
 fn aggregate(sizes: impl Iterator<Item = u64>) -> u64 {
     let (total, padding) = sizes.fold((0, 0), |(total, _), bytes| {
         let subframe = Aggregation::subframe(bytes);

@@ -1,4 +1,4 @@
-//! What happens to each packet on a link, for those who want to know.
+//! The events of each packet on a link, for sinks that want them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,54 +6,54 @@ use netrig_core::{
     Backlog, Colour, Direction, DropReason, Duration, Instant, Observer, PacketEvent, PacketMeta, Sink, Step,
 };
 
-/// A packet that can be told from all others of a run.
-pub trait Numbered: PacketMeta {
-    /// How many packets hosts had sent in the run when this one was sent, itself included.
+/// A packet with a number that is unique in the run.
+pub trait NumberedPacket: PacketMeta {
+    /// Its position among all packets that hosts send in the run, from 1.
     fn number(&self) -> u32;
 }
 
-/// The events of all links since they were last told, as they were noticed: a line notices late what it does while nobody
-/// asks.
+/// The events of all links since the last [`Events::flush`], in the order in which they were recorded. A line that is not polled
+/// records its events late.
 #[derive(Clone, Default)]
 pub struct Events(Arc<Mutex<Vec<PacketEvent>>>);
 
 impl Events {
-    /// Tells all of them in the order of time. All links must have caught up with the present.
-    pub fn tell(&self, sink: &mut dyn Sink) {
+    /// Passes all events to `sink` in the order of time. All links must have caught up with the present.
+    pub fn flush(&self, sink: &mut dyn Sink) {
         let mut events = self.noted();
-        // Stable: what happens at the same moment stays in the order in which one thing led to another.
+        // Stable: events of the same moment stay in the order of cause and effect.
         events.sort_by_key(|event| event.at);
         events.drain(..).for_each(|event| sink.packet(&event));
     }
 
-    /// Memory that they take, bytes.
+    /// Memory of the events, bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.noted()[..])
     }
 
-    /// Shared by the links of one thread, so it is never waited for.
+    /// Only the links of one thread share it, so the lock never blocks.
     fn noted(&self) -> MutexGuard<'_, Vec<PacketEvent>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Watches one direction of a link.
+/// Records the events of one direction of a link.
 pub struct EventLog {
     link: u32,
     direction: Direction,
-    /// The last that happened to a packet of which it is not yet known whether it waits.
+    /// The last event of a packet that may or may not wait.
     arriving: Option<PacketEvent>,
     events: Events,
 }
 
 impl EventLog {
-    /// The log of one direction of the link of this number; none if `sink` does not want it.
+    /// A log of one direction of the link with this number; `None` if `sink` does not want it.
     pub fn new(link: u32, direction: Direction, events: &Events, sink: &dyn Sink) -> Option<Self> {
         let log = || Self { link, direction, arriving: None, events: events.clone() };
         sink.wants_packets(link, direction).then(log)
     }
 
-    fn note<P: Numbered>(&mut self, at: Instant, packet: &P, step: Step) -> PacketEvent {
+    fn note<P: NumberedPacket>(&mut self, at: Instant, packet: &P, step: Step) -> PacketEvent {
         let Self { link, direction, .. } = *self;
         let event =
             PacketEvent { at, link, direction, packet: packet.number(), header: *packet.header(), step };
@@ -61,13 +61,13 @@ impl EventLog {
         event
     }
 
-    /// What has left or is gone does not wait.
-    fn has_gone<P: Numbered>(&mut self, packet: &P) {
+    /// A packet that has left or is dropped does not wait.
+    fn has_gone<P: NumberedPacket>(&mut self, packet: &P) {
         self.arriving.take_if(|arriving| arriving.packet == packet.number());
     }
 }
 
-impl<P: Numbered> Observer<P> for EventLog {
+impl<P: NumberedPacket> Observer<P> for EventLog {
     fn offered(&mut self, at: Instant, packet: &P) {
         self.arriving = Some(self.note(at, packet, Step::Arrived));
     }

@@ -1,6 +1,6 @@
-//! What is counted of a wire.
+//! The reports about the counters of a wire.
 
-use crate::Counters;
+use crate::LineCounters;
 use crate::queue::class::{Class, Classifier};
 use netrig_core::{
     Direction, DropReason, Duration, Instant, Observer, PacketMeta, Quantity, Sample, Sink, Subject,
@@ -9,26 +9,26 @@ use netrig_core::{
 
 use super::words;
 
-/// Reports what a wire's counters gained since the last tick.
+/// Reports the increase of a wire's counters since the last tick.
 pub struct WireMeter {
     subject: Subject,
     /// The link and the direction: `primary (forward)`.
     name: String,
-    /// Whether anybody wants any of it.
+    /// Whether the sink wants any report.
     wanted: bool,
-    /// Whether each of [`COUNTS`] is wanted, and the length of the queue.
+    /// Whether the sink wants each of [`COUNTS`], and the length of the queue.
     counts: [bool; COUNTS.len()],
     length: bool,
-    /// Whether anybody wants to know how many were dropped for this reason.
+    /// Whether the sink wants the drops for each reason.
     reasons: [bool; DropReason::ALL.len()],
-    before: Reading,
+    before: WireReading,
 }
 
-/// What the counters of a wire say at one moment.
+/// The counters of a wire at one moment.
 #[derive(Clone, Copy, Default)]
-struct Reading {
+struct WireReading {
     at: Instant,
-    /// By the places of [`COUNTS`].
+    /// In the order of [`COUNTS`].
     counts: [f64; COUNTS.len()],
     /// Packets by [`DropReason::index`].
     dropped: [u64; DropReason::ALL.len()],
@@ -36,17 +36,17 @@ struct Reading {
 }
 
 /// A quantity that only grows.
-struct Count {
+struct WireCount {
     quantity: &'static Quantity,
-    /// Its value, of the counters and of how long the line has been busy.
-    read: fn(&Counters, Duration) -> f64,
+    /// Its value from the counters and the busy time of the line.
+    read: fn(&LineCounters, Duration) -> f64,
 }
 
-const fn count(quantity: &'static Quantity, read: fn(&Counters, Duration) -> f64) -> Count {
-    Count { quantity, read }
+const fn count(quantity: &'static Quantity, read: fn(&LineCounters, Duration) -> f64) -> WireCount {
+    WireCount { quantity, read }
 }
 
-static COUNTS: [Count; 8] = [
+static COUNTS: [WireCount; 8] = [
     count(&quantity::LINK_OFFERED, |counters, _| counters.offered.packets as f64),
     count(&quantity::LINK_DELIVERED, |counters, _| counters.delivered.packets as f64),
     count(&quantity::LINK_BYTES, |counters, _| counters.delivered.bytes as f64),
@@ -58,12 +58,12 @@ static COUNTS: [Count; 8] = [
 ];
 
 impl WireMeter {
-    /// A meter of one direction of the link of that number and name, for `sink`.
+    /// A meter of one direction of the link with this number and name.
     pub fn new(number: u32, name: &str, direction: Direction, sink: &dyn Sink) -> Self {
         Self::of(Subject::Link(number, direction), words::direction_of(name, direction), sink)
     }
 
-    /// A meter of a class of it, by its place and name.
+    /// A meter of a class of one direction, by its index and name.
     pub fn of_class(
         number: u32,
         name: &str,
@@ -80,10 +80,10 @@ impl WireMeter {
         let counts = COUNTS.each_ref().map(|count| sink.wants(count.quantity));
         let length = sink.wants(&quantity::QUEUE_LENGTH);
         let wanted = sink.wants_notes() || length || reasons.contains(&true) || counts.contains(&true);
-        Self { subject, name, wanted, counts, length, reasons, before: Reading::default() }
+        Self { subject, name, wanted, counts, length, reasons, before: WireReading::default() }
     }
 
-    /// The link and the direction, and the class if it is of one.
+    /// The link and the direction: `primary (forward)`; of a class with its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -93,22 +93,22 @@ impl WireMeter {
         self.wanted
     }
 
-    /// Reports the interval that ends at `now`. The line has been `busy` for so long since the start.
+    /// Reports the interval that ends at `now`. `busy` is the busy time of the line since the start.
     pub fn tick(
         &mut self,
         now: Instant,
-        counters: &Counters,
+        counters: &LineCounters,
         busy: Duration,
         timeline: &Timeline,
         sink: &mut dyn Sink,
     ) {
-        let reading = Reading {
+        let reading = WireReading {
             at: now,
             counts: COUNTS.each_ref().map(|count| (count.read)(counters, busy)),
             dropped: DropReason::ALL.map(|why| counters.dropped(why).packets),
             packet_nanos: counters.packet_nanos(now),
         };
-        for (place, Count { quantity, .. }) in
+        for (place, WireCount { quantity, .. }) in
             COUNTS.iter().enumerate().filter(|(place, _)| self.counts[*place])
         {
             let value = reading.counts[place] - self.before.counts[place];
@@ -123,8 +123,8 @@ impl WireMeter {
         self.before = reading;
     }
 
-    /// Reports how many packets were dropped for which reason; the time line tells only of reasons that there were.
-    fn report_drops(&self, reading: &Reading, timeline: &Timeline, sink: &mut dyn Sink) {
+    /// Reports the number of drops for each reason. The time line mentions only reasons that have occurred.
+    fn report_drops(&self, reading: &WireReading, timeline: &Timeline, sink: &mut dyn Sink) {
         let (at, since) = (reading.at, self.before.at);
         for (why, wanted) in DropReason::ALL.into_iter().zip(self.reasons) {
             let packets = reading.dropped[why.index()] - self.before.dropped[why.index()];
@@ -139,7 +139,7 @@ impl WireMeter {
         }
     }
 
-    /// Reports each packet's wait from the last time to `now`, also to the meters of the classes.
+    /// Reports each packet's wait since the last report up to `now`, for the wire and for its class.
     pub fn report(&self, now: Instant, classes: &[Self], waits: &mut Waits, sink: &mut dyn Sink) {
         for (at, waited, class) in waits.0.iter_mut().flat_map(|noted| noted.until(now)) {
             let sample = Sample { at, quantity: &quantity::WAITING_TIME, value: waited.as_secs_f64() };
@@ -151,20 +151,20 @@ impl WireMeter {
     }
 }
 
-/// Notes how long each packet waited, if that was asked for.
+/// Records the wait of each packet, if wanted.
 #[derive(Clone, Debug)]
-pub struct Waits(Option<Box<Noted>>);
+pub struct Waits(Option<Box<NotedWaits>>);
 
 #[derive(Clone, Debug)]
-struct Noted {
-    /// When it went, how long it had waited, and the number of its class.
+struct NotedWaits {
+    /// Departure, wait and class of each packet.
     packets: Vec<(Instant, Duration, u8)>,
-    /// Of a line with classes.
+    /// Only for a line with classes.
     classifier: Option<Classifier>,
 }
 
-impl Noted {
-    /// Takes those that went by `now`.
+impl NotedWaits {
+    /// Removes the packets that have left by `now`.
     fn until(&mut self, now: Instant) -> impl Iterator<Item = (Instant, Duration, u8)> {
         let past = self.packets.partition_point(|(at, ..)| *at <= now);
         self.packets.drain(..past)
@@ -172,13 +172,13 @@ impl Noted {
 }
 
 impl Waits {
-    /// Notes only if `wanted`.
+    /// Records waits only if `wanted`.
     pub fn new(wanted: bool, classes: &[Class]) -> Self {
         let classifier = || (!classes.is_empty()).then(|| Classifier::new(classes));
-        Self(wanted.then(|| Box::new(Noted { packets: Vec::new(), classifier: classifier() })))
+        Self(wanted.then(|| Box::new(NotedWaits { packets: Vec::new(), classifier: classifier() })))
     }
 
-    /// A packet of a line without classes goes at `at`, which may be in the future.
+    /// Records a packet of a line without classes that leaves at `at`, which may be in the future.
     #[inline]
     pub(crate) fn note(&mut self, at: Instant, waited: Duration) {
         if let Some(noted) = &mut self.0 {
@@ -186,7 +186,7 @@ impl Waits {
         }
     }
 
-    /// Memory that they take, bytes.
+    /// Memory of the records, bytes.
     pub fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |noted| size_of_val(&noted.packets[..]))
     }

@@ -1,7 +1,7 @@
-//! A line with what watches it, and what is reported of it: the same for simulated packets and for real frames.
+//! A line with its observers and its reports, the same for simulated packets and for real frames.
 //!
-//! A [`Wire`] counts every packet of one direction of a link; [`WireMeters`] tells a sink, once per interval, what it has
-//! counted: of the wire, of each of its classes and of its rules.
+//! A [`Wire`] counts every packet of one direction of a link. [`WireMeters`] reports the counts of the wire, of its classes and
+//! of its rules to a sink once per interval.
 
 mod event_log;
 mod meter;
@@ -9,38 +9,27 @@ mod rule_meter;
 pub mod words;
 
 use netrig_core::{
-    Delivery, Direction, Duration, Instant, Lane, Link, LinkEvent, PacketMeta, Seeds, Sink, Timeline,
-    quantity,
+    Delivery, Duration, Instant, Lane, Link, LinkEvent, PacketMeta, Seeds, Sink, Timeline, quantity,
 };
 
-pub use self::event_log::{EventLog, Events, Numbered};
+pub use self::event_log::{EventLog, Events, NumberedPacket};
 pub use self::meter::{Waits, WireMeter};
 use self::rule_meter::RuleMeter;
+pub use self::words::WireId;
 use crate::counters::Imbalance;
 use crate::queue::Port;
-use crate::{Class, Counters, FifoLine, FifoReading, Line, LineSettings, SettingsError};
+use crate::{Class, FifoLine, FifoReading, Line, LineCounters, LineSettings, SettingsError};
 
-/// Which direction of which link it is, for names and reports.
-#[derive(Clone, Copy, Debug)]
-pub struct WireId<'a> {
-    /// The link's place in the scenario.
-    pub link: u32,
-    /// The link's name.
-    pub name: &'a str,
-    /// Which way.
-    pub direction: Direction,
-}
-
-/// One direction of a line, with what watches it.
+/// One direction of a line with its observers.
 pub struct Wire<P> {
     line: Line<P>,
-    counters: Counters,
+    counters: LineCounters,
     waits: Waits,
     log: Option<Box<EventLog>>,
 }
 
 impl<P: PacketMeta> Wire<P> {
-    /// The wire that `settings` describe; it notes what `sink` wants.
+    /// The wire that `settings` describe. It records what `sink` wants.
     ///
     /// # Errors
     /// As [`Line::new`].
@@ -53,7 +42,7 @@ impl<P: PacketMeta> Wire<P> {
     ) -> Result<Self, SettingsError> {
         Ok(Self {
             line: Line::new(settings, seeds, &format!("{}/{}", id.name, id.direction))?,
-            counters: Counters::default(),
+            counters: LineCounters::default(),
             waits: Waits::new(sink.wants(&quantity::WAITING_TIME), &settings.classes),
             log: EventLog::new(id.link, id.direction, events, sink).map(Box::new),
         })
@@ -71,14 +60,14 @@ impl<P> Wire<P> {
         self.line.poll_timeout()
     }
 
-    /// What it has counted.
-    pub fn counters(&self) -> &Counters {
+    /// The counters of the line.
+    pub fn counters(&self) -> &LineCounters {
         &self.counters
     }
 }
 
-impl<P: Numbered + Clone> Wire<P> {
-    /// A packet comes to the line. What only the log needs is kept out of the way: most runs have none.
+impl<P: NumberedPacket + Clone> Wire<P> {
+    /// Offers a packet to the line. The path with a log stands apart, because most runs have no log.
     #[inline]
     pub fn offer(&mut self, now: Instant, packet: P) {
         if self.log.is_some() {
@@ -94,7 +83,7 @@ impl<P: Numbered + Clone> Wire<P> {
         line.offer(now, Lane::ONLY, packet, &mut ((counters, waits), log.as_deref_mut()));
     }
 
-    /// The next packet that has come out by `now`.
+    /// The next packet that has arrived by `now`.
     #[inline]
     pub fn poll_deliver(&mut self, now: Instant) -> Option<Delivery<P>> {
         if self.log.is_some() {
@@ -110,19 +99,18 @@ impl<P: Numbered + Clone> Wire<P> {
         line.poll_deliver(now, &mut ((counters, waits), log.as_deref_mut()))
     }
 
-    /// The line changes.
+    /// Applies an event to the line.
     pub fn apply(&mut self, now: Instant, event: LinkEvent) {
         let Self { line, counters, waits, log } = self;
         line.apply(now, Lane::ONLY, event, &mut ((counters, waits), log.as_deref_mut()));
     }
 
-    /// The line does what is due.
     fn catch_up(&mut self, now: Instant) {
         let Self { line, counters, waits, log } = self;
         line.catch_up(now, &mut ((counters, waits), log.as_deref_mut()));
     }
 
-    /// Memory that the waits take which are not told yet, bytes.
+    /// Memory of the waits that are not reported yet, bytes.
     pub fn noted_bytes(&self) -> usize {
         self.waits.bytes()
     }
@@ -137,18 +125,18 @@ impl<P: Numbered + Clone> Wire<P> {
         self.line.inside(Lane::ONLY)
     }
 
-    /// The same, if what went in, came out and was dropped adds up with them.
+    /// Packets that wait or are on the line, if they balance with the counters.
     ///
     /// # Errors
-    /// If it does not.
+    /// If they do not balance.
     pub fn balance(&self) -> Result<usize, Imbalance> {
         let inside = self.inside();
         self.counters.balance(inside).map(|()| inside)
     }
 }
 
-/// What is reported of a wire, of each of its classes, and of its rules, if anybody wants that. Not part of the wire, for
-/// it is looked at once per interval, and the wire once per packet.
+/// The reports about a wire, its classes and its rules, as far as the sink wants them. They stand apart from the wire, because
+/// they are used once per interval, and the wire once per packet.
 pub struct WireMeters {
     wire: WireMeter,
     classes: Vec<WireMeter>,
@@ -158,7 +146,7 @@ pub struct WireMeters {
 }
 
 impl WireMeters {
-    /// Meters of the wire that `settings` describe, for `sink`.
+    /// Meters of the wire that `settings` describe.
     pub fn new(id: WireId<'_>, settings: &LineSettings, sink: &dyn Sink) -> Self {
         let WireId { link, name, direction } = id;
         let of_class = |(class, place): (&Class, u8)| {
@@ -166,7 +154,7 @@ impl WireMeters {
         };
         let of_rule = |place| RuleMeter::new(link, direction, place, sink);
         let wire = WireMeter::new(link, name, direction, sink);
-        // As many as have a number; a range without an end would ask for the one after the last.
+        // Only as many as have a number. An open range would compute the number after the last.
         let rules: Vec<_> =
             (0..=u16::MAX).zip(&settings.condition).filter_map(|(place, _)| of_rule(place)).collect();
         let of_packets = sink.wants(&quantity::WAITING_TIME) || sink.wants_packets(link, direction);
@@ -188,26 +176,31 @@ impl WireMeters {
         self.wire.name()
     }
 
-    /// Reports by `now` what was noted of single packets of `at_work`, whose meters these are, before the interval is over:
-    /// it need not be kept so long. The wire has then caught up with the present, as [`Events::tell`] asks.
-    pub fn tell_noted<P: Numbered + Clone>(&self, now: Instant, at_work: &mut Wire<P>, sink: &mut dyn Sink) {
-        at_work.catch_up(now);
-        self.wire.report(now, &self.classes, &mut at_work.waits, sink);
+    /// Reports the waits of `measured`, the wire of these meters, up to `now`, before the interval is over. So they need not be
+    /// kept until then. Afterwards the wire has caught up with the present, as [`Events::flush`] requires.
+    pub fn report_waits<P: NumberedPacket + Clone>(
+        &self,
+        now: Instant,
+        measured: &mut Wire<P>,
+        sink: &mut dyn Sink,
+    ) {
+        measured.catch_up(now);
+        self.wire.report(now, &self.classes, &mut measured.waits, sink);
     }
 
-    /// Reports what `at_work`, whose meters these are, counted in the interval that ends at `now`.
-    pub fn tick<P: Numbered + Clone>(
+    /// Reports the counts of `measured`, the wire of these meters, in the interval that ends at `now`.
+    pub fn tick<P: NumberedPacket + Clone>(
         &mut self,
         now: Instant,
-        at_work: &mut Wire<P>,
+        measured: &mut Wire<P>,
         timeline: &Timeline,
         sink: &mut dyn Sink,
     ) {
         let Self { wire, classes, rules, .. } = self;
-        if wire.is_wanted() || at_work.log.is_some() {
-            at_work.catch_up(now);
+        if wire.is_wanted() || measured.log.is_some() {
+            measured.catch_up(now);
         }
-        let Wire { line, counters, waits, .. } = at_work;
+        let Wire { line, counters, waits, .. } = measured;
         if wire.is_wanted() {
             wire.tick(now, counters, line.busy(now), timeline, sink);
             let of_classes = line.queue().port().into_iter().flat_map(Port::classes);
@@ -222,7 +215,7 @@ impl WireMeters {
         wire.report(now, classes, waits, sink);
     }
 
-    /// The same of a line with a closed form.
+    /// [`WireMeters::tick`] for a line with a closed form.
     pub fn tick_fifo<P>(
         &mut self,
         now: Instant,

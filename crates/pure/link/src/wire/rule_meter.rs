@@ -1,19 +1,20 @@
-//! What is counted of the rules of a traffic conditioner.
+//! The reports about the rules of a traffic conditioner.
 
 use crate::conditioning::Conditioned;
 use netrig_core::{Colour, Direction, DropReason, Instant, Quantity, Sample, Sink, Subject, quantity};
 
-/// Reports what a rule found since the last tick.
+/// Reports the increase of a rule's counters since the last tick.
 pub struct RuleMeter {
     subject: Subject,
     before: [u64; QUANTITIES],
 }
 
-/// Packets and bytes of each colour, and what the rule dropped.
+/// Packets and bytes of each colour, and dropped packets.
 const QUANTITIES: usize = 2 * Colour::ALL.len() + 1;
 
 impl RuleMeter {
-    /// A meter of the rule at this place of one direction of the link of that number; none, if `sink` has no use for it.
+    /// A meter of a rule, by its index, of one direction of the link with this number. `None` if `sink` wants none of its
+    /// quantities.
     pub fn new(number: u32, direction: Direction, place: u16, sink: &dyn Sink) -> Option<Self> {
         let counts = counts(&Conditioned::default());
         let wanted = counts.iter().any(|(quantity, _)| sink.wants(quantity));
@@ -30,7 +31,7 @@ impl RuleMeter {
     }
 }
 
-/// What a rule has counted since the start.
+/// The counts of a rule since the start.
 fn counts(account: &Conditioned) -> [(&'static Quantity, u64); QUANTITIES] {
     let [green, yellow, red] = Colour::ALL.map(|colour| {
         let found = account.found(colour);

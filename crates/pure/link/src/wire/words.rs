@@ -1,19 +1,30 @@
-//! What happens to links, in the words of a run's time line.
+//! The names of links in reports, and the notes about them on a run's time line.
 
 use netrig_core::{Direction, InFlight, Instant, LinkEvent, Rate, Waiting};
+
+/// One direction of a link, for names and reports.
+#[derive(Clone, Copy, Debug)]
+pub struct WireId<'a> {
+    /// The link's place in the scenario.
+    pub link: u32,
+    /// The link's name.
+    pub name: &'a str,
+    /// The direction.
+    pub direction: Direction,
+}
 
 /// One direction of a link: `primary (forward)`.
 pub fn direction_of(link: &str, direction: Direction) -> String {
     format!("{link} ({direction})")
 }
 
-/// What was dropped somewhere since a moment, and why.
+/// A note about packets that `place` has dropped since a moment.
 pub fn drops(place: &str, packets: u64, why: &str, since: Instant) -> String {
     let plural = if packets == 1 { "" } else { "s" };
     format!("{place} dropped {packets} packet{plural} since {since}: {why}")
 }
 
-/// What happened to one direction of a link.
+/// A note about an event of one direction of a link.
 pub fn link_event(link: &str, direction: Direction, event: &LinkEvent) -> String {
     let name = direction_of(link, direction);
     match event {

@@ -1,4 +1,4 @@
-//! A line with a closed form against the same line that is driven from event to event.
+//! Compares a line with a closed form with the event-driven line.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{
@@ -6,12 +6,14 @@ use netrig_core::{
     Sample, Seeds, Sink, Size, Subject, Waiting,
 };
 use netrig_link::queue::fifo::Fifo;
-use netrig_link::{Counters, FifoDelivery, FifoLine, Framing, Line, LineSettings, Queue, Service, WireId};
+use netrig_link::{
+    FifoDelivery, FifoLine, Framing, Line, LineCounters, LineSettings, Queue, Service, WireId,
+};
 use proptest::prelude::*;
 
 use crate::common::{Packet, packet};
 
-/// What a line counts, as of one moment.
+/// The counts of a line at one moment.
 #[derive(Debug, PartialEq)]
 struct LineAccount {
     counters: [(u64, u64); 6],
@@ -22,7 +24,7 @@ struct LineAccount {
     inside: usize,
 }
 
-fn account(counters: &Counters, now: Instant, busy: Duration, inside: usize) -> LineAccount {
+fn account(counters: &LineCounters, now: Instant, busy: Duration, inside: usize) -> LineAccount {
     let tallies = [
         counters.offered,
         counters.served,
@@ -41,8 +43,8 @@ fn account(counters: &Counters, now: Instant, busy: Duration, inside: usize) -> 
     }
 }
 
-/// Packets come after these gaps; `read_every` so often the line is read. Outages begin so long after the end of the last one,
-/// and last so long.
+/// Gaps and lengths of packets, the interval between readings, and for each outage its start after the end of the previous one
+/// and its duration.
 #[derive(Clone, Debug)]
 struct LineCase {
     settings: LineSettings,
@@ -51,7 +53,7 @@ struct LineCase {
     outages: Vec<(u64, u64)>,
 }
 
-/// What happens to a line.
+/// A step of the schedule.
 #[derive(Clone, Copy, Debug)]
 enum LineStep {
     Packet(u32),
@@ -63,7 +65,7 @@ fn courses() -> impl Strategy<Value = LineCase> {
     let fifo = (prop::option::of(1u64..8), prop::option::of(600u64..4000), prop::option::of(1u64..4_000_000));
     let line =
         (1_000_000u64..100_000_000, 0u64..3_000_000, prop::option::of(900u64..1400), any::<bool>(), fifo);
-    // Gaps of a whole number of service times make packets come when others start.
+    // With gaps of a whole number of service times, packets arrive when others start.
     let gap = prop_oneof![Just(0), 0u64..400_000, (1u64..4).prop_map(|n| n * 80_000)];
     let packets = prop::collection::vec((gap, prop_oneof![Just(1000u32), 40u32..1500]), 1..80);
     (line, packets, 50_000u64..2_000_000).prop_map(|(line, packets, read_every)| {
@@ -82,20 +84,20 @@ fn courses() -> impl Strategy<Value = LineCase> {
     })
 }
 
-/// What happens when.
-fn steps(course: &LineCase) -> Vec<(Instant, LineStep)> {
+/// The schedule, with times.
+fn steps(case: &LineCase) -> Vec<(Instant, LineStep)> {
     let mut at = 0;
     let mut after = |gap: u64| {
         at += gap;
         Instant::from_nanos(at)
     };
     let mut steps = Vec::new();
-    for (gap, lasts) in &course.outages {
+    for (gap, lasts) in &case.outages {
         steps.push((after(*gap), LineStep::Down));
         steps.push((after(*lasts), LineStep::Up));
     }
     at = 0;
-    for (gap, ip_len) in &course.packets {
+    for (gap, ip_len) in &case.packets {
         at += gap;
         steps.push((Instant::from_nanos(at), LineStep::Packet(*ip_len)));
     }
@@ -103,7 +105,7 @@ fn steps(course: &LineCase) -> Vec<(Instant, LineStep)> {
     steps
 }
 
-/// Wants nothing.
+/// A sink that wants no quantities.
 struct WantsNothing;
 
 impl Sink for WantsNothing {
@@ -118,18 +120,18 @@ fn closed(settings: &LineSettings) -> Option<FifoLine<u64>> {
     FifoLine::new(id, settings, &Seeds::new(1), &WantsNothing).unwrap()
 }
 
-/// What becomes of each packet, what the line says at each reading, and its largest backlog in the end.
+/// The arrival of each packet, the counts at each reading, and the largest backlog at the end.
 type LineRun = (Vec<(Instant, u64)>, Vec<LineAccount>, Backlog);
 
 const READINGS: u64 = 40;
 
-fn by_events(course: &LineCase) -> LineRun {
-    let mut line: Line<Packet> = Line::new(&course.settings, &Seeds::new(1), "test/forward").unwrap();
-    let (mut counters, mut arrivals, mut readings) = (Counters::new(), Vec::new(), Vec::new());
-    let steps = steps(course);
+fn by_events(case: &LineCase) -> LineRun {
+    let mut line: Line<Packet> = Line::new(&case.settings, &Seeds::new(1), "test/forward").unwrap();
+    let (mut counters, mut arrivals, mut readings) = (LineCounters::new(), Vec::new(), Vec::new());
+    let steps = steps(case);
     let mut next = 0;
     for reading in 1..=READINGS {
-        let now = Instant::from_nanos(reading * course.read_every);
+        let now = Instant::from_nanos(reading * case.read_every);
         while let Some((at, step)) = steps.get(next).filter(|(at, _)| *at <= now) {
             while let Some(delivery) = line.poll_deliver(*at, &mut counters) {
                 arrivals.push((delivery.at, delivery.packet.id));
@@ -152,8 +154,8 @@ fn by_events(course: &LineCase) -> LineRun {
     (arrivals, readings, counters.largest_backlog())
 }
 
-/// The driver takes packets as their moments come; or it offers each packet so much ahead of its own time, and packets go on
-/// without the line.
+/// The driver takes packets at their arrival times. With `ahead` it offers each packet that much ahead of its own time, and the
+/// line does not deliver packets.
 fn in_closed_form(case: &LineCase, ahead: Option<Duration>) -> LineRun {
     let mut line = closed(&case.settings).unwrap();
     let (mut arrivals, mut readings) = (Vec::new(), Vec::new());
@@ -190,50 +192,50 @@ fn in_closed_form(case: &LineCase, ahead: Option<Duration>) -> LineRun {
             }
         }
         arrivals.extend(std::iter::from_fn(|| line.poll_deliver(now)).map(of_packet));
-        let told = line.read(now);
-        assert_eq!(told.counters.balance(told.inside), Ok(()));
-        assert!(ahead.is_some() || told.counters.delivered.packets == line.delivered());
-        readings.push(account(&told.counters, now, told.busy, told.inside));
-        largest = told.counters.largest_backlog();
+        let reading = line.read(now);
+        assert_eq!(reading.counters.balance(reading.inside), Ok(()));
+        assert!(ahead.is_some() || reading.counters.delivered.packets == line.delivered());
+        readings.push(account(&reading.counters, now, reading.busy, reading.inside));
+        largest = reading.counters.largest_backlog();
     }
     (arrivals, readings, largest)
 }
 
 proptest! {
     #[test]
-    fn a_closed_form_says_what_the_line_does(course in courses(), ahead in 0u64..5_000_000) {
-        let end = Instant::from_nanos(READINGS * course.read_every);
-        let (arrivals, readings, largest) = by_events(&course);
+    fn a_closed_form_says_what_the_line_does(case in courses(), ahead in 0u64..5_000_000) {
+        let end = Instant::from_nanos(READINGS * case.read_every);
+        let (arrivals, readings, largest) = by_events(&case);
         let known = |(_, _, backlog): &LineRun| {
-            // A backlog counts for the line once it has changed again.
+            // The line counts a backlog when it changes again.
             let drained = readings.last().is_some_and(|last| last.inside == 0);
             if drained { *backlog } else { largest }
         };
-        let told = in_closed_form(&course, None);
-        prop_assert_eq!(&told.0, &arrivals);
-        prop_assert_eq!(&told.1, &readings);
-        prop_assert_eq!(known(&told), largest);
-        let told = in_closed_form(&course, Some(Duration::from_nanos(ahead)));
-        let by_then: Vec<_> = told.0.iter().copied().filter(|(at, _)| *at <= end).collect();
+        let run = in_closed_form(&case, None);
+        prop_assert_eq!(&run.0, &arrivals);
+        prop_assert_eq!(&run.1, &readings);
+        prop_assert_eq!(known(&run), largest);
+        let run = in_closed_form(&case, Some(Duration::from_nanos(ahead)));
+        let by_then: Vec<_> = run.0.iter().copied().filter(|(at, _)| *at <= end).collect();
         prop_assert_eq!(&by_then, &arrivals);
-        prop_assert_eq!(&told.1, &readings);
-        prop_assert_eq!(known(&told), largest);
+        prop_assert_eq!(&run.1, &readings);
+        prop_assert_eq!(known(&run), largest);
     }
 }
 
 proptest! {
     #[test]
     fn an_outage_takes_back_what_was_decided(
-        course in courses(),
+        case in courses(),
         outages in prop::collection::vec((prop_oneof![0u64..8_000_000, (0u64..40).prop_map(|n| n * 80_000)], 0u64..4_000_000), 1..4),
     ) {
-        let course = LineCase { outages, ..course };
-        let (arrivals, readings, largest) = by_events(&course);
-        let told = in_closed_form(&course, None);
-        prop_assert_eq!(&told.0, &arrivals);
-        prop_assert_eq!(&told.1, &readings);
+        let case = LineCase { outages, ..case };
+        let (arrivals, readings, largest) = by_events(&case);
+        let run = in_closed_form(&case, None);
+        prop_assert_eq!(&run.0, &arrivals);
+        prop_assert_eq!(&run.1, &readings);
         if readings.last().is_some_and(|last| last.inside == 0) {
-            prop_assert_eq!(told.2, largest);
+            prop_assert_eq!(run.2, largest);
         }
     }
 }

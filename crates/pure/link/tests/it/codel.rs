@@ -3,18 +3,18 @@
 
 use netrig_core::{Dequeue, DropReason, Ecn, Header, Instant, QueueDiscipline, Rate, Seeds};
 use netrig_link::Framing;
-use netrig_link::queue::Place;
+use netrig_link::queue::QueueContext;
 use netrig_link::queue::codel::{Codel, CodelQueue};
 
 use crate::common::{Packet, Record, at_ms, header, ms};
 
-/// Packets of 1000 B, and all else as the RFC recommends it.
+/// Packets of 1000 B, and the recommended values of the RFC.
 fn queue(ecn: bool) -> CodelQueue<Packet> {
     let settings = Codel { packets: Some(100_000), bytes: None, target: ms(5), interval: ms(100), ecn };
     settings.check().unwrap();
     let seeds = Seeds::new(1);
     let rate = Rate::from_bits_per_s(8_000_000);
-    CodelQueue::new(&settings, &Place::new(&seeds, "test/forward", rate, Framing::None))
+    CodelQueue::new(&settings, &QueueContext::new(&seeds, "test/forward", rate, Framing::None))
 }
 
 fn packet(id: u64, ecn: Ecn) -> Packet {
@@ -47,14 +47,14 @@ fn law(start: u64, k: u32, n: usize) -> Vec<u64> {
             break;
         }
         moment += 100.0 / f64::from(count).sqrt();
-        // The law is kept in whole nanoseconds.
+        // The control law is kept in whole nanoseconds.
         moments.push((moment - 1e-4).ceil() as u64);
     }
     moments
 }
 
-/// 10,000 packets at once: the one that leaves at n ms has waited n ms. From 5 ms on that is too long, at 105 ms it
-/// has been for an interval.
+/// 10,000 packets at once: the packet that leaves at n ms has waited n ms. From 5 ms on the wait is above the target, and at
+/// 105 ms it has been above for an interval.
 #[test]
 fn drops_come_at_the_moments_of_the_control_law() {
     let mut codel = queue(false);
@@ -77,7 +77,7 @@ fn packets_that_can_be_marked_are_marked_at_the_same_moments() {
     assert_eq!(marks, law(105, 1, marks.len()));
 }
 
-/// 4 ms are below the target, for as long as they may last.
+/// A wait of 4 ms is always below the target.
 #[test]
 fn a_queue_below_the_target_is_left_alone() {
     let mut codel = queue(false);
@@ -92,7 +92,7 @@ fn a_queue_below_the_target_is_left_alone() {
     assert!(record.dropped.is_empty());
 }
 
-/// RFC 8289 section 4: where no more than a packet waits, its wait is the line's and not the queue's affair.
+/// RFC 8289 section 4: if at most one packet waits, its wait does not come from the queue.
 #[test]
 fn a_packet_with_no_more_than_one_behind_it_is_never_dropped() {
     let mut codel = queue(false);
@@ -107,7 +107,7 @@ fn a_packet_with_no_more_than_one_behind_it_is_never_dropped() {
     assert!(record.dropped.is_empty());
 }
 
-/// Ten drops, then a short queue, then too long waits again: it begins with 10 − 1 drops per √interval.
+/// Ten drops, then a short queue, then waits above the target again: dropping restarts with a count of 10 − 1.
 #[test]
 fn what_was_found_soon_before_is_not_searched_again() {
     let mut codel = queue(false);
@@ -122,7 +122,7 @@ fn what_was_found_soon_before_is_not_searched_again() {
     assert_eq!(drops[1] - drops[0], 34);
 }
 
-/// After 16 intervals the search begins anew.
+/// After 16 intervals the count starts again.
 #[test]
 fn what_was_found_long_before_is_forgotten() {
     let mut codel = queue(false);

@@ -1,4 +1,4 @@
-//! What outages and changes of a line do, with times.
+//! Outages and changes of a line, with times.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use std::collections::VecDeque;
@@ -11,8 +11,8 @@ use netrig_link::{Line, LineSettings, Outage};
 
 use crate::common::{END, Packet, Polling, Record, Step, at_ms, at_us, line, ms, packet, plain, play, us};
 
-/// A line of 1 ms per packet and 3 ms of delay. Packets 0 to 5 come at 0; the line is down from 2.5 ms to 10 ms,
-/// while 0 and 1 are on the line, 2 is being sent, and 3 to 5 wait; 6 comes at 5 ms, 7 at 11 ms.
+/// A line of 1 ms per packet and 3 ms of delay. Packets 0 to 5 arrive at 0. The line goes down at 2.5 ms, when 0 and 1 are on
+/// the line, 2 is being sent, and 3 to 5 wait. It is up at 10 ms. 6 arrives at 5 ms, 7 at 11 ms.
 fn outage(queue: Waiting, in_flight: InFlight) -> Record {
     let offer = Step::Offer(1000);
     let mut schedule = vec![(Instant::ZERO, offer); 6];
@@ -189,7 +189,7 @@ fn random_loss_takes_the_place_of_other_random_loss() {
     ]
     .map(|(at, step)| (at_ms(at), step));
     let (record, _) = play(&settings, &schedule, Polling::AtTheEnd);
-    // The list goes on as it was: it counts what starts onto the line, lost or not.
+    // The list is unchanged: it counts packets that start onto the line, lost or not.
     let dropped =
         [(at_ms(2), 1, DropReason::Loss), (at_ms(3), 2, DropReason::Loss), (at_ms(6), 4, DropReason::Listed)];
     assert_eq!(record.dropped, dropped);
@@ -202,7 +202,7 @@ fn random_loss_takes_the_place_of_other_random_loss() {
     assert_eq!(record.dropped, [&[(at_ms(0), 0, DropReason::Loss)][..], &dropped].concat());
 }
 
-/// A discipline of two classes: EF goes first; nothing else may leave before 11 ms.
+/// A discipline with two classes: EF goes first. No other packet may leave before 11 ms.
 struct Shaped(VecDeque<(Packet, Instant)>);
 
 const EF: Dscp = Dscp(46);

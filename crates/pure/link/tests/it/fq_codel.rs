@@ -3,7 +3,7 @@
 
 use netrig_core::{Dequeue, DropReason, Instant, QueueDiscipline, Rate, Seeds, Size};
 use netrig_link::Framing;
-use netrig_link::queue::Place;
+use netrig_link::queue::QueueContext;
 use netrig_link::queue::fq_codel::{FqCodel, FqCodelQueue};
 
 use crate::common::{Packet, Record, at_ms, header, ms};
@@ -16,10 +16,10 @@ fn queue(settings: &FqCodel) -> FqCodelQueue<Packet> {
     settings.check().unwrap();
     let seeds = Seeds::new(1);
     let rate = Rate::from_bits_per_s(8_000_000);
-    FqCodelQueue::new(settings, &Place::new(&seeds, "test/forward", rate, Framing::None))
+    FqCodelQueue::new(settings, &QueueContext::new(&seeds, "test/forward", rate, Framing::None))
 }
 
-/// A packet of the conversation from this port.
+/// A packet of the flow from this port.
 fn packet(id: u64, port: u16, ip_len: u32) -> Packet {
     let mut header = header(ip_len);
     header.flow.src_port = port;
@@ -41,19 +41,19 @@ fn the_constants_are_those_of_the_rfc() {
     assert!(!ecn);
 }
 
-/// Section 4.2: a conversation that begins goes before one that has had its turn, a packet within the quantum of it.
+/// Section 4.2: a new flow goes before a flow that has used its quantum.
 #[test]
 fn a_sparse_conversation_goes_first() {
     let mut queue = queue(&settings());
     (0..10).for_each(|id| queue.enqueue(at_ms(0), packet(id, 1, 1000), &mut ()));
-    // Two packets of the first exceed its quantum of 1514 B: it is old from then on.
+    // Two packets of the first flow exceed its quantum of 1514 B: it is old from then on.
     assert_eq!([next(&mut queue, at_ms(1)), next(&mut queue, at_ms(2))], [Some(0), Some(1)]);
     queue.enqueue(at_ms(2), packet(100, 2, 200), &mut ());
     assert_eq!(next(&mut queue, at_ms(3)), Some(100));
     assert_eq!(next(&mut queue, at_ms(4)), Some(2));
 }
 
-/// Section 4.2: a new queue that is found empty becomes an old one, so that it gets no second turn before the others.
+/// Section 4.2: an empty new queue becomes old, so that it gets no second turn before the others.
 #[test]
 fn a_conversation_does_not_stay_ahead_by_sending_little() {
     let mut queue = queue(&settings());
@@ -61,15 +61,15 @@ fn a_conversation_does_not_stay_ahead_by_sending_little() {
     assert_eq!([next(&mut queue, at_ms(1)), next(&mut queue, at_ms(2))], [Some(0), Some(1)]);
     queue.enqueue(at_ms(3), packet(100, 2, 200), &mut ());
     assert_eq!(next(&mut queue, at_ms(3)), Some(100));
-    // Here the queue of the second is found empty.
+    // Here the queue of the second flow is found empty.
     assert_eq!(next(&mut queue, at_ms(4)), Some(2));
     queue.enqueue(at_ms(4), packet(101, 2, 200), &mut ());
-    // The first has credits for another packet: 2 · 1514 − 3 · 1000 B are above zero.
+    // The first flow has credits for another packet: 2 · 1514 − 3 · 1000 B are above zero.
     assert_eq!([next(&mut queue, at_ms(5)), next(&mut queue, at_ms(6))], [Some(3), Some(101)]);
 }
 
-/// Two conversations that always have something waiting get a quantum each by turns; packets of 1500 and of 300 B: what
-/// they have sent differs by no more than a quantum and a longest packet.
+/// Two backlogged flows get a quantum in turn, with packets of 1500 B and of 300 B. The bytes that they have sent differ by at
+/// most a quantum and the longest packet.
 #[test]
 fn conversations_share_by_bytes() {
     let mut queue = queue(&FqCodel { target: ms(100_000), interval: ms(200_000), ..settings() });
@@ -85,7 +85,7 @@ fn conversations_share_by_bytes() {
     }
 }
 
-/// Section 4.1: beyond the limit the head of the queue with most bytes goes, and not the packet that comes.
+/// Section 4.1: beyond the limit the head of the queue with the most bytes is dropped, not the arriving packet.
 #[test]
 fn the_longest_queue_loses_its_oldest() {
     let mut queue = queue(&FqCodel { packets: 4, ..settings() });
@@ -99,8 +99,7 @@ fn the_longest_queue_loses_its_oldest() {
     assert_eq!(queue.backlog().packets, 4);
 }
 
-/// Each conversation has a delay of its own to control: the one that has waited too long for too long loses packets, the
-/// other none.
+/// CoDel controls the delay of each flow separately: the flow whose waits stay above the target loses packets, the other none.
 #[test]
 fn only_the_conversation_that_fills_its_queue_loses_packets() {
     let mut queue = queue(&settings());
@@ -114,7 +113,7 @@ fn only_the_conversation_that_fills_its_queue_loses_packets() {
     }
     assert!(record.dropped.len() > 10);
     assert!(record.dropped.iter().all(|(_, id, why)| *id < 2000 && *why == DropReason::Early));
-    // RFC 8289: the first one an interval after the wait had reached the target.
+    // RFC 8289: the first drop is an interval after the wait has reached the target.
     assert!(
         record.dropped[0].0 >= at_ms(105) && record.dropped[0].0 <= at_ms(107),
         "{:?}",

@@ -12,7 +12,7 @@ fn share(value: f64) -> Fraction {
     Fraction::new(value).unwrap()
 }
 
-/// `n` packets of 1000 B, one each 2 ms, over a line that needs 1 ms for one and has 50 ms of delay.
+/// `n` packets of 1000 B, one every 2 ms, over a line that needs 1 ms per packet and has a delay of 50 ms.
 fn run(n: u64, change: impl Fn(&mut LineSettings)) -> Record {
     let mut settings = plain(ms(50), 50);
     change(&mut settings);
@@ -20,7 +20,7 @@ fn run(n: u64, change: impl Fn(&mut LineSettings)) -> Record {
     play(&settings, &schedule, Polling::WhenAsked).0
 }
 
-/// What each packet's delay differs from 50 ms, seconds, by the packet's number.
+/// The difference of each packet's delay from 50 ms, seconds, by packet number.
 fn deviations(record: &Record) -> Vec<f64> {
     let mut delivered = record.delivered.clone();
     delivered.sort_by_key(|(_, id)| *id);
@@ -42,7 +42,7 @@ fn deviation(values: &[f64]) -> f64 {
 
 const N: u64 = 100_000;
 
-/// Five standard errors of the mean of `N` values of this deviation.
+/// Five standard errors of the mean of `N` values with this standard deviation.
 fn five_errors(deviation: f64) -> f64 {
     5.0 * deviation / (N as f64).sqrt()
 }
@@ -70,7 +70,7 @@ fn normal_jitter_has_its_deviation() {
 #[test]
 fn a_delay_never_falls_below_zero() {
     let d = deviations(&jittered(10_000, Spread::Normal(ms(50)), false));
-    // Φ(−1) of all delays would be negative.
+    // A share Φ(−1) of all delays would be negative.
     let at_zero = d.iter().filter(|d| **d <= -0.05 + 1e-12).count() as f64 / 10_000.0;
     assert!(!d.is_empty() && d.iter().all(|d| *d >= -0.05 - 1e-12));
     assert!((at_zero - 0.1587).abs() < 5.0 * (0.1587f64 * 0.8413 / 10_000.0).sqrt());
@@ -96,7 +96,7 @@ fn jitter_keeps_order_only_if_asked() {
     let (kept, free) =
         (jittered(2000, Spread::Uniform(ms(10)), true), jittered(2000, Spread::Uniform(ms(10)), false));
     assert!(in_order(&kept) && !in_order(&free));
-    // The same luck: a packet that waits for the one before it arrives as late as the latest so far.
+    // The random numbers are the same: a packet that keeps the order arrives not before the latest packet so far.
     let mut sorted = free.delivered.clone();
     sorted.sort_by_key(|(_, id)| *id);
     let mut latest = Instant::ZERO;
@@ -109,7 +109,7 @@ fn jitter_keeps_order_only_if_asked() {
 
 #[test]
 fn nobody_waits_behind_a_packet_that_was_lost() {
-    // Each round, one packet is lost in flight and one follows; the next round is far away.
+    // In each round one packet is lost in flight and one follows. The next round is much later.
     let lose = Outage { queue: Waiting::Keep, in_flight: InFlight::Lose }.down();
     let round = |i: u64| {
         let steps = [
@@ -149,7 +149,7 @@ fn reordering_breaks_the_order_that_jitter_keeps() {
         line.jitter = Some(Jitter { spread: Spread::Uniform(ms(3)), keep_order: true });
         line.reorder = Some(Reorder { probability: share(0.05), by: ms(20), shift: Shift::Later });
     });
-    // The luck of reordering is its own: the packets that a line without jitter would shift.
+    // Reordering has its own stream: it shifts the same packets as on a line without jitter.
     let alone = run(2000, |line| {
         line.reorder = Some(Reorder { probability: share(0.05), by: ms(20), shift: Shift::Later })
     });
@@ -209,14 +209,14 @@ fn the_drop_list_hits_exactly_its_ordinals() {
 #[test]
 fn the_drop_list_counts_what_starts_onto_the_line() {
     // Ten packets at once, one on the line and two waiting: ordinals 2 and 3 are the packets 1 and 2, and the
-    // eleventh packet, which comes later, is number 4.
+    // eleventh packet, which arrives later, is number 4.
     let settings = LineSettings { drop: vec![2, 4], ..plain(ms(0), 2) };
     let mut schedule = vec![(Instant::ZERO, Step::Offer(1000)); 10];
     schedule.push((at_ms(20), Step::Offer(1000)));
     let (record, _) = play(&settings, &schedule, Polling::AtTheEnd);
     let listed: Vec<u64> = record.dropped.iter().filter(|d| d.2 == DropReason::Listed).map(|d| d.1).collect();
     assert_eq!(listed, [1, 10]);
-    // A lost packet has used the line: packet 2 arrives when it would have arrived anyway.
+    // A lost packet has used the line: the arrival of packet 2 does not change.
     assert_eq!(record.delivered, [(at_ms(1), 0), (at_ms(3), 2)]);
 }
 
@@ -229,8 +229,7 @@ fn periodic_loss_counts_what_starts_onto_the_line() {
     assert_eq!(lost, (1..=40).map(|i| 25 * i).collect::<Vec<_>>());
 }
 
-/// Which packets are lost depends on the loss alone: whatever else is done to packets, and however many of them
-/// are lost for other reasons.
+/// The lost packets depend only on the loss process, not on other impairments or on other losses.
 #[test]
 fn each_impairment_has_its_own_luck() {
     let loss = |p: f64| Some(Loss::Bernoulli(Bernoulli { probability: share(p) }));
@@ -249,14 +248,14 @@ fn each_impairment_has_its_own_luck() {
         everything(line);
     });
     assert_eq!(ids(&alone, DropReason::Loss), ids(&among_others, DropReason::Loss));
-    // And the other way round: the packets that arrive late without loss arrive as late with it.
+    // And vice versa: loss does not change the delays of other packets.
     let without_loss = run(5000, everything);
     let arrivals: std::collections::BTreeSet<_> = without_loss.delivered.iter().copied().collect();
     assert!(
         !among_others.delivered.is_empty()
             && among_others.delivered.iter().all(|arrival| arrivals.contains(arrival))
     );
-    // More loss loses the same packets and more.
+    // A higher loss loses the same packets and more.
     let more = run(5000, |line| line.loss = loss(0.1));
     let more = ids(&more, DropReason::Loss);
     assert!(
@@ -264,7 +263,7 @@ fn each_impairment_has_its_own_luck() {
     );
 }
 
-/// The names of the streams are a promise: other substrates draw from the same ones.
+/// The names of the streams are a contract: other substrates draw from the same streams.
 #[test]
 fn chances_come_from_the_named_streams() {
     let stream = |what: &str| Seeds::new(1).stream(&format!("link/test/forward/{what}"));

@@ -1,11 +1,11 @@
-//! Meters against the rules of RFC 2697 and RFC 2698, worked out by hand and by brute force, and against the promise of
-//! any meter: no more than rate × time + burst passes, on any schedule.
+//! Meters against the rules of RFC 2697 and RFC 2698, worked out by hand and by brute force, and against the guarantee of every
+//! meter: at most rate × time + burst passes, on any schedule.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use Colour::{Green, Red, Yellow};
 use netrig_core::{Colour, DropReason, Dscp, Duration, Instant, Rate, Size};
 use netrig_link::conditioning::{
-    Action, Bucket, Conditioner, Layer, Match, Meter, Metering, Srtcm, TokenBucket, Trtcm,
+    Bucket, ConditionAction, Conditioner, Layer, Match, Meter, Metering, Srtcm, TokenBucket, Trtcm,
 };
 use netrig_link::{Condition, Framing};
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn trtcm(cbs: u64, pbs: u64, colour_aware: bool) -> Metering {
     Metering::new(&settings)
 }
 
-/// Colours of packets at these milliseconds, of this many bytes, that come green.
+/// Colours of green packets with these arrival times in milliseconds and these lengths in bytes.
 fn colours(mut meter: Metering, packets: &[(u64, u64)]) -> Vec<Colour> {
     packets.iter().map(|(at, len)| meter.colour(at_ms(*at), *len, Dscp::BE)).collect()
 }
@@ -57,7 +57,7 @@ fn a_single_rate_that_sees_colours_gives_no_better_one() {
     assert_eq!(colour(100, Dscp::af(1, 3)), Red);
     assert_eq!(colour(400, Dscp::af(1, 2)), Yellow);
     assert_eq!(colour(200, Dscp::af(1, 2)), Red);
-    // Neither of them took anything from Tc, and a green one may take from Te.
+    // Neither of them took tokens from Tc, and a green packet may take tokens from Te.
     assert_eq!(colour(1000, Dscp::af(1, 1)), Green);
     assert_eq!(colour(100, Dscp::af(1, 1)), Yellow);
     assert_eq!(colour(1, Dscp::EF), Red);
@@ -71,7 +71,7 @@ fn two_rates_have_two_buckets() {
     assert_eq!(colours(trtcm(500, 1000, false), &packets), [Green, Yellow, Red, Green, Yellow, Red]);
 }
 
-/// RFC 2698 section 3, colour-aware: red takes nothing, yellow nothing from Tc.
+/// RFC 2698 section 3, colour-aware: red takes no tokens, yellow none from Tc.
 #[test]
 fn two_rates_that_see_colours_give_no_better_one() {
     let mut meter = trtcm(500, 1000, true);
@@ -105,7 +105,7 @@ fn impossible_meters_are_refused_by_field() {
     assert_eq!(field(two(1, 1, 1, 0)), "pbs");
 }
 
-/// A schedule of packets: when each comes, how long it is, and its code point.
+/// A schedule of packets: arrival, length and code point.
 fn schedule() -> impl Strategy<Value = Vec<(Instant, u32, Dscp)>> {
     let gap = prop_oneof![1 => Just(0u64), 4 => 0u64..3_000_000, 1 => 0u64..100_000_000];
     let dscp = prop_oneof![Just(Dscp::BE), (1u8..=3).prop_map(|drop| Dscp::af(1, drop))];
@@ -119,7 +119,7 @@ fn schedule() -> impl Strategy<Value = Vec<(Instant, u32, Dscp)>> {
     })
 }
 
-/// Whether over no stretch of the schedule more than `rate` × time + `burst` bytes of the chosen packets pass, in whole
+/// Whether in every interval of the schedule at most `rate` × time + `burst` bytes of the chosen packets pass, in whole
 /// billionths of a bit.
 fn conforms(passed: &[(Instant, u32)], rate: u64, burst: u64) -> bool {
     (0..passed.len()).all(|first| {
@@ -133,7 +133,7 @@ fn conforms(passed: &[(Instant, u32)], rate: u64, burst: u64) -> bool {
 }
 
 proptest! {
-    /// The promise, for each colour and those better than it.
+    /// The guarantee for each colour together with all better colours.
     #[test]
     fn no_more_passes_than_rate_times_time_and_burst(
         schedule in schedule(),
@@ -160,8 +160,8 @@ proptest! {
         }
     }
 
-    /// The same decisions as the generic cell rate algorithm (ITU-T I.371) in its form of virtual scheduling, with time
-    /// counted in billionths of a bit: it keeps the moment at which the bucket would be full, and no tokens.
+    /// The same decisions as the generic cell rate algorithm (ITU-T I.371) in the form of virtual scheduling, with time in
+    /// billionths of a bit. It keeps the moment at which the bucket would be full, and no tokens.
     #[test]
     fn a_token_bucket_is_virtual_scheduling(
         schedule in schedule(),
@@ -181,7 +181,7 @@ proptest! {
         }
     }
 
-    /// `ready` names the first moment at which a packet passes: a nanosecond earlier it does not.
+    /// `ready` returns the first moment at which a packet passes: a nanosecond earlier it does not.
     #[test]
     fn a_bucket_knows_when_it_is_ready(bits in 1u64..20_000_000, burst in 1u64..5000, len in 1u64..5000) {
         let mut bucket = TokenBucket::new(rate(bits), bytes(burst));
@@ -196,8 +196,8 @@ proptest! {
         prop_assert!(bucket.pass(ready, len));
     }
 
-    /// RFC 2697 section 3 to the letter: CIR times per second Tc gets a token if it is not full, else Te if that is not;
-    /// here 8 Mbit/s, a byte in each microsecond.
+    /// RFC 2697 section 3 literally: CIR times per second Tc gets a token if it is not full, otherwise Te if that is not full.
+    /// Here 8 Mbit/s, a byte per microsecond.
     #[test]
     fn a_single_rate_by_brute_force(
         packets in prop::collection::vec((0u64..400, 1u64..300, 0u8..4), 1..60),
@@ -228,7 +228,7 @@ proptest! {
         }
     }
 
-    /// RFC 2698 section 3 to the letter, with a byte committed in each microsecond and two at the peak.
+    /// RFC 2698 section 3 literally, with one byte committed per microsecond and two at the peak.
     #[test]
     fn two_rates_by_brute_force(
         packets in prop::collection::vec((0u64..400, 1u64..300, 0u8..4), 1..60),
@@ -315,7 +315,8 @@ fn the_first_rule_that_matches_holds() {
 
 #[test]
 fn what_is_beyond_the_profile_may_go_on_unmarked_or_as_it_came() {
-    for (red, expected) in [(Action::Mark(Dscp::BE), Dscp::BE), (Action::Pass, Dscp::cs(5))] {
+    for (red, expected) in [(ConditionAction::Mark(Dscp::BE), Dscp::BE), (ConditionAction::Pass, Dscp::cs(5))]
+    {
         let mut conditioner = Conditioner::new(&[Condition { red, ..premium() }], Framing::None);
         let mut came = packet(0, 80);
         came.header.dscp = Dscp::cs(5);
@@ -345,9 +346,9 @@ fn a_profile_may_count_what_the_line_spends() {
 fn impossible_rules_are_refused_by_field() {
     let field = |rule: Condition| rule.check().unwrap_err().field;
     assert_eq!(premium().check(), Ok(()));
-    assert_eq!(field(Condition { yellow: Some(Action::Pass), ..premium() }), "yellow");
+    assert_eq!(field(Condition { yellow: Some(ConditionAction::Pass), ..premium() }), "yellow");
     assert_eq!(field(Condition { meter: None, layer: Layer::Line, ..premium() }), "meter");
-    assert_eq!(field(Condition { meter: None, red: Action::Pass, ..premium() }), "meter");
+    assert_eq!(field(Condition { meter: None, red: ConditionAction::Pass, ..premium() }), "meter");
     let empty = Match { dscp: Some([].into_iter().collect()), ..Match::default() };
     assert_eq!(field(Condition { matches: empty, ..premium() }), "match.dscp");
 }

@@ -1,4 +1,4 @@
-//! What holds for every line, whatever its description and whatever happens to it.
+//! Properties of every line, for random settings, schedules and events.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use netrig_core::{
     Delivery, DropReason, Dscp, Duration, Fraction, Header, InFlight, Instant, Lane, Link, LinkEvent,
     Observer, PacketMeta, Prefix, Rate, Seeds, Size, Waiting,
 };
-use netrig_link::conditioning::{Action, Hosts, Layer, Match, Meter, Trtcm};
+use netrig_link::conditioning::{ConditionAction, Hosts, Layer, Match, Meter, Trtcm};
 use netrig_link::queue::PerClass;
 use netrig_link::queue::class::{Class, Phb};
 use netrig_link::queue::codel::Codel;
@@ -18,7 +18,7 @@ use netrig_link::queue::fq_codel::FqCodel;
 use netrig_link::queue::red::{Red, Thresholds};
 use netrig_link::queue::shaped::Shaped;
 use netrig_link::queue::wfq::{Weights, Wfq};
-use netrig_link::queue::wred::{Curve, Wred};
+use netrig_link::queue::wred::{DropCurve, Wred};
 use netrig_link::{
     Bernoulli, Bursts, Condition, Corruption, Framing, GilbertElliott, Jitter, Line, LineSettings, Loss,
     Pareto, Periodic, Queue, Reorder, Service, Shift, Spread,
@@ -86,7 +86,7 @@ fn queue() -> impl Strategy<Value = Queue> {
     prop_oneof![2 => fifo, 1 => red, 1 => codel, 2 => of_conversations(), 2 => of_classes(), 1 => shaped()]
 }
 
-/// Queues that look at more of a packet than its place.
+/// Queues whose decisions depend on the headers of packets.
 fn of_conversations() -> impl Strategy<Value = Queue> {
     let wfq = (1u64..20, any::<bool>()).prop_map(|(packets, weighted)| {
         let weights = if weighted { Weights::Precedence } else { Weights::Equal };
@@ -98,7 +98,7 @@ fn of_conversations() -> impl Strategy<Value = Queue> {
         Queue::FqCodel(FqCodel { packets, flows: 16, quantum, target, interval, ecn })
     });
     let wred = (1u64..20, 0.01f64..=1.0).prop_map(|(packets, weight)| {
-        let curve = |dscp: Option<Dscp>, max| Curve {
+        let curve = |dscp: Option<Dscp>, max| DropCurve {
             dscp: dscp.map(|dscp| [dscp].into_iter().collect()),
             thresholds: Thresholds::Packets { min: 1.0, max },
             max_p: Fraction::new(0.3).unwrap(),
@@ -116,7 +116,7 @@ fn of_conversations() -> impl Strategy<Value = Queue> {
     prop_oneof![wfq, fq_codel, wred]
 }
 
-/// Queues of the classes that [`settings`] gives every line that has one.
+/// Queues of the classes that [`settings`] gives a line.
 fn of_classes() -> impl Strategy<Value = Queue> {
     (1u64..20, 300u64..3000, 0..3).prop_map(|(packets, quantum, kind)| {
         let room = PerClass { packets: Some(packets), bytes: None };
@@ -146,8 +146,7 @@ fn shaped() -> impl Strategy<Value = Queue> {
     })
 }
 
-/// A rule that makes of a stream three, and the classes in which they wait: one that goes first, one that is shaped, and
-/// the rest.
+/// A rule that splits a stream into three, and their classes: one that goes first, one that is shaped, and one for all others.
 fn conditioning(rate: Rate) -> impl Strategy<Value = (Vec<Condition>, Vec<Class>)> {
     let part = move |of: u64| Rate::from_bits_per_s(rate.bits_per_s() / of);
     (2u64..8, 500u64..3000, any::<bool>(), option::of(shaped())).prop_map(move |(of, burst, drops, queue)| {
@@ -155,8 +154,8 @@ fn conditioning(rate: Rate) -> impl Strategy<Value = (Vec<Condition>, Vec<Class>
         let meter = Trtcm { cir: part(2 * of), cbs: burst, pir: part(of), pbs: burst, colour_aware: false };
         let rule = Condition {
             meter: Some(Meter::Trtcm(meter)),
-            yellow: Some(Action::Mark(Dscp::af(1, 2))),
-            red: if drops { Action::Drop } else { Action::Pass },
+            yellow: Some(ConditionAction::Mark(Dscp::af(1, 2))),
+            red: if drops { ConditionAction::Drop } else { ConditionAction::Pass },
             ..Condition::mark(Match::default(), Dscp::EF)
         };
         let ef = Class { phb: Some(Phb::Ef), reserve: Some(part(4)), burst: Some(burst), ..Class::default() };
@@ -258,7 +257,7 @@ fn event() -> impl Strategy<Value = LinkEvent> {
     ]
 }
 
-/// Arrivals and events in the order of time. One gap in five is no gap at all: things happen at one moment.
+/// Arrivals and events in the order of time. One gap in five is zero, so that several happen at one moment.
 fn schedule(step: impl Strategy<Value = Step>) -> impl Strategy<Value = Vec<(Instant, Step)>> {
     let gap = prop_oneof![1 => Just(0u64), 4 => 0u64..4_000_000];
     prop::collection::vec((gap, step), 1..80).prop_map(|steps| {
@@ -280,8 +279,8 @@ fn anything() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// `play` checks the balance at each step, that nothing comes out early, and that a line polled when it asks
-    /// is never late: so the moment it names is never behind the next arrival.
+    /// `play` checks the balance at each step, that no packet arrives early, and that a line is never late if it is polled at its
+    /// own deadlines: so a deadline is never after the next arrival.
     #[test]
     fn late_polling_changes_nothing(settings in settings(), schedule in schedule(anything()), nanos in 100_000u64..9_000_000) {
         let late = play(&settings, &schedule, Polling::AtTheEnd);
@@ -294,7 +293,7 @@ proptest! {
         prop_assert_eq!(&late, &asked.0.sorted());
     }
 
-    /// What is written of addresses is read as the same.
+    /// Addresses are read back as they were written.
     #[test]
     fn hosts_are_read_as_they_are_written(prefixes in proptest::collection::vec(prefix(), 1..6)) {
         let hosts = Hosts::Prefixes(prefixes);
@@ -307,8 +306,7 @@ proptest! {
         prop_assert_eq!(play(&settings, &schedule, Polling::WhenAsked), play(&settings, &schedule, Polling::WhenAsked));
     }
 
-    /// Each packet is delivered as often as it was offered and duplicated, less its drops; the balance of each
-    /// packet, not only of all together.
+    /// The balance of each single packet: it is delivered as often as it was offered and duplicated, minus its drops.
     #[test]
     fn every_packet_has_one_fate(settings in settings(), schedule in schedule(anything())) {
         let (record, _) = play(&settings, &schedule, Polling::AtTheEnd);
@@ -319,16 +317,16 @@ proptest! {
         for id in record.delivered.iter().map(|d| d.1).chain(record.dropped.iter().map(|d| d.1)) {
             *account.entry(id).or_default() -= 1;
         }
-        // What is left is inside: waiting while the line is down.
+        // The remaining packets are inside: they wait while the line is down.
         prop_assert!(account.values().all(|left| (0..=1).contains(left)));
     }
 
-    /// Without reordering, and with jitter that keeps the order, packets come out as they went in; also if they
-    /// arrive at one moment.
+    /// Without reordering, and with jitter that keeps the order, packets leave in the order of arrival, also if they arrive at one
+    /// moment.
     #[test]
     fn order_is_kept_when_asked(mut settings in settings(), schedule in schedule(arrival())) {
         settings.reorder = None;
-        // Of marked packets those of a better class overtake.
+        // Marked packets of a better class overtake others.
         settings.condition.clear();
         settings.jitter = settings.jitter.map(|jitter| Jitter { keep_order: true, ..jitter });
         let (record, _) = play(&settings, &schedule, Polling::WhenAsked);
@@ -336,7 +334,7 @@ proptest! {
         prop_assert!(record.delivered.is_sorted_by_key(|(_, id)| *id));
     }
 
-    /// Deliveries are told in the order of time, whatever overtakes.
+    /// Deliveries are reported in the order of time, even if packets overtake.
     #[test]
     fn time_never_runs_backwards(settings in settings(), schedule in schedule(anything())) {
         let (record, _) = play(&settings, &schedule, Polling::Every(1_000_000));
@@ -345,8 +343,8 @@ proptest! {
         prop_assert!(record.queued.is_sorted_by_key(|(at, _)| *at));
     }
 
-    /// Little's law, exactly: the integral of the queue over time is what all packets waited, until they were
-    /// served, or dropped without having been served, or until the end.
+    /// Little's law, exactly: the integral of the queue over time is the sum of all waits, which end with the service, with a drop
+    /// before it, or with the run.
     #[test]
     fn the_queue_over_time_is_the_waiting_of_all_packets(
         settings in settings(),
@@ -387,8 +385,8 @@ proptest! {
         prop_assert_eq!(record.delivered, expected);
     }
 
-    /// A frame (a header and a slot) is timed like a simulated packet, and every slot is given back: as often
-    /// as it was taken, duplicates included.
+    /// A frame (a header and a slot) has the times of a simulated packet, and every slot is returned as often as it was taken,
+    /// duplicates included.
     #[test]
     fn frames_and_packets_are_timed_alike(settings in settings(), schedule in schedule(anything())) {
         #[derive(Clone)]
@@ -429,14 +427,14 @@ proptest! {
         }
         let (Record { delivered, .. }, _) = play(&settings, &schedule, Polling::AtTheEnd);
         prop_assert_eq!(frames, delivered);
-        // What still waits behind a line that is down goes with the line.
+        // Packets that still wait in front of a line that is down are dropped with the line.
         line.apply(last.max(END), Lane::ONLY, LinkEvent::Down { queue: Waiting::Drop, in_flight: InFlight::Lose }, &mut slab);
         prop_assert!(slab.0.values().all(|holders| *holders == 0));
         prop_assert_eq!(line.inside(Lane::ONLY), 0);
     }
 }
 
-/// A packet longer than the line carries never takes its room or its time.
+/// A packet above the MTU takes neither room nor time of the line.
 #[test]
 fn too_long_a_packet_is_undeliverable() {
     let settings = LineSettings { mtu: Some(Size::from_bytes(1000)), ..common::plain(Duration::ZERO, 5) };

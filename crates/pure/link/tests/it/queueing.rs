@@ -1,9 +1,9 @@
-//! The line against queueing theory, and its counters against what they count.
+//! The line against queueing theory, and its counters.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{Backlog, DropReason, Duration, Instant, Lane, Link, Rate, Seeds};
 use netrig_link::queue::fifo::Fifo;
-use netrig_link::{Counters, Imbalance, LineSettings, Queue, Service, Tally};
+use netrig_link::{Imbalance, LineCounters, LineSettings, PacketTally, Queue, Service};
 
 use crate::common;
 use crate::common::{END, Polling, Step, at_ms, fifo, line, ms, packet, plain, play};
@@ -17,7 +17,7 @@ fn mean_waits(rho: f64, batches: usize, service: Service, ip_len: impl Fn(f64) -
     let (seeds, mut now, per_batch) = (Seeds::new(3), Instant::ZERO, 40_000u32);
     let (mut arrivals, mut sizes) = (seeds.stream("test/arrivals"), seeds.stream("test/sizes"));
     let mut batch = |line: &mut netrig_link::Line<common::Packet>| {
-        let mut counters = Counters::new();
+        let mut counters = LineCounters::new();
         for id in 0..per_batch {
             now += Duration::from_secs_f64(arrivals.exponential(0.001 / rho));
             let ip_len = ip_len(sizes.exponential(1.0));
@@ -72,12 +72,12 @@ fn equal_packets_wait_as_in_m_m_1_if_their_times_are_random() {
 
 #[test]
 fn counters_count() {
-    // Four packets of 1000 B at once into one place on the line and two in the queue; then one after 10 ms.
+    // Four packets of 1000 B at once: one on the line, two in the queue, one dropped. Then one packet after 10 ms.
     let offer = Step::Offer(1000);
     let schedule =
         [(at_ms(0), offer), (at_ms(0), offer), (at_ms(0), offer), (at_ms(0), offer), (at_ms(10), offer)];
     let (_, counters) = play(&plain(ms(5), 2), &schedule, Polling::WhenAsked);
-    let tally = |packets| Tally { packets, bytes: 1000 * packets };
+    let tally = |packets| PacketTally { packets, bytes: 1000 * packets };
     assert_eq!(counters.offered, tally(5));
     assert_eq!(counters.served, tally(4));
     assert_eq!(counters.delivered, tally(4));
@@ -113,7 +113,7 @@ fn utilisation_is_busy_time_over_time() {
 
 #[test]
 fn an_imbalance_tells_its_numbers() {
-    let mut counters = Counters::new();
+    let mut counters = LineCounters::new();
     let mut line = line(&LineSettings { queue: fifo(1), ..plain(ms(5), 1) });
     for id in 0..3 {
         line.offer(at_ms(0), Lane::ONLY, packet(id, 1000), &mut counters);
@@ -127,7 +127,7 @@ fn an_imbalance_tells_its_numbers() {
     );
 }
 
-/// What is offered at once to a line of 8 Mbit/s: which packets find room, and how long the last of them waits.
+/// Packets are offered at once to a line of 8 Mbit/s. Returns the number of accepted packets and the longest wait.
 fn rush(settings: &LineSettings, ip_len: u32) -> (usize, Duration) {
     let (mut line, mut record) = (line(settings), common::Record::default());
     (0..100).for_each(|id| line.offer(Instant::ZERO, Lane::ONLY, packet(id, ip_len), &mut record));
@@ -141,8 +141,8 @@ fn for_time(time: Duration) -> Queue {
     Queue::Fifo(Fifo { time: Some(time), ..Fifo::default() })
 }
 
-/// Room for 10 ms holds ten packets of 1 ms behind the one that is sent; on ATM with LLC/SNAP 540 B take 12 cells, 636 B,
-/// and in 10 ms there are 15 times as many bytes.
+/// Room for 10 ms holds ten packets of 1 ms behind the packet on the line. On ATM with LLC/SNAP 540 B take 12 cells, 636 B, and
+/// 10 ms hold 15 such packets.
 #[test]
 fn room_in_time_is_that_of_the_line_with_its_framing() {
     let settings = LineSettings { queue: for_time(ms(10)), ..plain(ms(1), 1) };
@@ -151,7 +151,7 @@ fn room_in_time_is_that_of_the_line_with_its_framing() {
     assert_eq!(rush(&settings, 540), (16, Duration::from_nanos(15 * 636 * 1000)));
 }
 
-/// Behind a shaper of 4 Mbit/s a packet of 1000 B takes 2 ms, whatever the line takes: five wait behind the one that is sent.
+/// With a shaper of 4 Mbit/s a packet of 1000 B takes 2 ms, independent of the line: five wait behind the packet that is sent.
 #[test]
 fn room_in_time_behind_a_shaper_is_that_of_the_shaper() {
     let shaped = netrig_link::queue::shaped::Shaped {
@@ -165,7 +165,7 @@ fn room_in_time_behind_a_shaper_is_that_of_the_shaper() {
     assert_eq!(served, 1 + 5);
 }
 
-/// The same packets wait, once some have left, that would have in packets.
+/// After some packets have left, a limit in time accepts the same packets as a limit in packets.
 #[test]
 fn room_in_time_is_given_back() {
     let settings = LineSettings { queue: for_time(ms(10)), ..plain(ms(1), 1) };

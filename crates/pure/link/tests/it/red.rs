@@ -5,13 +5,13 @@ use netrig_core::{
     Backlog, Dequeue, DropReason, Ecn, Fraction, Header, Instant, QueueDiscipline, Rate, Seeds, Size,
 };
 use netrig_link::Framing;
-use netrig_link::queue::Place;
+use netrig_link::queue::QueueContext;
 use netrig_link::queue::red::{Red, RedQueue, Thresholds};
 
 use crate::common::{Packet, Record, at_ms, header, packet};
 
-/// The paper's thresholds and probability, but an average that is the queue itself. With ECN, so that packets
-/// that are marked can fill the queue whatever the average; what is measured are packets that are dropped.
+/// Thresholds and probability of the paper, but the average is the queue itself. With ECN, marked packets can fill the queue at
+/// any average. The tests count dropped packets.
 fn prompt() -> Red {
     Red {
         packets: Some(1000),
@@ -25,12 +25,12 @@ fn prompt() -> Red {
     }
 }
 
-/// In front of a line on which 1000 B take 1 ms.
+/// A queue in front of a line on which 1000 B take 1 ms.
 fn queue(settings: &Red) -> RedQueue<Packet> {
     let seeds = Seeds::new(5);
     RedQueue::new(
         settings,
-        &Place::new(&seeds, "test/forward", Rate::from_bits_per_s(8_000_000), Framing::None),
+        &QueueContext::new(&seeds, "test/forward", Rate::from_bits_per_s(8_000_000), Framing::None),
     )
 }
 
@@ -38,8 +38,8 @@ fn capable(id: u64, ip_len: u32) -> Packet {
     Packet { header: Header { ecn: Ecn::Ect0, ..header(ip_len) }, id }
 }
 
-/// Brings the queue to `backlog` packets of `ip_len` bytes, whatever RED thinks of it, then offers `n` more while
-/// taking one out for each that goes in. Returns the numbers of those dropped.
+/// Fills the queue with `backlog` packets of `ip_len` bytes, regardless of RED. Then offers `n` more and takes one out for each
+/// accepted packet. Returns the numbers of the dropped packets.
 fn hold(red: &mut RedQueue<Packet>, backlog: usize, ip_len: u32, n: u64) -> Vec<u64> {
     while red.backlog().packets < backlog {
         red.enqueue(Instant::ZERO, capable(u64::MAX, ip_len), &mut ());
@@ -77,7 +77,7 @@ fn an_idle_time_ages_the_average_like_small_packets_would() {
     hold(&mut red, 4, 1000, 100);
     let before = red.average();
     while let Dequeue::Packet(..) = red.dequeue(at_ms(10), &mut ()) {}
-    // It has been empty since 10 ms, whoever asks or clears it later.
+    // It has been empty since 10 ms. Later calls do not change this.
     assert_eq!(red.dequeue(at_ms(12), &mut ()), Dequeue::Empty);
     red.clear(at_ms(13), DropReason::LinkDown, &mut ());
     // Seven packet times of 1 ms since the queue ran empty: m = 7.
@@ -242,13 +242,13 @@ fn ecn_capable_packets_are_marked_instead() {
     assert!(record.dropped.iter().all(|(_, id, _)| id % 4 == 0));
     assert!(record.marked.iter().all(|(_, id)| id % 4 != 0));
     assert!(!record.dropped.is_empty() && !record.marked.is_empty());
-    // What comes out with CE came in with it or was marked; nothing else was touched.
+    // A packet that leaves with CE arrived with it or was marked. No other packet changed.
     for packet in out.iter().filter(|packet| packet.id < 4000) {
         let marked = record.marked.iter().any(|(_, id)| *id == packet.id);
         let came_in = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][packet.id as usize % 4];
         assert_eq!(packet.header.ecn, if marked { Ecn::Ce } else { came_in });
     }
-    // Beyond the upper threshold ECN does not save a packet.
+    // Beyond the upper threshold ECN-capable packets are dropped, too.
     let mut red = queue(&prompt());
     for id in 0..20 {
         red.enqueue(Instant::ZERO, capable(id, 1000), &mut ());
@@ -295,14 +295,15 @@ fn a_packet_without_room_is_not_marked() {
     assert_eq!(record.dropped.len(), 1000);
 }
 
-/// The name of the stream is a promise; one number is drawn for each arrival, used or not.
+/// The name of the stream is a contract. One number is drawn for each arrival, used or not.
 #[test]
 fn chances_come_from_the_named_stream() {
     let settings = Red { max_p: Fraction::new(0.5).unwrap(), ..prompt() };
     for seed in 0..200 {
         let seeds = Seeds::new(seed);
-        let place = Place::new(&seeds, "test/forward", Rate::from_bits_per_s(8_000_000), Framing::None);
-        let (mut red, mut record) = (RedQueue::new(&settings, &place), Record::default());
+        let context =
+            QueueContext::new(&seeds, "test/forward", Rate::from_bits_per_s(8_000_000), Framing::None);
+        let (mut red, mut record) = (RedQueue::new(&settings, &context), Record::default());
         let mut luck = seeds.stream("link/test/forward/red");
         for id in 0..6 {
             red.enqueue(Instant::ZERO, packet(id, 1000), &mut record);
@@ -317,7 +318,7 @@ fn chances_come_from_the_named_stream() {
 
 #[test]
 fn more_marking_marks_the_same_packets_as_long_as_their_history_is_the_same() {
-    // The first drop comes with the first draw below p_a: a higher probability cannot make it later.
+    // The first drop is at the first draw below p_a, so a higher probability cannot delay it.
     let first = |max_p| {
         let red = Red { max_p: Fraction::new(max_p).unwrap(), ..prompt() };
         hold(&mut queue(&red), 10, 1000, 10_000)[0]

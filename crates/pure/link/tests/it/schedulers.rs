@@ -1,5 +1,5 @@
-//! Schedulers against what they promise: the fluid server, the bounds of their papers, and the per-hop behaviour of
-//! expedited forwarding.
+//! Schedulers against their guarantees: the fluid server, the bounds of their papers, and the per-hop behaviour of expedited
+//! forwarding.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use netrig_core::{
     Colour, Delivery, DropReason, Dscp, Duration, Fraction, Instant, Lane, Link, Rate, Seeds, Size,
 };
-use netrig_link::conditioning::{Action, Bucket, Match, Meter};
-use netrig_link::expedited::{self, ErrorTerms, Passage};
+use netrig_link::conditioning::{Bucket, ConditionAction, Match, Meter};
+use netrig_link::expedited::{self, ErrorTerms, ForwardedPacket};
 use netrig_link::queue::PerClass;
 use netrig_link::queue::class::{Class, Phb};
 use netrig_link::queue::drr::Drr;
 use netrig_link::queue::wfq::{Weights, Wfq};
-use netrig_link::{Condition, Counters, Framing, Line, LineSettings, Queue};
+use netrig_link::{Condition, Framing, Line, LineCounters, LineSettings, Queue};
 use proptest::prelude::*;
 
 use crate::common;
@@ -23,7 +23,7 @@ use crate::common::{END, Packet, Record, at_ms, header, ms};
 const RATE: u64 = 8_000_000;
 const NANOS_PER_BYTE: u64 = 1000;
 
-/// A packet that is to come.
+/// A packet of the schedule.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     at: Instant,
@@ -35,7 +35,7 @@ fn arrival(at: Instant, dscp: Dscp, ip_len: u32) -> Arrival {
     Arrival { at, dscp, ip_len }
 }
 
-/// A line of [`RATE`] without delay. Room is for all.
+/// A line of [`RATE`] without delay, with room for all packets.
 fn settings(queue: Queue, classes: Vec<Class>) -> LineSettings {
     let reservable = Fraction::new(1.0).unwrap();
     let line = LineSettings::new(Rate::from_bits_per_s(RATE), Duration::ZERO, queue);
@@ -49,10 +49,10 @@ fn reserving(name: &str, dscp: Dscp, reserve: u64) -> Class {
     Class { reserve, ..Class::new(name, Some(Match::dscp([dscp]))) }
 }
 
-/// Offers everything, packet n to the conversation from port n mod 1000 of the sender, and empties the line.
-fn run(settings: &LineSettings, arrivals: &[Arrival], port: impl Fn(usize) -> u16) -> (Record, Counters) {
+/// Offers all packets, packet n in the flow from port n mod 1000 of the sender, and empties the line.
+fn run(settings: &LineSettings, arrivals: &[Arrival], port: impl Fn(usize) -> u16) -> (Record, LineCounters) {
     let mut line = Line::<Packet>::new(settings, &Seeds::new(1), "test/forward").unwrap();
-    let mut obs = (Record::default(), Counters::new());
+    let mut obs = (Record::default(), LineCounters::new());
     for (id, Arrival { at, dscp, ip_len }) in arrivals.iter().enumerate() {
         let mut header = header(*ip_len);
         header.dscp = *dscp;
@@ -68,7 +68,7 @@ fn one_port(_: usize) -> u16 {
     1000
 }
 
-/// By packet, when it was sent completely.
+/// By packet: when it was sent completely.
 fn departures(record: &Record) -> BTreeMap<u64, Instant> {
     record.delivered.iter().map(|(at, id)| (*id, *at)).collect()
 }
@@ -94,17 +94,17 @@ fn bursts(dscps: &'static [Dscp]) -> impl Strategy<Value = Vec<Arrival>> {
 /// E_a and E_p of the packets of expedited forwarding at the rate of the line.
 fn error_terms(arrivals: &[Arrival], record: &Record) -> ErrorTerms {
     let departures = departures(record);
-    let passage = |(id, packet): (usize, &Arrival)| Passage {
+    let forward = |(id, packet): (usize, &Arrival)| ForwardedPacket {
         arrived: packet.at,
         departed: departures[&(id as u64)],
         bytes: packet.ip_len.into(),
     };
     let expedited = arrivals.iter().enumerate().filter(|(_, packet)| packet.dscp == Dscp::EF);
-    let passages: Vec<Passage> = expedited.map(passage).collect();
-    expedited::error_terms(&passages, Rate::from_bits_per_s(RATE))
+    let forwarded: Vec<ForwardedPacket> = expedited.map(forward).collect();
+    expedited::error_terms(&forwarded, Rate::from_bits_per_s(RATE))
 }
 
-/// The longest packet that is not of expedited forwarding: what a packet of it may find on the line.
+/// The longest packet outside expedited forwarding, which an expedited packet may find on the line.
 fn longest_other(arrivals: &[Arrival]) -> Duration {
     let others = arrivals.iter().filter(|packet| packet.dscp != Dscp::EF);
     bytes_time(others.map(|packet| packet.ip_len).max().unwrap_or(0))
@@ -129,8 +129,8 @@ fn expedited_and_rest() -> Vec<Class> {
 }
 
 proptest! {
-    /// RFC 3247 section 5.1.1: of strict priority the error term is one packet of the others, at the rate of the line,
-    /// whatever best effort does. LLQ is strict priority as long as its policer has tokens.
+    /// RFC 3247 section 5.1.1: the error term of strict priority is one packet of another class at the rate of the line,
+    /// independent of best effort. LLQ is strict priority while its policer has tokens.
     #[test]
     fn expedited_forwarding_waits_for_one_packet_of_best_effort(arrivals in bursts(EF_AND_BE)) {
         for queue in [Queue::Priority(ROOM), Queue::ClassWfq(ROOM)] {
@@ -141,9 +141,10 @@ proptest! {
         }
     }
 
-    /// A packet that finds no expedited packet in the queue waits for those in the ring of n and on the line. If all of these
-    /// are expedited it has the error of the one before (RFC 3246 section 2.2: F takes the earlier of departure and finish
-    /// time); else one of the n + 1 is of the others. A packet that finds one in the queue follows it without a gap.
+    /// If a packet finds no expedited packet in the queue, it waits for the packets in the ring of n and on the line. If all of
+    /// these are expedited, it has the error of the previous packet (RFC 3246 section 2.2: F takes the earlier of departure and
+    /// finish time). Otherwise one of the n + 1 is of another class. If a packet finds an expedited packet in the queue, it
+    /// follows without a gap.
     #[test]
     fn a_ring_adds_its_packets_to_the_wait(arrivals in bursts(EF_AND_BE), ring in 1u32..6) {
         let line = LineSettings { ring, ..settings(Queue::Priority(ROOM), expedited_and_rest()) };
@@ -172,8 +173,8 @@ fn a_ring_lets_best_effort_in_behind_a_long_expedited_packet() {
     assert_eq!(error_terms(&arrivals, &record).packet, bytes_time(1840 - 1541));
 }
 
-/// The bound is met: expedited forwarding that comes when 1500 B of best effort have just begun has both error terms of
-/// exactly their 1.5 ms, over strict priority; over one queue for all it has those of all that came before it.
+/// The bound is tight: if an expedited packet arrives when 1500 B of best effort have just started, both error terms are exactly
+/// 1.5 ms with strict priority. With a single queue they are the time of all packets before it.
 #[test]
 fn an_ideal_priority_server_errs_by_one_mtu_of_the_others() {
     let mut arrivals = vec![arrival(at_ms(0), Dscp::BE, 1500); 4];
@@ -186,8 +187,8 @@ fn an_ideal_priority_server_errs_by_one_mtu_of_the_others() {
     }
 }
 
-/// RFC 2597 section 2: a node must not reorder packets of a microflow within an instance of assured forwarding, whatever
-/// their drop precedence.
+/// RFC 2597 section 2: a node must not reorder packets of a microflow within an instance of assured forwarding, for any drop
+/// precedence.
 #[test]
 fn assured_forwarding_keeps_the_order_of_all_drop_precedences() {
     let class =
@@ -210,7 +211,7 @@ fn assured_forwarding_keeps_the_order_of_all_drop_precedences() {
             let sent: Vec<u64> = record.served.iter().map(|(_, id, _)| *id).filter(theirs).collect();
             assert!(sent.len() > 50 && sent.is_sorted(), "class {af}: {sent:?}");
         }
-        // The higher the drop precedence, the more of it is dropped.
+        // A higher drop precedence has more drops.
         let lost = [1, 2, 3].map(|precedence| {
             let theirs = |dscp: Dscp| dscp.as_af().is_some_and(|(_, drop)| drop == precedence);
             let all = arrivals.iter().filter(|packet| theirs(packet.dscp)).count();
@@ -221,8 +222,8 @@ fn assured_forwarding_keeps_the_order_of_all_drop_precedences() {
     }
 }
 
-/// Ten packets of best effort and then one of expedited forwarding: without a ring it goes second, with one of four
-/// behind the first and the four in the ring.
+/// Ten packets of best effort and then one of expedited forwarding. Without a ring it goes second. With a ring of four it goes
+/// after the first packet and the four in the ring.
 #[test]
 fn a_ring_hides_priority() {
     let mut arrivals = vec![arrival(at_ms(0), Dscp::BE, 1000); 10];
@@ -237,8 +238,8 @@ fn a_ring_hides_priority() {
     assert_eq!(waited(4), Some(ms(5)));
 }
 
-/// A class of low latency is policed to its reservation: what it sends beyond that is lost, and the others get the rest
-/// of the line. Under plain priority they would get nothing.
+/// A class of low latency is policed to its reservation: its excess packets are dropped, and the other classes get the
+/// remaining rate. With plain priority they would get none.
 #[test]
 fn a_class_of_low_latency_cannot_starve_the_others() {
     // In each millisecond 1000 B of each class, twice what the line carries.
@@ -256,8 +257,8 @@ fn a_class_of_low_latency_cannot_starve_the_others() {
     assert!(sent(1).abs_diff(1001) <= 1 && sent(0).abs_diff(999) <= 1, "{} {}", sent(1), sent(0));
 }
 
-/// When the fluid server is done with each packet: it serves all sessions that have something waiting at once, in
-/// proportion to their weights. By going from one event to the next; none of the scheduler's arithmetic.
+/// When the fluid server finishes each packet: it serves all backlogged sessions at once, in proportion to their weights.
+/// Computed from event to event, without the arithmetic of the scheduler.
 fn fluid_departures(arrivals: &[(f64, usize, f64)], weights: &[f64], bytes_per_s: f64) -> Vec<f64> {
     let mut done = vec![0.0; arrivals.len()];
     let mut waiting: Vec<Vec<(usize, f64)>> = vec![Vec::new(); weights.len()];
@@ -293,7 +294,7 @@ fn fluid_departures(arrivals: &[(f64, usize, f64)], weights: &[f64], bytes_per_s
 }
 
 /// Parekh and Gallager's theorem 1: no packet departs later than from the fluid server by more than the time of the
-/// longest packet. A microsecond is for whole nanoseconds and the reference's rounding.
+/// longest packet. The microsecond allows for rounding.
 fn never_lags(
     arrivals: &[Arrival],
     record: &Record,
@@ -320,7 +321,7 @@ const FOUR: &[Dscp] = &[Dscp::af(1, 1), Dscp::af(2, 1), Dscp::af(3, 1), Dscp::BE
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Classes: each has what it reserved, and the last one the rest.
+    /// Classes: each has its reservation, and the last one the remaining rate.
     #[test]
     fn classes_never_lag_the_fluid_server_by_more_than_a_packet(
         arrivals in bursts(FOUR),
@@ -340,7 +341,7 @@ proptest! {
         never_lags(&arrivals, &record, framing, &weights, session)?;
     }
 
-    /// Conversations, in 4096 queues where these four do not meet; alike, or by their precedence.
+    /// Flows in 4096 queues, without collisions of these four; with equal weights, or by precedence.
     #[test]
     fn conversations_never_lag_the_fluid_server_by_more_than_a_packet(
         arrivals in bursts(FOUR),
@@ -356,8 +357,8 @@ proptest! {
         never_lags(&arrivals, &record, Framing::None, &weights, session)?;
     }
 
-    /// Theorem 4 of Shreedhar and Varghese: while two classes both have something waiting, what they have sent, each
-    /// divided by its share, differs by no more than the smallest quantum and twice the longest packet.
+    /// Theorem 4 of Shreedhar and Varghese: while two classes are backlogged, the bytes that they have sent, divided by their
+    /// shares, differ by at most the smallest quantum and twice the longest packet.
     #[test]
     fn deficit_round_robin_is_fair(
         lengths in prop::collection::vec((0usize..3, 40u32..=1500), 300),
@@ -379,7 +380,7 @@ proptest! {
         let (record, _) = run(&settings(drr, classes), &arrivals, one_port);
         let mut left = [0usize; 3];
         lengths.iter().for_each(|(class, _)| left[*class] += 1);
-        // The first packet went before the others had come.
+        // The first packet left before the others arrived.
         let mut sent = [0.0; 3];
         let mut seen: Vec<[f64; 3]> = vec![sent];
         for (_, id) in record.delivered.iter() {
@@ -400,13 +401,16 @@ proptest! {
     }
 }
 
-/// A rule marks what the bucket holds, and lets the rest go on as it came; the class is that of the new code point.
+/// A rule marks packets in profile and passes the others unchanged. The new code point decides the class.
 #[test]
 fn what_a_rule_marks_is_told_and_waits_in_its_new_class() {
     let meter =
         Meter::TokenBucket(Bucket { rate: Rate::from_bits_per_s(RATE), burst: Size::from_bytes(1000) });
-    let rule =
-        Condition { meter: Some(meter), red: Action::Pass, ..Condition::mark(Match::default(), Dscp::EF) };
+    let rule = Condition {
+        meter: Some(meter),
+        red: ConditionAction::Pass,
+        ..Condition::mark(Match::default(), Dscp::EF)
+    };
     let settings =
         LineSettings { condition: vec![rule], ..settings(Queue::Priority(ROOM), expedited_and_rest()) };
     let mut line = Line::<Packet>::new(&settings, &Seeds::new(1), "test/forward").unwrap();
@@ -435,13 +439,13 @@ fn strict_priority_goes_by_class_and_then_by_age() {
         Class::new("rest", None),
     ];
     let (record, _) = run(&settings(Queue::Priority(ROOM), classes), &arrivals, one_port);
-    // The first packet was on the line before the others came.
+    // The first packet was on the line before the others arrived.
     assert_eq!(record.delivered.iter().map(|(_, id)| *id).collect::<Vec<_>>(), [0, 3, 5, 2, 4, 1]);
     let classified: Vec<_> = record.classified.iter().map(|(_, id, class)| (*id, *class)).collect();
     assert_eq!(classified, [(0, 2), (1, 2), (2, 1), (3, 0), (4, 1), (5, 0)]);
 }
 
-/// The room of one class is not taken by another.
+/// A class does not take the room of another class.
 #[test]
 fn each_class_has_its_own_room() {
     let mut arrivals = vec![arrival(at_ms(0), Dscp::BE, 1000); 10];
@@ -449,17 +453,17 @@ fn each_class_has_its_own_room() {
     let room = PerClass { packets: Some(4), bytes: None };
     for queue in [Queue::Priority(room.clone()), Queue::ClassWfq(room.clone())] {
         let (record, _) = run(&settings(queue, expedited_and_rest()), &arrivals, one_port);
-        // One on the line and four that wait.
+        // One packet is on the line, and four wait.
         assert_eq!(record.dropped.iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
     }
 }
 
-/// Beyond the limit the last packet of the conversation that has most bytes waiting goes, whoever comes.
+/// Beyond the limit the last packet of the flow with the most waiting bytes is dropped, independent of the arriving packet.
 #[test]
 fn fair_queueing_drops_from_the_greediest() {
     let arrivals: Vec<_> = (0..8).map(|_| arrival(at_ms(0), Dscp::BE, 1000)).collect();
     let wfq = Wfq { packets: Some(5), bytes: None, queues: 4096, weights: Weights::Equal };
-    // Packets 0 to 5 are of one conversation, one of them on the line; then 6 and 7 are of two others.
+    // Packets 0 to 5 are of one flow, and one of them is on the line. 6 and 7 are of two other flows.
     let port = |id: usize| if id < 6 { 1 } else { id as u16 };
     let (record, _) = run(&settings(Queue::Wfq(wfq), Vec::new()), &arrivals, port);
     assert_eq!(record.dropped.iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [5, 4]);
@@ -468,7 +472,7 @@ fn fair_queueing_drops_from_the_greediest() {
     );
 }
 
-/// What each class has waited for, and what waits in it, adds up to what the line as a whole says.
+/// The waits and backlogs of all classes add up to those of the line.
 #[test]
 fn the_counters_of_classes_add_up() {
     let arrivals: Vec<_> =
@@ -480,17 +484,17 @@ fn the_counters_of_classes_add_up() {
     for ring in [0, 3] {
         let line = LineSettings { ring, ..settings(Queue::ClassWfq(room.clone()), classes.clone()) };
         let mut line = Line::<Packet>::new(&line, &Seeds::new(1), "test/forward").unwrap();
-        let mut counters = Counters::new();
+        let mut counters = LineCounters::new();
         for (id, Arrival { at, dscp, ip_len }) in (0..).zip(&arrivals) {
             let mut header = header(*ip_len);
             header.dscp = *dscp;
             line.offer(*at, Lane::ONLY, Packet { header, id }, &mut counters);
         }
-        let of_classes: Vec<&Counters> = line.queue().port().unwrap().classes().collect();
+        let of_classes: Vec<&LineCounters> = line.queue().port().unwrap().classes().collect();
         assert!(counters.dropped(DropReason::QueueFull).packets > 0, "the queues were full");
         let now = arrivals[399].at;
-        let sum = |of: &dyn Fn(&Counters) -> u128| of_classes.iter().map(|class| of(class)).sum::<u128>();
-        let all: [&dyn Fn(&Counters) -> u128; 6] = [
+        let sum = |of: &dyn Fn(&LineCounters) -> u128| of_classes.iter().map(|class| of(class)).sum::<u128>();
+        let all: [&dyn Fn(&LineCounters) -> u128; 6] = [
             &|c| c.offered.bytes.into(),
             &|c| c.served.packets.into(),
             &|c| c.dropped(DropReason::QueueFull).bytes.into(),

@@ -9,8 +9,8 @@ use netrig_link::conditioning::{DscpSet, Layer, Match};
 use netrig_link::queue::class::Class;
 use netrig_link::queue::red::Thresholds;
 use netrig_link::queue::shaped::Shaped;
-use netrig_link::queue::wred::{Curve, Wred, WredQueue};
-use netrig_link::queue::{PerClass, Place};
+use netrig_link::queue::wred::{DropCurve, Wred, WredQueue};
+use netrig_link::queue::{PerClass, QueueContext};
 use netrig_link::{Framing, Line, LineSettings, Queue};
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn shaped(rate: u64, burst: u64) -> Queue {
     })
 }
 
-/// So fast that a packet takes less than a nanosecond and a half.
+/// A line on which a packet takes less than 1.5 ns.
 const FAST: u64 = 8_000_000_000_000;
 
 proptest! {
@@ -55,14 +55,14 @@ proptest! {
             let length = u128::from(*ip_len) * 8_000_000_000;
             let earliest = (full + length).saturating_sub(burst).div_ceil(u128::from(rate));
             left = left.max(earliest).max(at.as_nanos().into());
-            // Packets that leave at one moment follow each other on the line.
+            // Packets that leave the shaper at one moment follow each other on the line.
             prop_assert!(u128::from(served.as_nanos()).abs_diff(left) <= 2 * packets.len() as u128);
             full = full.max(left * u128::from(rate)) + length;
         }
     }
 }
 
-/// A shaped class lets the others go while it waits for its tokens, whoever schedules.
+/// With every scheduler, other classes are served while a shaped class waits for its tokens.
 #[test]
 fn a_shaper_holds_its_own_class_only() {
     let gold = Class {
@@ -90,7 +90,7 @@ fn a_shaper_holds_its_own_class_only() {
         for (n, at) in (0..).zip(&gold) {
             assert!(*at >= at_ms(10 * n) && *at <= at_ms(10 * n + 1), "{gold:?}");
         }
-        // The line was busy for the 16 ms that the others took, and the two packets of gold between.
+        // The line was busy for 16 ms with the other packets, and with the two packets of gold between them.
         assert_eq!(record.served.iter().filter(|(at, ..)| *at < at_ms(18)).count(), 18);
     }
 }
@@ -104,16 +104,16 @@ fn a_packet_that_is_longer_than_the_bucket_is_dropped() {
     assert_eq!(record.delivered.len(), 1);
 }
 
-fn curve(dscp: Option<Dscp>, min: f64, max: f64) -> Curve {
-    Curve {
+fn curve(dscp: Option<Dscp>, min: f64, max: f64) -> DropCurve {
+    DropCurve {
         dscp: dscp.map(|dscp| DscpSet::from_iter([dscp])),
         thresholds: Thresholds::Packets { min, max },
         max_p: Fraction::new(0.1).unwrap(),
     }
 }
 
-/// With the weight 1 the average is the queue that a packet finds.
-fn wred(curves: Vec<Curve>) -> Wred {
+/// With the weight 1 the average is the queue at the arrival of a packet.
+fn wred(curves: Vec<DropCurve>) -> Wred {
     Wred {
         packets: Some(100),
         bytes: None,
@@ -128,10 +128,13 @@ fn wred(curves: Vec<Curve>) -> Wred {
 fn wred_queue(settings: &Wred) -> WredQueue<Packet> {
     settings.check().unwrap();
     let seeds = Seeds::new(1);
-    WredQueue::new(settings, &Place::new(&seeds, "test", Rate::from_bits_per_s(8_000_000), Framing::None))
+    WredQueue::new(
+        settings,
+        &QueueContext::new(&seeds, "test", Rate::from_bits_per_s(8_000_000), Framing::None),
+    )
 }
 
-/// Thresholds 10 to 20 for precedence 3, 30 to 40 for 2, 50 to 60 for all else.
+/// Thresholds 10 to 20 for precedence 3, 30 to 40 for 2, 50 to 60 for all others.
 fn three_precedences() -> Wred {
     wred(vec![
         curve(Some(Dscp::af(1, 3)), 10.0, 20.0),
@@ -140,7 +143,7 @@ fn three_precedences() -> Wred {
     ])
 }
 
-/// The share of 10,000 packets of this code point that are dropped early, of which each finds `n` others, at most 50.
+/// The share of early drops among 10,000 packets of this code point, if each finds `n` packets in the queue, at most 50.
 fn dropped_at(n: u64, dscp: Dscp) -> f64 {
     let mut queue = wred_queue(&three_precedences());
     let mut record = Record::default();
@@ -157,8 +160,8 @@ fn dropped_at(n: u64, dscp: Dscp) -> f64 {
     record.dropped.len() as f64 / 10_000.0
 }
 
-/// RFC 2597 section 2: the higher the drop precedence, the sooner. Half-way between its thresholds a packet is dropped
-/// with p_b = 5 %, which RED spaces evenly over 1 to 1/p_b − 1 packets: one in 10, with a standard error of 0.0017.
+/// RFC 2597 section 2: a higher drop precedence has earlier drops. Half-way between its thresholds a packet is dropped with p_b =
+/// 5 %. RED spaces the drops evenly over 1 to 1/p_b − 1 packets: one in 10, with a standard error of 0.0017.
 #[test]
 fn the_drop_precedence_decides_who_is_dropped_at_which_queue() {
     for (dscp, min) in [(Dscp::af(1, 3), 10), (Dscp::af(1, 2), 30)] {
@@ -179,7 +182,7 @@ fn impossible_settings_of_a_shaper_are_refused_by_field() {
     assert_eq!(field(wred(vec![rest(), rest()])), "curves.0.dscp");
     assert_eq!(field(wred(vec![curve(Some(Dscp::EF), 15.0, 15.0), rest()])), "curves.0.thresholds.max");
     let in_bytes = Thresholds::Bytes { min: Size::from_bytes(1), max: Size::from_bytes(2) };
-    let other = Curve { thresholds: in_bytes, ..rest() };
+    let other = DropCurve { thresholds: in_bytes, ..rest() };
     assert_eq!(field(wred(vec![curve(Some(Dscp::EF), 5.0, 15.0), other])), "curves.1.thresholds");
     assert_eq!(field(Wred { packets: None, ..wred(vec![rest()]) }), "packets");
     let shaper = |rate, burst| shaped(rate, burst).check().unwrap_err().field;

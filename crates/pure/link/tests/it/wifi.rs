@@ -1,5 +1,4 @@
-//! The shared medium against what the standard's rules lead to: cycles added up by hand, and the exact chain of two
-//! stations.
+//! The shared medium against the rules of the standard: cycles added up by hand, and the exact Markov chain of two stations.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use std::collections::BTreeMap;
@@ -10,12 +9,12 @@ use netrig_core::{
 };
 use netrig_link::queue::fifo::Fifo;
 use netrig_link::wifi::{Aggregation, LaneSettings, Standard};
-use netrig_link::{Bernoulli, Counters, Loss, Medium, Outage, Periodic, Queue, WifiSettings};
+use netrig_link::{Bernoulli, LineCounters, Loss, Medium, Outage, Periodic, Queue, WifiSettings};
 
 use crate::common::{Packet, packet};
 
-/// Counters lane by lane.
-struct Lanes(Vec<Counters>);
+/// Counters by lane.
+struct Lanes(Vec<LineCounters>);
 
 impl LinkObserver<Packet> for Lanes {
     fn lane(&mut self, lane: Lane) -> &mut impl Observer<Packet> {
@@ -28,7 +27,7 @@ fn settings(standard: Standard) -> WifiSettings {
     WifiSettings::new(standard, standard.rates()[7], queue)
 }
 
-/// A medium of which each lane has a station of its own.
+/// A medium in which each lane has a station of its own.
 fn medium(settings: &WifiSettings, stations: usize) -> Medium<Packet> {
     let names: Vec<String> = (0..stations).map(|n| format!("wifi#{n}/forward")).collect();
     let lanes: Vec<_> =
@@ -36,9 +35,9 @@ fn medium(settings: &WifiSettings, stations: usize) -> Medium<Packet> {
     Medium::new(&lanes, &Seeds::new(7)).unwrap()
 }
 
-/// Keeps every lane backlogged until `end`, and tells what came of it.
+/// Keeps every lane backlogged until `end`, and returns the counters.
 fn saturate(medium: &mut Medium<Packet>, lanes: u32, ip_len: u32, end: Instant) -> Lanes {
-    let mut counters = Lanes(vec![Counters::new(); lanes as usize]);
+    let mut counters = Lanes(vec![LineCounters::new(); lanes as usize]);
     let mut id = 0;
     let mut now = Instant::ZERO;
     while now < end {
@@ -71,7 +70,7 @@ const CYCLES: [(Standard, u32, u64, u64); 6] = [
     (Standard::N, 405, 142, 37),
 ];
 
-/// One station: DIFS or AIFS, a backoff even in 0 to 15 slots, the frame, its acknowledgement.
+/// One station: DIFS or AIFS, a uniform backoff of 0 to 15 slots, the frame, its acknowledgement.
 #[test]
 fn one_station_cycles_as_the_standard_adds_up() {
     for (standard, ip_len, exchange, idle) in CYCLES {
@@ -85,16 +84,16 @@ fn one_station_cycles_as_the_standard_adds_up() {
     }
 }
 
-/// Two saturated stations, exactly: what share of accesses collide, and how many slots are idle before one.
+/// Two saturated stations, exactly: the share of accesses that collide, and the mean number of idle slots before an access.
 struct TwoStations {
     collisions: f64,
     idle_slots: f64,
 }
 
 impl TwoStations {
-    /// The stationary chain of "one has just sent, the other one is at stage j with r slots left", with windows of 16 to
-    /// 1024, doubled up to six times, and a seventh attempt the last. `at_boundary`: a counter that stands has counted
-    /// the slot in which the other began.
+    /// The stationary chain of the states "one station has just sent, the other is at stage j with r slots left". Windows are 16
+    /// to 1024, doubled up to six times, and the seventh attempt is the last. With `at_boundary` a frozen counter has counted the
+    /// slot in which the other station started.
     fn new(at_boundary: bool) -> Self {
         const STAGES: usize = 7;
         let step = u32::from(at_boundary);
@@ -127,17 +126,17 @@ impl TwoStations {
                     (0..windows_j).for_each(|b| meet((*i, a), (*j, b), each));
                 }
             }
-            // What is as rare as this moves no figure.
+            // States as rare as this do not change the result.
             waits = then.into_iter().filter(|(_, weight)| *weight > 1e-12).collect();
             fresh = then_fresh.into_iter().filter(|(_, weight)| *weight > 1e-9).collect();
         }
         Self { collisions, idle_slots }
     }
 
-    /// Packets per second of both, for so many µs of exchange and of idleness before the slots.
+    /// Packets per second of both stations, for these times of an exchange and of the idle time before the slots, µs.
     fn rate(&self, exchange: u64, idle: u64, response: u64) -> f64 {
         let (exchange, idle) = (exchange as f64, idle as f64);
-        // Behind a collision: the frame, SIFS, a slot and a preamble for the answer that does not come.
+        // After a collision: the frame, SIFS, a slot and a preamble for the missing response.
         let collision = exchange - response as f64 + 39.0;
         let success = 1.0 - self.collisions;
         let cycle = 9.0 * self.idle_slots + idle + success * exchange + self.collisions * collision;
@@ -157,7 +156,7 @@ fn two_stations_collide_and_share_as_the_exact_chain_says() {
         println!("{standard:?}, {ip_len} B: {measured:.1} packets/s, {theory:.1} by the chain");
         assert!((measured / theory - 1.0).abs() < 0.003, "{standard:?}, {ip_len} B: {measured} for {theory}");
         assert!((a / b - 1.0).abs() < 0.02, "{a} and {b}");
-        // Each collision makes both send again.
+        // After each collision both send again.
         let collisions = counters.0.iter().map(|lane| lane.repeated.packets as f64).sum::<f64>() / 2.0;
         let share = collisions / (a + b + collisions);
         assert!((share / chain.collisions - 1.0).abs() < 0.03, "{share} for {}", chain.collisions);
@@ -180,7 +179,7 @@ fn an_aggregate_is_as_long_as_the_longest_frame() {
     assert!((rate / (28.0 / cycle * 1e6) - 1.0).abs() < 0.003, "{rate}");
 }
 
-/// Every other frame is lost: the window doubles and starts anew, and every packet arrives.
+/// Every other frame is lost: the window doubles and is reset, and every packet arrives.
 #[test]
 fn a_frame_that_is_lost_is_sent_again_after_a_longer_backoff() {
     let frame_loss = Some(Loss::Periodic(Periodic { every: 2, first: Some(1) }));
@@ -188,7 +187,7 @@ fn a_frame_that_is_lost_is_sent_again_after_a_longer_backoff() {
     let counters = saturate(&mut medium, 1, 1500, seconds(60));
     let lane = &counters.0[0];
     assert_eq!(lane.dropped_in_all().packets, 0);
-    // The next one may just have been sent for the first time.
+    // The next frame may just have been sent for the first time.
     assert!(lane.repeated.packets - lane.delivered.packets <= 1);
     // DIFS, 7.5 slots, 254 µs, the timeout of 39 µs; DIFS, 15.5 slots, 254 µs, SIFS and ACK.
     let cycle = (28.0 + 67.5 + 254.0 + 39.0) + (28.0 + 139.5 + 298.0);
@@ -196,7 +195,7 @@ fn a_frame_that_is_lost_is_sent_again_after_a_longer_backoff() {
     assert!((rate / (1e6 / cycle) - 1.0).abs() < 0.005, "{rate}");
 }
 
-/// With half of the frames lost 1/128 of the packets is given up, and the far end waits for them no longer than that.
+/// If half of the frames are lost, 1/128 of the packets is given up. The far end waits for them until then.
 #[test]
 fn a_packet_is_given_up_after_seven_attempts() {
     let frame_loss = Some(Loss::Bernoulli(Bernoulli { probability: "50 %".parse().unwrap() }));
@@ -214,7 +213,7 @@ fn a_packet_is_given_up_after_seven_attempts() {
     }
 }
 
-/// Packets of an aggregate that arrived wait for those before them.
+/// Received packets of an aggregate wait for missing packets before them.
 #[test]
 fn packets_arrive_in_the_order_in_which_they_were_sent() {
     let frame_loss = Some(Loss::Bernoulli(Bernoulli { probability: "20 %".parse().unwrap() }));
@@ -236,8 +235,8 @@ fn packets_arrive_in_the_order_in_which_they_were_sent() {
     assert!(got.is_sorted());
 }
 
-/// The access point has one transmitter: three stations that only receive get what one gets, and one that sends gets as
-/// much as all of them.
+/// The access point has one transmitter: three stations that only receive share the rate of one station, and a station that
+/// sends gets as much as all of them together.
 #[test]
 fn a_station_contends_once_however_many_it_sends_to() {
     let settings = settings(Standard::G);
@@ -248,7 +247,7 @@ fn a_station_contends_once_however_many_it_sends_to() {
         .map(|(name, station)| LaneSettings { station, name, settings: &settings })
         .collect();
     let mut medium = Medium::new(&lanes, &Seeds::new(3)).unwrap();
-    let mut counters = Lanes(vec![Counters::new(); 4]);
+    let mut counters = Lanes(vec![LineCounters::new(); 4]);
     let (mut now, mut id) = (Instant::ZERO, 0);
     while now < seconds(30) {
         for lane in [0, 1, 2, 3, 3, 3].map(Lane) {
@@ -269,7 +268,7 @@ fn a_station_contends_once_however_many_it_sends_to() {
     assert!(refused.to_string().contains("`attempts` must be the same for all links"), "{refused}");
 }
 
-/// A station that has been silent sends at once if the medium is idle (802.11g), and at the next slot with EDCA.
+/// After a pause a station sends at once if the medium is idle (802.11g), or at the next slot with EDCA.
 #[test]
 fn who_has_been_silent_sends_at_once() {
     let arrival = Instant::ZERO + Duration::from_millis(10);
@@ -278,16 +277,16 @@ fn who_has_been_silent_sends_at_once() {
         medium.offer(arrival, Lane(0), packet(1, 1500), &mut ());
         assert!(medium.poll_timeout().unwrap() > arrival);
         let Delivery { at, packet: got, .. } = medium.poll_deliver(seconds(1), &mut ()).unwrap();
-        // 10 ms less AIFS of 37 µs are 1107 slots: it arrives at a boundary, too late for it.
+        // 10 ms minus AIFS of 37 µs are 1107 slots: the packet arrives at a boundary, too late to use it.
         assert_eq!((at.since(arrival), got.id), (Duration::from_micros(sent), 1));
     }
 }
 
-/// Two that get something to send at the same moment both send it at once.
+/// If packets arrive at two idle stations at the same moment, both send at once.
 #[test]
 fn what_comes_at_one_moment_collides() {
     let mut medium = medium(&settings(Standard::G), 2);
-    let mut counters = Lanes(vec![Counters::new(); 2]);
+    let mut counters = Lanes(vec![LineCounters::new(); 2]);
     let arrival = Instant::ZERO + Duration::from_millis(10);
     for lane in [0, 1] {
         medium.offer(arrival, Lane(lane), packet(lane.into(), 1500), &mut counters);
@@ -297,20 +296,20 @@ fn what_comes_at_one_moment_collides() {
     assert!(counters.0.iter().all(|lane| lane.repeated.packets >= 1 && lane.delivered.packets == 1));
 }
 
-/// When and how often a medium is polled between two arrivals.
+/// The times at which a medium is polled between two arrivals.
 #[derive(Clone, Copy, Debug)]
 enum Polling {
-    /// Whenever it asks to be.
+    /// At its own deadlines.
     Exactly,
     /// Every 7 µs.
     Often,
     /// At the next arrival.
     Late,
-    /// Not before all is over.
+    /// Only at the end.
     AtTheEnd,
 }
 
-/// How often and when the medium is polled changes nothing.
+/// The result does not depend on when and how often the medium is polled.
 #[test]
 fn polling_late_or_often_changes_nothing() {
     let frame_loss = Some(Loss::Bernoulli(Bernoulli { probability: "10 %".parse().unwrap() }));
@@ -360,7 +359,7 @@ fn polling_late_or_often_changes_nothing() {
 fn an_outage_drops_or_keeps_what_waits() {
     for (waiting, arrives) in [(Waiting::Drop, 0), (Waiting::Keep, 20)] {
         let mut medium = medium(&settings(Standard::G), 1);
-        let mut counters = Lanes(vec![Counters::new()]);
+        let mut counters = Lanes(vec![LineCounters::new()]);
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         let outage = Outage { queue: waiting, ..Outage::default() };
         medium.apply(at(5), Lane(0), outage.down(), &mut counters);
@@ -377,8 +376,8 @@ fn an_outage_drops_or_keeps_what_waits() {
     }
 }
 
-/// What an access point drops for a lane that is down takes no air: the other station sends as if it had not been there,
-/// though both had counted down.
+/// Packets that an access point drops for a lane that is down take no airtime. The other station sends as if they had not
+/// existed, although both stations had counted down.
 #[test]
 fn what_is_dropped_unsent_delays_nobody() {
     let settings = settings(Standard::N);
@@ -392,7 +391,7 @@ fn what_is_dropped_unsent_delays_nobody() {
         let mut arrivals = Vec::new();
         for n in 0..500 {
             let at = Instant::ZERO + Duration::from_micros(1000 * n);
-            // Bursts, so that stations have counters to count down.
+            // Bursts, so that stations have a backoff to count down.
             (0..2).for_each(|i| medium.offer(at, Lane(1), packet(10 * n + i, 1500), &mut ()));
             if disturbed {
                 let between = at + Duration::from_micros(300 + 7 * (n % 40));
@@ -415,7 +414,7 @@ fn what_is_dropped_unsent_delays_nobody() {
     assert_eq!(arrivals(true), undisturbed);
 }
 
-/// A lane's share of the air is its frames and their answers, nothing else.
+/// The airtime of a lane is that of its frames and their responses, nothing else.
 #[test]
 fn the_air_of_a_lane_is_its_frames_and_answers() {
     let mut medium = medium(&settings(Standard::G), 1);

@@ -371,7 +371,7 @@ impl Router {
             *told = now.max(*told);
             meters.tick(*told, wire, &self.timeline, &mut self.findings);
         }
-        self.events.tell(&mut self.findings);
+        self.events.flush(&mut self.findings);
         if self.next_tick == Instant::NEVER {
             self.recognition.finish();
         }
@@ -392,9 +392,9 @@ impl Router {
         for ((wire, meters), told) in self.wires.iter_mut().zip(self.meters.iter()).zip(self.told.iter_mut())
         {
             *told = now.max(*told);
-            meters.tell_noted(*told, wire, &mut self.findings);
+            meters.report_waits(*told, wire, &mut self.findings);
         }
-        self.events.tell(&mut self.findings);
+        self.events.flush(&mut self.findings);
         (self.tell)(std::mem::take(&mut self.findings));
     }
 

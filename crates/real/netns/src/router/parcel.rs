@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use netrig_core::{Dscp, Ecn, FiveTuple, Header, IpHeader, PacketMeta, internet_checksum, protocol};
-use netrig_link::wire::Numbered;
+use netrig_link::wire::NumberedPacket;
 
 /// Length of an Ethernet header, bytes.
 pub(crate) const ETHERNET: usize = 14;
@@ -79,7 +79,7 @@ impl PacketMeta for Parcel {
     }
 }
 
-impl Numbered for Parcel {
+impl NumberedPacket for Parcel {
     #[inline]
     fn number(&self) -> u32 {
         self.0.number

@@ -1,5 +1,5 @@
-//! What the tests of the line share: a packet with a number, an observer that writes everything down, and a
-//! player that drives a line through a schedule.
+//! Shared code of the tests: a packet with a number, an observer that records all events, and a player that drives a line
+//! through a schedule.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{
@@ -7,7 +7,7 @@ use netrig_core::{
     LinkEvent, Observer, PacketMeta, Rate, Seeds,
 };
 use netrig_link::queue::fifo::Fifo;
-use netrig_link::{Counters, Line, LineSettings, Queue};
+use netrig_link::{Line, LineCounters, LineSettings, Queue};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -68,7 +68,7 @@ pub fn line(settings: &LineSettings) -> Line<Packet> {
     Line::new(settings, &Seeds::new(1), "test/forward").unwrap()
 }
 
-/// Everything that an observer is told, each kind in the order of telling.
+/// All events that an observer receives, each kind in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     pub offered: Vec<(Instant, u64)>,
@@ -83,8 +83,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Drops in the order of time. A line that is polled late tells of a corrupted packet later than of a drop
-    /// at the door that came after it.
+    /// Sorts the drops by time. A line that is polled late reports a corrupted packet after a later drop of its queue.
     pub fn sorted(mut self) -> Self {
         self.dropped.sort();
         self
@@ -121,7 +120,7 @@ impl Observer<Packet> for Record {
     }
 }
 
-/// What happens to a line from outside: a packet of this length, or an event.
+/// An input of a line: a packet of this length, or an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Offer(u32),
@@ -131,21 +130,25 @@ pub enum Step {
 /// When a line is polled.
 #[derive(Clone, Copy, Debug)]
 pub enum Polling {
-    /// Only after everything has happened.
+    /// Only at the end.
     AtTheEnd,
-    /// Every so many nanoseconds.
+    /// At this interval in nanoseconds.
     Every(u64),
-    /// When it asks for it, as a simulator does; then nothing may come out late.
+    /// At its deadlines, as a simulator does. Then no packet may arrive late.
     WhenAsked,
 }
 
-/// Later than anything in a schedule, but not the end of time.
+/// Later than every schedule, but not the end of time.
 pub const END: Instant = Instant::from_nanos(1 << 60);
 
 /// Plays a schedule and empties the line. Packets are numbered as offered. The balance is checked at each step.
-pub fn play(settings: &LineSettings, schedule: &[(Instant, Step)], polling: Polling) -> (Record, Counters) {
+pub fn play(
+    settings: &LineSettings,
+    schedule: &[(Instant, Step)],
+    polling: Polling,
+) -> (Record, LineCounters) {
     let mut line = line(settings);
-    let mut obs = (Record::default(), Counters::new());
+    let mut obs = (Record::default(), LineCounters::new());
     let (mut deliveries, mut next_poll, mut id) = (Vec::new(), Instant::ZERO, 0);
     for &(now, step) in schedule {
         match polling {
@@ -172,22 +175,27 @@ pub fn play(settings: &LineSettings, schedule: &[(Instant, Step)], polling: Poll
     }
     take(&mut line, END, &mut obs, &mut deliveries);
     obs.1.balance(line.inside(Lane::ONLY)).unwrap();
-    assert_eq!(deliveries, obs.0.delivered, "what is told is what is handed over");
+    assert_eq!(deliveries, obs.0.delivered, "the reported deliveries are those returned");
     (obs.0, obs.1)
 }
 
-fn take(line: &mut Line<Packet>, now: Instant, obs: &mut (Record, Counters), out: &mut Vec<(Instant, u64)>) {
+fn take(
+    line: &mut Line<Packet>,
+    now: Instant,
+    obs: &mut (Record, LineCounters),
+    out: &mut Vec<(Instant, u64)>,
+) {
     while let Some(Delivery { at, packet, .. }) = line.poll_deliver(now, obs) {
         assert!(at <= now, "nothing comes out before its time");
         out.push((at, packet.id));
     }
 }
 
-/// Polls whenever the line asks for it, before `until`.
+/// Polls the line at its deadlines before `until`.
 fn drive(
     line: &mut Line<Packet>,
     until: Instant,
-    obs: &mut (Record, Counters),
+    obs: &mut (Record, LineCounters),
     out: &mut Vec<(Instant, u64)>,
 ) {
     while let Some(now) = line.poll_timeout().filter(|now| *now < until) {

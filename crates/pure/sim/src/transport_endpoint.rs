@@ -1,108 +1,106 @@
-//! The modelled transports behind one face.
+//! The modelled transports behind one type.
 
 use netrig_core::{ConnectionEvent, Data, Endpoint, Instant, StreamId};
 use netrig_transport::{Connection, Control, Counters, Incident, Packet, PathId, PathStatus, sctp, tcp};
 
-/// One end of a connection: dispatched by a match and not by a table, for it stands in the path of every
-/// packet.
-pub(crate) enum Party {
+/// One end of a connection. A match dispatches its calls and not a table, because every packet passes here.
+pub(crate) enum TransportEndpoint {
     Tcp(Box<tcp::Connection>),
     Sctp(Box<sctp::Association>),
 }
 
-macro_rules! either {
-    ($party:expr, $end:ident => $call:expr) => {
-        match $party {
-            Party::Tcp($end) => $call,
-            Party::Sctp($end) => $call,
+macro_rules! dispatch {
+    ($endpoint:expr, $end:ident => $call:expr) => {
+        match $endpoint {
+            TransportEndpoint::Tcp($end) => $call,
+            TransportEndpoint::Sctp($end) => $call,
         }
     };
 }
 
-impl Party {
+impl TransportEndpoint {
     pub fn open(&mut self, now: Instant) {
-        either!(self, end => end.open(now));
+        dispatch!(self, end => end.open(now));
     }
 
     pub fn send(&mut self, now: Instant, stream: StreamId, data: Data) {
-        either!(self, end => end.send(now, stream, data));
+        dispatch!(self, end => end.send(now, stream, data));
     }
 
     pub fn close(&mut self, now: Instant) {
-        either!(self, end => end.close(now));
+        dispatch!(self, end => end.close(now));
     }
 
     pub fn control(&mut self, now: Instant, control: Control) {
-        either!(self, end => end.control(now, control));
+        dispatch!(self, end => end.control(now, control));
     }
 
     #[inline]
     pub fn take_packet(&mut self, now: Instant, packet: &mut Packet) {
-        either!(self, end => end.take_packet(now, packet));
+        dispatch!(self, end => end.take_packet(now, packet));
     }
 
     pub fn set_reading(&mut self, reading: bool) {
-        either!(self, end => end.set_reading(reading));
+        dispatch!(self, end => end.set_reading(reading));
     }
 
     pub fn read(&mut self, bytes: u64) -> u64 {
-        either!(self, end => end.read(bytes))
+        dispatch!(self, end => end.read(bytes))
     }
 
     pub fn ignore_data(&mut self) {
-        either!(self, end => end.ignore_data());
+        dispatch!(self, end => end.ignore_data());
     }
 
     #[inline]
     pub fn take_ignored(&mut self) -> u64 {
-        either!(self, end => end.take_ignored())
+        dispatch!(self, end => end.take_ignored())
     }
 
     pub fn handle_timeout(&mut self, now: Instant) {
-        either!(self, end => end.handle_timeout(now));
+        dispatch!(self, end => end.handle_timeout(now));
     }
 
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        either!(self, end => end.poll_timeout())
+        dispatch!(self, end => end.poll_timeout())
     }
 
     #[inline]
     pub fn is_silent(&self, now: Instant) -> bool {
-        either!(self, end => end.is_silent(now))
+        dispatch!(self, end => end.is_silent(now))
     }
 
     #[inline]
     pub fn ignores_more_data(&self, now: Instant) -> bool {
-        either!(self, end => end.ignores_more_data(now))
+        dispatch!(self, end => end.ignores_more_data(now))
     }
 
     #[inline]
     pub fn has_plenty(&self) -> bool {
-        either!(self, end => end.has_plenty())
+        dispatch!(self, end => end.has_plenty())
     }
 
     pub fn send_late(&mut self, now: Instant, stream: StreamId, data: Data) {
-        either!(self, end => end.send_late(now, stream, data));
+        dispatch!(self, end => end.send_late(now, stream, data));
     }
 
     #[inline]
     pub fn transmit_into(&mut self, now: Instant, place: &mut Packet) -> bool {
-        either!(self, end => end.transmit_into(now, place))
+        dispatch!(self, end => end.transmit_into(now, place))
     }
 
     #[inline]
     pub fn poll_event(&mut self) -> Option<ConnectionEvent> {
-        either!(self, end => end.poll_event())
+        dispatch!(self, end => end.poll_event())
     }
 
     #[inline]
     pub fn poll_incident(&mut self) -> Option<Incident> {
-        either!(self, end => end.poll_incident())
+        dispatch!(self, end => end.poll_incident())
     }
 
-    /// Whether the host may forget it once it has said that it is closed: TCP has to answer for what comes
-    /// late (TIME-WAIT), SCTP has not.
+    /// Whether the host may forget it after it has closed. TCP must still answer late segments (TIME-WAIT), SCTP need not.
     pub fn may_be_forgotten(&self) -> bool {
         match self {
             Self::Tcp(connection) => connection.is_over(),
@@ -112,14 +110,14 @@ impl Party {
 
     #[inline]
     pub fn arrived(&self) -> u64 {
-        either!(self, end => end.arrived())
+        dispatch!(self, end => end.arrived())
     }
 
     pub fn counters(&self) -> Counters {
-        either!(self, end => end.counters())
+        dispatch!(self, end => end.counters())
     }
 
     pub fn path_status(&self, path: PathId) -> Option<PathStatus> {
-        either!(self, end => end.path_status(path))
+        dispatch!(self, end => end.path_status(path))
     }
 }
