@@ -113,7 +113,7 @@ fn a_server_is_found_by_dnsmasq() {
     }
     let output = load(&[&["sip:nowhere.test"][..], &quick].concat());
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("knows no such name"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("the DNS has no such name"), "{}", text(&output.stderr));
     // The first of those that came over TCP listens nowhere: what counts here is that they came.
     let many = ["sip:many.test;transport=udp", "--lookup", "per-attempt", "--t1", "5ms"];
     let output = load(&[&many[..], &quick].concat());
@@ -218,10 +218,10 @@ fn what_cannot_be_asked_for_is_refused() {
     said(&["udp:127.0.0.1", "--lookup", "per-attempt"], 2, "--zone");
     let whole = "a.test A 127.0.0.1\npublic.test A 8.8.8.8\n_sip._udp.gone.test SRV 0 0 0 .\n";
     std::fs::write(&file, whole).unwrap();
-    said(&["sip:public.test", "--zone", &names], 2, "may be tested");
+    said(&["sip:public.test", "--zone", &names], 2, "not permitted to be tested");
     said(&["sip:public.test", "--zone", &names, "--i-may-test", "a.test"], 2, "--i-may-test names");
-    said(&["sip:nowhere.test", "--zone", &names], 2, "knows no such name");
-    let no_service = "it has no such service (SRV target \".\", RFC 2782)";
+    said(&["sip:nowhere.test", "--zone", &names], 2, "the DNS has no such name");
+    let no_service = "the domain has no such service (SRV target \".\", RFC 2782)";
     for target in ["sip:gone.test", "udp:gone.test"] {
         said(&[target, "--zone", &names], 2, no_service);
     }

@@ -255,16 +255,16 @@ pub enum Failure {
     #[error("answered with {0}")]
     Status(u16),
     /// No final response within the longest time of ringing.
-    #[error("rang longer than a call may")]
+    #[error("rang longer than the longest ringing time")]
     RangTooLong,
     /// A 100 and no later response within the longest time of ringing.
-    #[error("100 Trying and nothing after it, for as long as a call may ring")]
+    #[error("only 100 Trying within the longest ringing time")]
     OnlyTrying,
     /// No final response to the INVITE for 64·T1 after its CANCEL was answered (RFC 3261 section 9.2).
-    #[error("no final response to the INVITE, whose CANCEL was answered")]
+    #[error("no final response to the INVITE after its CANCEL was answered")]
     NoFinal,
     /// No BYE within the longest duration of a call, or no renewal of a subscription.
-    #[error("nobody hung up")]
+    #[error("neither side hung up")]
     LeftAlone,
     /// The session has expired without a refresh.
     #[error("the session was not refreshed in time (RFC 4028)")]
@@ -285,7 +285,7 @@ pub enum Failure {
     #[error("broke {0}")]
     Rule(&'static str),
     /// An expected event of the scenario did not occur. Its name.
-    #[error("came without {0}")]
+    #[error("without {0}")]
     Without(&'static str),
     /// The lookup found no server. Nothing was sent, and no server is at fault.
     #[error("{0}")]
@@ -300,16 +300,16 @@ pub enum Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Unlocated {
     /// The name does not exist, or has no records that SIP uses.
-    #[error("the DNS knows no such name")]
+    #[error("the DNS has no such name")]
     NoSuchName,
     /// The name leads only to transports or IP versions that this load does not use.
-    #[error("the name leads only where the load does not go")]
+    #[error("the name has only servers with other transports or IP versions than the load")]
     Elsewhere,
     /// The domain has no such service: the target of its SRV records is "." (RFC 2782).
-    #[error("the domain says that it has no such service (SRV target \".\", RFC 2782)")]
+    #[error("the domain has no such service (SRV target \".\", RFC 2782)")]
     NoService,
     /// The name leads only to public addresses that the user has not permitted to test.
-    #[error("the name leads to public addresses that nobody said may be tested")]
+    #[error("the name leads to public addresses that are not permitted to be tested")]
     Forbidden,
     /// The DNS server failed, or does not answer such questions.
     #[error("the DNS server refused or failed")]
@@ -318,7 +318,7 @@ pub enum Unlocated {
     #[error("the answer of the DNS server was malformed")]
     Malformed,
     /// No answer to any try of the question.
-    #[error("no answer of the DNS server in time")]
+    #[error("no answer from the DNS server in time")]
     NoAnswer,
     /// The tester had no room for the lookup, a limit of the tester.
     #[error("the tester had no room for the lookup")]
@@ -332,19 +332,19 @@ pub const LONGEST_MESSAGE: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Broken {
     /// The port is closed.
-    #[error("nobody listened for its connection")]
+    #[error("the connection was refused")]
     Refused,
     /// The other side has reset it.
-    #[error("its connection was cut off")]
+    #[error("the connection was reset")]
     Reset,
     /// The other side has closed it.
-    #[error("its connection was closed")]
+    #[error("the connection was closed")]
     Closed,
     /// No response, or no route.
-    #[error("nobody answered to its connection")]
+    #[error("the connection attempt got no answer, or there was no route")]
     Unreachable,
     /// The TLS handshake failed.
-    #[error("TLS was not agreed upon: {0}")]
+    #[error("the TLS handshake failed: {0}")]
     Tls(TlsFault),
     /// A message is longer than the tester reads, a limit of the tester.
     #[error(
@@ -354,16 +354,16 @@ pub enum Broken {
     )]
     TooLong,
     /// The received data is not SIP.
-    #[error("what came on its connection is no SIP")]
+    #[error("the data received on the connection is not SIP")]
     Garbled,
     /// The other side does not read.
-    #[error("the server did not take what was sent on its connection")]
+    #[error("the server stopped reading from the connection")]
     Stuck,
     /// An ICMP error: a datagram was not delivered.
-    #[error("nobody was reached, as the network said (ICMP)")]
+    #[error("the network reported that a datagram was undeliverable (ICMP)")]
     Undelivered,
     /// This host had no port, descriptor or memory for it, a limit of the tester.
-    #[error("the tester had no port or descriptor for its connection")]
+    #[error("the tester had no port or descriptor for the connection")]
     Unopened,
 }
 
@@ -374,7 +374,7 @@ pub enum TlsFault {
     #[error("the server's certificate is not for the name of the target")]
     Name,
     /// No trusted authority has signed the certificate.
-    #[error("the server's certificate is signed by no authority that was given")]
+    #[error("the server's certificate is not signed by a trusted authority")]
     Authority,
     /// The certificate has expired, or is not yet valid.
     #[error("the server's certificate is not valid at this time")]
@@ -383,18 +383,18 @@ pub enum TlsFault {
     #[error("the server's certificate is bad")]
     Certificate,
     /// The sides have no version or cipher suite in common.
-    #[error("the server speaks no version or cipher suite of TLS that netrig does (1.2 and 1.3)")]
+    #[error("the server supports no TLS version or cipher suite of netrig (1.2 and 1.3)")]
     Version,
     /// The server has sent an alert. Its name (RFC 8446 section 6).
     #[error("the server sent the alert {0}")]
     Alert(&'static str),
     /// The received data is not TLS.
-    #[error("what the server sent is no TLS")]
+    #[error("the data received from the server is not TLS")]
     Garbled,
     /// The server broke a rule of TLS.
     #[error("the server broke a rule of TLS")]
     Misbehaved,
     /// Another reason.
-    #[error("the handshake failed for another reason; `netrig sip call` shows it")]
+    #[error("another reason, which `netrig sip call` shows")]
     Other,
 }

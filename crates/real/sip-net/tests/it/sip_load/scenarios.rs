@@ -76,7 +76,7 @@ fn a_user_agent_keeps_to_the_rules() {
     let report = carried_out(&order(address(&server), Work::Call(Scenario::EarlyMedia { hold: HOLD }), 10));
     assert_eq!(
         (report.failures[0].kind.name(), &*report.failures[0].why),
-        ("missing", "came without early media")
+        ("missing", "without early media")
     );
 }
 

@@ -108,7 +108,7 @@ fn whoever_finds_nobody_fails_at_once_and_by_its_kind() {
     for connecting in EACH {
         let order = LoadOrder { carrier: Carrier::Tcp(connecting), ..order(target, CALL, 40) };
         let report = carried_out(&order);
-        assert_eq!(only_failure(&report), ("connection", "nobody listened for its connection", 40));
+        assert_eq!(only_failure(&report), ("connection", "the connection was refused", 40));
         // It is no limit of the tester's, which had a port for each and sent what it wanted to.
         let tester = &report.tester;
         assert_eq!((report.ratios.isa, tester.omitted, tester.unsent), (Some(1.0), 0, 0));
@@ -135,7 +135,7 @@ fn whoever_is_cut_off_fails_at_once() {
     let order = LoadOrder { carrier: Carrier::Tcp(Connecting::PerAttempt), ..order(target, CALL, 40) };
     let report = carried_out(&order);
     cutting.join().unwrap();
-    assert_eq!(only_failure(&report), ("connection", "its connection was cut off", 40));
+    assert_eq!(only_failure(&report), ("connection", "the connection was reset", 40));
     // 64·T1 would be 3.2 s.
     assert!(report.seconds.len() < 3, "{} s", report.seconds.len());
 }
@@ -147,7 +147,7 @@ fn whoever_does_not_trust_the_server_says_nothing_to_it() {
     let nobody = Trust::Authorities(RootCertStore::empty().into());
     let tls = LoadTls { client: tls::client(&nobody, None).unwrap(), ..own };
     let report = carried_out(&over(&server, Carrier::Tls(connecting, tls), CALL, 40));
-    let why = "TLS was not agreed upon: the server's certificate is signed by no authority that was given";
+    let why = "the TLS handshake failed: the server's certificate is not signed by a trusted authority";
     assert_eq!(only_failure(&report), ("connection", why, 40));
 }
 
@@ -175,7 +175,7 @@ fn a_failure_of_tls_names_its_cause() {
     ] {
         let tls = LoadTls { client: client.clone(), name: name.try_into().unwrap(), server: None };
         let report = carried_out(&over(&server, Carrier::Tls(Connecting::PerUser, tls), CALL, 40));
-        let why = format!("TLS was not agreed upon: {why}");
+        let why = format!("the TLS handshake failed: {why}");
         assert_eq!(only_failure(&report), ("connection", &*why, 40));
     }
 }
