@@ -2,32 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-
-use crate::{Agreement, Amount, Asked, Level, Margins, PointRuns};
-
-/// What the intervals of their ratio and difference say about two means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Accord {
-    /// They are the same within the margin.
-    Agrees,
-    /// They are further apart than the margin.
-    Differs,
-    /// The interval is too wide to tell.
-    Inconclusive,
-}
-
-impl Accord {
-    /// In a word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Agrees => "agrees",
-            Self::Differs => "differs",
-            Self::Inconclusive => "inconclusive",
-        }
-    }
-}
+use crate::{Accord, Agreement, Amount, Asked, Level, Margins, PointRuns};
 
 impl Agreement {
     /// Asks whether the two means agree within one of `within`, and keeps the answer.

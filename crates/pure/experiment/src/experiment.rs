@@ -1,21 +1,13 @@
 //! A checked experiment file.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
-use netrig_core::Duration;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
-
-use crate::file::diagnostic::{Diagnostic, Diagnostics};
-use crate::file::document::{Kind, Value};
-use crate::file::factors::{Block, FactorValues};
-use crate::file::read::Levels;
-use crate::file::{self, Assignment, Checked, SetError};
+use crate::file::diagnostic::Diagnostics;
+use crate::file::document::Kind;
+use crate::file::{self, Assignment, Checked, Definition, SetError};
 use crate::judge::Design;
 use crate::points::Points;
-use crate::{Level, Paper, Plan};
+use crate::{Paper, Plan, WarmUp};
 
 /// An experiment file that has been read and checked.
 ///
@@ -64,85 +56,6 @@ pub struct Experiment {
     definition: Arc<Definition>,
     points: Arc<Points>,
     warnings: Diagnostics,
-}
-
-/// Something that is varied: a name and its levels.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Factor {
-    /// Its name: what stands between `${` and `}`.
-    pub name: String,
-    /// Its levels in the order of the file, each once; one level makes a constant.
-    pub levels: Vec<Level>,
-}
-
-/// What is taken off the start of a run before it is reduced. In a file: `"none"`, `"5 s"` or `"mser-5"`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WarmUp {
-    /// Nothing.
-    #[default]
-    None,
-    /// A span of time.
-    Fixed(Duration),
-    /// What the MSER-5 rule finds (White 1997), for each run and response.
-    Mser5,
-}
-
-/// How many replications a point gets.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Replications {
-    /// At least so many.
-    pub min: u32,
-    /// At most so many; the same as `min` where there is no rule to stop.
-    pub max: u32,
-    /// When to stop between the two.
-    pub until: Option<Precision>,
-}
-
-/// Replications go on until the interval of a response is narrow enough.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Precision {
-    /// The response that is watched.
-    pub response: String,
-    /// Half of the interval's width, as a share of the mean.
-    pub half_width: netrig_core::Fraction,
-}
-
-/// The file itself, for reading it again at each point.
-#[derive(Clone, Debug)]
-pub(crate) struct Definition {
-    pub(crate) file: String,
-    pub(crate) text: String,
-    pub(crate) root: Value,
-    pub(crate) factors: Vec<FactorValues>,
-    /// The factors as they stand in the file. Claims may be about levels that were set aside; they are then not
-    /// tested, but not wrong.
-    pub(crate) written: Vec<Factor>,
-    pub(crate) blocks: Vec<Block>,
-}
-
-impl Definition {
-    /// The values of factors whose levels have these places.
-    pub(crate) fn levels(&self, places: &[usize]) -> Levels<'_> {
-        self.factors.iter().zip(places).map(|(f, place)| (f.name.as_str(), &f.levels[*place].1)).collect()
-    }
-
-    /// Whether every factor has the levels of the file.
-    pub(crate) fn is_as_written(&self) -> bool {
-        let now = self.factors.iter().map(|factor| factor.levels.iter().map(|(level, _)| level));
-        self.written.iter().zip(now).all(|(written, now)| written.levels.iter().eq(now))
-    }
-
-    pub(crate) fn diagnostics(&self, problems: Vec<Diagnostic>) -> Diagnostics {
-        Diagnostics::new(&self.file, &self.text, problems)
-    }
-}
-
-impl Replications {
-    /// `n` runs of each point.
-    pub const fn exactly(n: u32) -> Self {
-        Self { min: n, max: n, until: None }
-    }
 }
 
 impl Experiment {
@@ -215,39 +128,5 @@ impl Experiment {
     pub fn plan(&self) -> Plan {
         let (definition, points) = (Arc::clone(&self.definition), Arc::clone(&self.points));
         Plan::new(definition, points, self.design.replications.clone(), self.seed)
-    }
-}
-
-impl<'de> Deserialize<'de> for WarmUp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl de::Visitor<'_> for Text {
-            type Value = WarmUp;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(WARM_UP)
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<WarmUp, E> {
-                match text {
-                    "none" => Ok(WarmUp::None),
-                    "mser-5" => Ok(WarmUp::Mser5),
-                    time if time.starts_with(|c: char| c.is_ascii_digit()) => {
-                        time.parse().map(WarmUp::Fixed).map_err(E::custom)
-                    }
-                    other => Err(E::custom(format_args!("`{other}` is not {WARM_UP}"))),
-                }
-            }
-        }
-        deserializer.deserialize_any(Text)
-    }
-}
-
-const WARM_UP: &str = "`none`, `mser-5` or a time such as `5 s`";
-
-impl JsonSchema for WarmUp {
-    fn schema_name() -> Cow<'static, str> {
-        "WarmUp".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "description": WARM_UP, "examples": ["none", "5 s", "mser-5"] })
     }
 }

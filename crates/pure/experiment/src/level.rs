@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::response::amount;
-use crate::{Amount, Margins, Point};
+use crate::Amount;
+use crate::response::amount::{self, TypedAmount};
 
 /// A level of a factor in its canonical text: `10 s`, `1.5`, `tcp`, `true`, `"0200"`.
 ///
@@ -20,6 +19,37 @@ pub struct Level(pub String);
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())
+    }
+}
+
+/// Something that is varied: a name and its levels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Factor {
+    /// Its name: what stands between `${` and `}`.
+    pub name: String,
+    /// Its levels in the order of the file, each once; one level makes a constant.
+    pub levels: Vec<Level>,
+}
+
+/// One combination of levels: every factor of the experiment with the level it has here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Point(pub BTreeMap<String, Level>);
+
+impl Point {
+    /// The level of `factor`, if the experiment has it.
+    pub fn level(&self, factor: &str) -> Option<&Level> {
+        self.0.get(factor)
+    }
+}
+
+impl fmt::Display for Point {
+    /// `down_for = 10 s, transport = tcp`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (factor, level)) in self.0.iter().enumerate() {
+            write!(f, "{}{factor} = {level}", if n > 0 { ", " } else { "" })?;
+        }
+        Ok(())
     }
 }
 
@@ -172,34 +202,6 @@ impl Serialize for LevelValue<'_> {
     }
 }
 
-/// An amount as documents show it: a number, or a number with its unit.
-struct TypedAmount<'a>(&'a Amount);
-
-impl Serialize for TypedAmount<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let number = ShortNumber(self.0.value());
-        let Some(unit) = self.0.unit() else { return number.serialize(serializer) };
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("value", &number)?;
-        map.serialize_entry("unit", unit)?;
-        map.end()
-    }
-}
-
-/// A number that has no decimal point if it is whole, as a level is written in a file.
-struct ShortNumber(f64);
-
-impl Serialize for ShortNumber {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Every whole number below 2⁵³ is exact as either type.
-        if self.0.fract() == 0.0 && self.0.abs() < 9_007_199_254_740_992.0 {
-            serializer.serialize_i64(self.0 as i64)
-        } else {
-            serializer.serialize_f64(self.0)
-        }
-    }
-}
-
 /// Serialises a point with typed levels.
 pub(crate) fn typed_point<S: Serializer>(point: &Point, serializer: S) -> Result<S::Ok, S::Error> {
     typed_map(&point.0, serializer)
@@ -224,11 +226,6 @@ pub(crate) fn typed_pair<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     levels.as_ref().map(|pair| pair.each_ref().map(Level::value)).serialize(serializer)
-}
-
-/// Serialises margins, typed.
-pub(crate) fn typed_margins<S: Serializer>(margins: &Margins, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(margins.0.iter().map(TypedAmount))
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod plan;
 mod points;
 mod program;
 mod reduce;
+mod replications;
 mod resolve;
 mod response;
 mod results;
@@ -33,8 +34,8 @@ mod table;
 
 pub use check::SpecError;
 pub use claim::{ClaimSpec, Exhibit, Expect, Names, Selection, Target, Written};
-pub use comparison::{Accord, constant_level, differing_constants};
-pub use experiment::{Experiment, Factor, Precision, Replications, WarmUp};
+pub use comparison::{constant_level, differing_constants};
+pub use experiment::Experiment;
 pub use figure::{
     Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Grid, Legend, PICTURE,
     Panel, PaperPlace, PaperPoint, PaperSeries, PaperThreshold, Series, TIME, Theories, TheoryLine,
@@ -47,20 +48,21 @@ pub use file::{
 pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, SequenceReader};
 pub use host::{Fragmentation, Host};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
-pub use level::{Level, LevelUnit, LevelValue};
+pub use level::{Factor, Level, LevelUnit, LevelValue, Point};
 pub use media::{CallQuality, Heard, VideoQuality};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};
-pub use plan::{Plan, Point, Run};
+pub use plan::{Plan, Run};
 pub use program::{Counters, NotReady, Program, Ready};
 pub use reduce::{Cut, Measured, Reduction, Trace};
+pub use replications::{Precision, Replications, WarmUp};
 pub use response::{
     AgreementSpec, Amount, AmountError, IntervalMethod, Margins, Of, OfError, Per, ResponseSpec, Statistic,
     StatisticError, SubjectKind, Subjects, metric,
 };
 pub use results::{
-    Agreement, Asked, ClaimPoint, ClaimResult, Difference, PointRemark, PointResult, ResponseResult, Results,
-    RunValue, Status, Verdict,
+    Accord, Agreement, Asked, ClaimPoint, ClaimResult, Difference, PointRemark, PointResult, ResponseResult,
+    Results, RunValue, Status, Verdict,
 };
 pub use scenario::{
     Action, ArrivesAt, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario,

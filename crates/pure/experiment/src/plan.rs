@@ -1,39 +1,15 @@
-//! Points, runs, and the plan of all runs.
+//! Runs, and the plan of all runs.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::experiment::Definition;
+use crate::file::Definition;
 use crate::file::diagnostic::Diagnostics;
 use crate::points::Points;
-use crate::{Level, Replications, Scenario, resolve};
-
-/// One combination of levels: every factor of the experiment with the level it has here.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Point(pub BTreeMap<String, Level>);
-
-impl Point {
-    /// The level of `factor`, if the experiment has it.
-    pub fn level(&self, factor: &str) -> Option<&Level> {
-        self.0.get(factor)
-    }
-}
-
-impl fmt::Display for Point {
-    /// `down_for = 10 s, transport = tcp`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, (factor, level)) in self.0.iter().enumerate() {
-            write!(f, "{}{factor} = {level}", if n > 0 { ", " } else { "" })?;
-        }
-        Ok(())
-    }
-}
+use crate::{Point, Replications, Scenario, resolve};
 
 /// Parts of resolved points that a plan keeps at most.
 const KEPT: usize = 200_000;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Accord, Level, Margins, Point, TableResult};
+use crate::{Level, Margins, Point, TableResult};
 
 /// How a point ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -165,10 +165,33 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
     /// One of these suffices.
-    #[serde(serialize_with = "crate::level::typed_margins")]
+    #[serde(serialize_with = "crate::response::typed_margins")]
     pub within: Margins,
     /// What the intervals say of it.
     pub verdict: Accord,
+}
+
+/// What the intervals of their ratio and difference say about two means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accord {
+    /// They are the same within the margin.
+    Agrees,
+    /// They are further apart than the margin.
+    Differs,
+    /// The interval is too wide to tell.
+    Inconclusive,
+}
+
+impl Accord {
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Differs => "differs",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
 }
 
 /// What the evidence says of a claim.

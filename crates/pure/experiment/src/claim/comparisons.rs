@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, compare};
 
-use super::effect::{Contrast, Effect, Finding, Region, has_spread, tested};
-use super::sample::{Cell, Missing, Nature, Sample, Values};
+use super::effect::{Contrast, Effect, Finding, Region, tested};
+use super::sample::{Cell, Missing, Nature, Sample, Values, has_spread};
 use super::spec::{ClaimSpec, Expect, Target};
 use crate::judge::Design;
 use crate::{Factor, Level, Point, Status};

@@ -3,7 +3,7 @@
 use netrig_stats::multiple;
 
 use super::comparisons::{Comparisons, Context, Made};
-use super::effect::Region;
+use super::effect::{Region, passes};
 use super::sample::{Cell, Missing};
 use super::spec::ClaimSpec;
 use crate::judge::Design;
@@ -122,12 +122,6 @@ pub(super) struct Ruling {
     pub needs: Option<u32>,
     /// 1 − confidence.
     pub level: f64,
-}
-
-/// Whether a p-value is small enough.
-pub(super) fn passes(p: Option<f64>, level: f64) -> bool {
-    // A hair more than the level: 1 − 0.95 is not quite 0.05.
-    p.is_some_and(|p| p <= level + 1e-12)
 }
 
 /// Of the comparisons at one place the one that decides: that which is against it, else the weakest.

@@ -1,13 +1,12 @@
 //! One comparison: how large, how sure, and whether it lies where the claim says.
 
 use netrig_stats::compare::{self, Alternative};
-use netrig_stats::interval::Alike;
+use netrig_stats::interval::{Alike, Method};
 use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, StatsError, power};
 
-use super::decide::passes;
 use super::extremes::Extremes;
-use super::sample::{Nature, Sample};
+use super::sample::{Nature, Sample, has_spread, largest};
 use crate::{Derivation, Verdict};
 
 /// What is estimated from the replications that both operands have.
@@ -29,26 +28,15 @@ pub(crate) struct Effect {
     test: Test,
 }
 
-/// A standard deviation that is a smaller part of the values is what rounding leaves of none.
-const ROUNDING: f64 = 1e-12;
-
 /// The p-value of a test, which is never certain, however little of it is left.
 pub(super) fn tested(p: f64) -> f64 {
     p.max(f64::MIN_POSITIVE)
 }
 
-/// Whether values of up to this magnitude have a spread.
-pub(super) fn has_spread(sd: Option<f64>, largest: f64) -> bool {
-    sd.is_some_and(|sd| sd > ROUNDING * largest)
-}
-
-/// Whether these values differ.
-pub(crate) fn vary(values: &[f64]) -> bool {
-    has_spread(values.iter().copied().collect::<Summary>().sd(), largest(values))
-}
-
-fn largest(values: &[f64]) -> f64 {
-    values.iter().fold(0.0, |largest, value| value.abs().max(largest))
+/// Whether a p-value is small enough.
+pub(super) fn passes(p: Option<f64>, level: f64) -> bool {
+    // A hair more than the level: 1 − 0.95 is not quite 0.05.
+    p.is_some_and(|p| p <= level + 1e-12)
 }
 
 #[derive(Clone, Debug)]
@@ -203,6 +191,18 @@ impl Effect {
             Test::Certain => Some(0.0),
             Test::Alike(_) => None,
         }
+    }
+}
+
+impl Sample {
+    /// The number with its interval, which has no ends where replications are all alike by chance.
+    ///
+    /// # Errors
+    /// No replication, or a ratio to a mean of zero.
+    pub(crate) fn interval(&self, confidence: f64) -> Result<Interval, StatsError> {
+        let interval = Effect::new(Contrast::Value(self), confidence)?.interval;
+        let ends = interval.low.zip(interval.high).filter(|_| interval.method != Method::Alike).unzip();
+        Ok(Interval { low: ends.0, high: ends.1, ..interval })
     }
 }
 

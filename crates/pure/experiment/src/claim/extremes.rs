@@ -17,8 +17,7 @@ use netrig_stats::interval::Method;
 use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, StatsError};
 
-use super::effect::has_spread;
-use super::sample::{Candidates, ReplicationSeries, Sample};
+use super::sample::{Candidates, ReplicationSeries, Sample, has_spread};
 
 /// A quantity that is the largest over rows of the smallest over columns of contrasts of means.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@
 //! the largest of theirs, corrected after Holm for the number of claims), refuted if one of them is shown not
 //! to, and inconclusive otherwise.
 
+mod check;
 mod comparisons;
 mod decide;
 mod effect;
@@ -17,8 +18,8 @@ mod spec;
 
 pub(crate) use comparisons::{axis_unit, unit_of_levels};
 pub(crate) use decide::decide;
-pub(crate) use effect::vary;
 pub use exhibit::Exhibit;
+pub(crate) use sample::vary;
 pub use selection::{Names, Selection, Written};
 pub use spec::{ClaimSpec, Expect, Target};
 

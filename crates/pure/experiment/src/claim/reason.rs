@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::comparisons::Made;
-use super::decide::{Draft, Ruling, passes};
+use super::decide::{Draft, Ruling};
+use super::effect::passes;
 use super::spec::Expect;
 use crate::Verdict;
 use crate::judge::words;

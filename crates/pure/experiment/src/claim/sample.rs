@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use netrig_stats::interval::Method;
-use netrig_stats::{Interval, StatsError};
+use netrig_stats::summary::Summary;
 
-use super::effect::{Contrast, Effect};
 use crate::{Derivation, Point, Status};
 
 /// A place among the factors, with what was measured there or why nothing was.
@@ -173,16 +171,6 @@ impl Sample {
         }
     }
 
-    /// The number with its interval, which has no ends where replications are all alike by chance.
-    ///
-    /// # Errors
-    /// No replication, or a ratio to a mean of zero.
-    pub(crate) fn interval(&self, confidence: f64) -> Result<Interval, StatsError> {
-        let interval = Effect::new(Contrast::Value(self), confidence)?.interval;
-        let ends = interval.low.zip(interval.high).filter(|_| interval.method != Method::Alike).unzip();
-        Ok(Interval { low: ends.0, high: ends.1, ..interval })
-    }
-
     /// The two operands of a ratio, replication by replication.
     pub(crate) fn operands(&self, replications: &[u32]) -> (Vec<f64>, Vec<f64>) {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
@@ -200,6 +188,23 @@ impl Sample {
     pub(super) fn nature(&self) -> Nature {
         self.nature
     }
+}
+
+/// A standard deviation that is a smaller part of the values is what rounding leaves of none.
+const ROUNDING: f64 = 1e-12;
+
+/// Whether values of up to this magnitude have a spread.
+pub(super) fn has_spread(sd: Option<f64>, largest: f64) -> bool {
+    sd.is_some_and(|sd| sd > ROUNDING * largest)
+}
+
+/// Whether these values differ.
+pub(crate) fn vary(values: &[f64]) -> bool {
+    has_spread(values.iter().copied().collect::<Summary>().sd(), largest(values))
+}
+
+pub(super) fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |largest, value| value.abs().max(largest))
 }
 
 /// One number per replication.

@@ -6,6 +6,7 @@ use std::fmt;
 use netrig_stats::theory;
 use serde::Serialize;
 
+use super::expression::Expression;
 use super::spec::{Axis, FigureSpec, TheorySpec};
 use crate::claim::{axis_unit, unit_of_levels};
 use crate::judge::Design;
@@ -218,6 +219,14 @@ const CURVE_POINTS: usize = 121;
 
 /// The levels of some factors, as a legend or a panel's heading has them.
 pub(super) type Key = BTreeMap<String, Level>;
+
+impl TheorySpec {
+    /// Whether it takes what was measured, and so has a value only where something was.
+    fn names_a_response(&self, design: &Design) -> bool {
+        let mut names = self.parameters.values().chain(&self.plus).flat_map(Expression::names);
+        names.any(|name| design.factor(name).is_none() && design.response(name).is_some())
+    }
+}
 
 impl FigureSpec {
     /// The numbers of the figure. Empty panels for a figure of single runs: those come from traces

@@ -1,5 +1,6 @@
 //! Figures: what is drawn, and the numbers to draw.
 
+mod check;
 mod course;
 mod evaluate;
 mod expression;

@@ -9,8 +9,8 @@ use netrig_traffic::Settings;
 use netrig_transport::sctp::{self, Encapsulation};
 
 use super::conditioned::Way;
+use super::definition::Definition;
 use super::diagnostic::Diagnostic;
-use crate::experiment::Definition;
 use crate::{Carrier, Flow, Hop, Route, Scenario};
 
 /// Bytes of the headers of TCP and IPv4; over IPv6 a segment is as much shorter as its header is longer.

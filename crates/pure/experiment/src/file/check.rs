@@ -4,26 +4,20 @@ use std::collections::BTreeSet;
 
 use netrig_core::{Duration, Fraction};
 
+use super::definition::{Definition, FORMAT_KEY};
 use super::diagnostic::{Diagnostic, Diagnostics, Span};
-use super::document::{self, Entry, Kind, LONGEST_FILE, Value};
-use super::factors::{self, FactorValues};
+use super::document::{Entry, Kind, Value};
+use super::factors::factor;
 use super::placeholder;
 use super::read::{Levels, Reader};
 use super::sections::{Header, ReplicationsSection};
 use super::warnings::Warnings;
 use crate::check::SpecError;
 use crate::claim::selection::Selection;
-use crate::experiment::Definition;
 use crate::judge::Design;
 use crate::points::Points;
 use crate::response::Subjects;
 use crate::{Factor, Level, Of, Paper, Replications, Scenario, WarmUp, resolve};
-
-/// The format that is read.
-const FORMAT: i64 = 1;
-
-/// The key that says so.
-const FORMAT_KEY: &str = "format";
 
 /// The keys above the first section that a [`Header`] has.
 const HEADER_KEYS: &[&str] = &["name", "question", "warm_up", "seed"];
@@ -71,50 +65,6 @@ pub(crate) struct Checked {
     pub(crate) design: Design,
     pub(crate) points: Points,
     pub(crate) warnings: Vec<Diagnostic>,
-}
-
-/// Reads the bytes of a file as far as its factors.
-pub(crate) fn definition(file: &str, bytes: &[u8]) -> Result<Definition, Diagnostics> {
-    if bytes.len() > LONGEST_FILE {
-        let why = format!("the file has {} bytes; an experiment has at most {LONGEST_FILE}", bytes.len());
-        return Err(Diagnostics::new(file, "", vec![Diagnostic::error(0..0, why)]));
-    }
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        // What comes before is text, so that the place can be shown.
-        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-        let problem =
-            Diagnostic::error(before.len()..before.len(), "the file is not text in UTF-8 from here on");
-        Diagnostics::new(file, &before, vec![problem])
-    })?;
-    let refuse = |problems| Diagnostics::new(file, text, problems);
-    let root = document::parse(text).map_err(refuse)?;
-    check_format(&root).map_err(|problem| refuse(vec![*problem]))?;
-    let mut problems = Vec::new();
-    let section = |name: &str| root.table().and_then(|root| root.get(name));
-    let factors = section("factors").map(|value| factors::factors(value, &mut problems)).unwrap_or_default();
-    let blocks = section("points").map(|value| factors::blocks(value, &factors, &mut problems));
-    if !problems.is_empty() {
-        return Err(refuse(problems));
-    }
-    let (file, text) = (file.to_owned(), text.to_owned());
-    let written = factors.iter().map(factor).collect();
-    Ok(Definition { file, text, root, factors, written, blocks: blocks.unwrap_or_default() })
-}
-
-/// A file of another format may differ in anything, so nothing else is said of it.
-fn check_format(root: &Value) -> Result<(), Box<Diagnostic>> {
-    let problem = match root.table().and_then(|root| root.get(FORMAT_KEY)) {
-        Some(Value { kind: Kind::Integer(FORMAT), .. }) => return Ok(()),
-        Some(Value { kind: Kind::Integer(format), span }) if *format > FORMAT => {
-            let why = format!("the file was made for format {format}; this netrig reads {FORMAT}");
-            Diagnostic::error(span.clone(), why).help("a newer netrig can read it")
-        }
-        Some(value) => Diagnostic::error(value.span.clone(), "this is no format of experiment files")
-            .expected(format!("`format = {FORMAT}`")),
-        None => Diagnostic::error(0..0, "the key `format` is missing")
-            .expected(format!("`format = {FORMAT}` at the top of an experiment file")),
-    };
-    Err(Box::new(problem))
 }
 
 /// Finds out all that is wrong with a definition, or what it means.
@@ -532,10 +482,3 @@ impl<'a> ExperimentFile<'a> {
 
 /// The most replications of a point.
 const MAX_REPLICATIONS: u32 = 1_000_000;
-
-fn factor(factor: &FactorValues) -> Factor {
-    Factor {
-        name: factor.name.clone(),
-        levels: factor.levels.iter().map(|(level, _)| level.clone()).collect(),
-    }
-}

@@ -6,8 +6,8 @@ use netrig_core::Direction;
 use netrig_link::LinkSettings;
 use netrig_link::conditioning::{Action, DscpSet, Match};
 
+use super::definition::Definition;
 use super::diagnostic::{Diagnostic, Span};
-use crate::experiment::Definition;
 use crate::judge::Design;
 use crate::response::Of;
 use crate::{Flow, LinkSpec, Scenario};

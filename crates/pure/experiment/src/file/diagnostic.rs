@@ -1,10 +1,7 @@
 //! What is wrong with a file, where, and what was expected there.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Range;
-
-use super::render;
 
 /// A place in a file's text: bytes from the start.
 pub type Span = Range<usize>;
@@ -106,6 +103,16 @@ impl Diagnostic {
     }
 }
 
+/// Line and column (in characters) of a byte of `text`, both from 1. A byte beyond the end is at the end; one
+/// within a character is at the character.
+pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {
+    let byte = text.floor_char_boundary(byte);
+    let before = &text[..byte];
+    let line = 1 + before.bytes().filter(|b| *b == b'\n').count();
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (line, 1 + before[start..].chars().count())
+}
+
 /// How alike two names are, from 0 to 1; letters' cases and the signs between words make no difference.
 fn similarity(a: &str, b: &str) -> f64 {
     strsim::jaro_winkler(&plain(a), &plain(b))
@@ -137,10 +144,10 @@ pub(crate) fn list(known: &[&str]) -> Option<String> {
 /// Everything that is wrong with a file, in the order of its lines. Its display is the text for a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostics {
-    file: String,
-    text: String,
-    all: Vec<Diagnostic>,
-    left_out: usize,
+    pub(super) file: String,
+    pub(super) text: String,
+    pub(super) all: Vec<Diagnostic>,
+    pub(super) left_out: usize,
 }
 
 impl Diagnostics {
@@ -156,7 +163,7 @@ impl Diagnostics {
         let left_out = all.len().saturating_sub(Self::SHOWN);
         all.truncate(Self::SHOWN);
         for diagnostic in &mut all {
-            (diagnostic.line, diagnostic.column) = render::position(text, diagnostic.span.start);
+            (diagnostic.line, diagnostic.column) = position(text, diagnostic.span.start);
         }
         Self { file: file.to_owned(), text: text.to_owned(), all, left_out }
     }
@@ -174,21 +181,6 @@ impl Diagnostics {
     /// Whether there is nothing to say.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
-    }
-}
-
-impl fmt::Display for Diagnostics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, diagnostic) in self.all.iter().enumerate() {
-            if n > 0 {
-                writeln!(f)?;
-            }
-            render::render(f, &self.file, &self.text, diagnostic)?;
-        }
-        if self.left_out > 0 {
-            writeln!(f, "\n... and {} more", self.left_out)?;
-        }
-        Ok(())
     }
 }
 

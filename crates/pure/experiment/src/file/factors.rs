@@ -6,7 +6,7 @@ use super::diagnostic::Diagnostic;
 use super::document::{Kind, Table, Value};
 use super::error::found;
 use super::placeholder;
-use crate::{Amount, Level};
+use crate::{Amount, Factor, Level};
 
 /// So many factors at most: a point is a level of each.
 const MAX_FACTORS: usize = 100;
@@ -22,6 +22,13 @@ const LABEL: &str = "label";
 pub(crate) struct FactorValues {
     pub(crate) name: String,
     pub(crate) levels: Vec<(Level, Value)>,
+}
+
+pub(super) fn factor(factor: &FactorValues) -> Factor {
+    Factor {
+        name: factor.name.clone(),
+        levels: factor.levels.iter().map(|(level, _)| level.clone()).collect(),
+    }
 }
 
 /// One `[[points]]` block: the levels of the factors that it names. The others have all of theirs.

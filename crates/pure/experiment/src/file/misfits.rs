@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use netrig_core::Direction;
 use netrig_transport::sctp;
 
+use super::definition::Definition;
 use super::diagnostic::Diagnostic;
-use crate::experiment::Definition;
 use crate::{Carrier, Flow, Scenario};
 
 /// Looks at points, and says at the end what does not fit; of a value that fits at some of them, at the first where it

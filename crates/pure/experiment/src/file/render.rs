@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Formatter};
 
-use super::diagnostic::{Diagnostic, Severity, Span};
+use super::diagnostic::{Diagnostic, Diagnostics, Severity, Span, position};
 
 /// Columns of a line that are shown; longer ones are clipped around the caret.
 const WIDTH: usize = 110;
@@ -13,18 +13,23 @@ const LEAD: usize = 40;
 /// Characters of a message that are shown: it may quote what stands in the file.
 const LONGEST: usize = 1000;
 
-/// Line and column (in characters) of a byte of `text`, both from 1. A byte beyond the end is at the end; one
-/// within a character is at the character.
-pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {
-    let byte = text.floor_char_boundary(byte);
-    let before = &text[..byte];
-    let line = 1 + before.bytes().filter(|b| *b == b'\n').count();
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (line, 1 + before[start..].chars().count())
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (n, diagnostic) in self.all.iter().enumerate() {
+            if n > 0 {
+                writeln!(f)?;
+            }
+            render(f, &self.file, &self.text, diagnostic)?;
+        }
+        if self.left_out > 0 {
+            writeln!(f, "\n... and {} more", self.left_out)?;
+        }
+        Ok(())
+    }
 }
 
 /// Writes one diagnostic with its lines of the file.
-pub(crate) fn render(f: &mut Formatter<'_>, file: &str, text: &str, diagnostic: &Diagnostic) -> fmt::Result {
+fn render(f: &mut Formatter<'_>, file: &str, text: &str, diagnostic: &Diagnostic) -> fmt::Result {
     let severity = match diagnostic.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",

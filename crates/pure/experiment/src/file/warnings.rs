@@ -7,12 +7,12 @@ use netrig_link::LinkSettings;
 
 use super::buckets::Buckets;
 use super::conditioned::Conditioned;
+use super::definition::Definition;
 use super::diagnostic::{Diagnostic, Span};
 use super::document::Value;
 use super::load::{Offer, offers, travelled};
 use super::misfits::Misfits;
 use super::sections::Header;
-use crate::experiment::Definition;
 use crate::judge::Design;
 use crate::response::{Of, Statistic};
 use crate::{Amount, Scenario, WarmUp};

@@ -2,7 +2,7 @@
 
 use crate::check::{SpecError, one_of};
 use crate::response::ResponseSpec;
-use crate::{ClaimSpec, Factor, FigureSpec, Paper, Replications, TableSpec};
+use crate::{ClaimSpec, ColumnSpec, Derivation, Factor, FigureSpec, Paper, Replications, TableSpec};
 
 /// The part of an experiment that says what its results mean.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +27,16 @@ pub struct Design {
     pub figures: Vec<(String, FigureSpec)>,
     /// The values of the paper that the study answers, if it answers one.
     pub paper: Option<Paper>,
+}
+
+impl ColumnSpec {
+    /// The unit of its cells.
+    pub fn unit(&self, design: &Design) -> String {
+        match self.derivation() {
+            Some((Derivation::Ratio, _)) | None => "1".to_owned(),
+            Some((_, response)) => design.unit_of(response),
+        }
+    }
 }
 
 fn named<'a, T>(items: &'a [(String, T)], name: &str) -> Option<&'a T> {

@@ -17,13 +17,6 @@ pub use stopping::{Decision, StoppingRule};
 use crate::claim::decide;
 use crate::{ClaimSpec, Results};
 
-/// A seed for the resampling that belongs to a name: the same on every machine, another for each name
-/// (FNV-1a).
-pub(crate) fn seed_of(name: &str) -> u64 {
-    name.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-}
-
 impl Results {
     /// Judges the runs of an experiment, in the order of the plan and substrate by substrate. `build` is
     /// netrig's version and commit.

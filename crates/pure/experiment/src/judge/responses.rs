@@ -5,9 +5,16 @@ use std::collections::BTreeMap;
 use netrig_stats::interval::{self, Bootstrap};
 use netrig_stats::{Interval, StatsError};
 
-use super::{Design, PointRuns, RunRecord, seed_of};
+use super::{Design, PointRuns, RunRecord};
 use crate::claim::vary;
 use crate::{IntervalMethod, PointRemark, PointResult, ResponseResult, RunValue, Status};
+
+/// A seed for the resampling that belongs to a name: the same on every machine, another for each name
+/// (FNV-1a).
+fn seed_of(name: &str) -> u64 {
+    name.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
 
 impl PointRuns {
     /// The point's responses with their intervals.

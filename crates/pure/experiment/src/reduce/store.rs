@@ -3,8 +3,24 @@
 use netrig_core::{Instant, Sample, Subject};
 use netrig_stats::summary::Summary;
 
-use super::view::Window;
 use crate::response::metric::Need;
+
+/// The measuring window: after `start`, up to and with `end`. A sample belongs to the interval that ends
+/// with it, so that windows which meet share nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub start: Instant,
+    pub end: Instant,
+    /// It starts with its flow, or with the run: what happens at that very moment belongs to it.
+    pub is_whole: bool,
+}
+
+impl Window {
+    /// Whether a sample of that moment counts.
+    pub(super) fn holds(self, at: Instant) -> bool {
+        (at > self.start || (self.is_whole && at == self.start)) && at <= self.end
+    }
+}
 
 /// A mark of a subject or of one of its paths.
 #[derive(Clone, Copy, Debug, PartialEq)]

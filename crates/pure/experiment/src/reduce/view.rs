@@ -7,27 +7,10 @@ use netrig_core::{Duration, Instant, Quantity};
 use netrig_stats::summary::Summary;
 use netrig_traffic::Settings;
 
-use super::Measured;
 use super::layout::{FlowPlace, Layout, Outage};
-use super::store::{Level, Levels, Mark, Store};
+use super::measured::Measured;
+use super::store::{Level, Levels, Mark, Store, Window};
 use crate::{Outcome, Statistic};
-
-/// The measuring window: after `start`, up to and with `end`. A sample belongs to the interval that ends
-/// with it, so that windows which meet share nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
-    pub start: Instant,
-    pub end: Instant,
-    /// It starts with its flow, or with the run: what happens at that very moment belongs to it.
-    pub is_whole: bool,
-}
-
-impl Window {
-    /// Whether a sample of that moment counts.
-    pub(super) fn holds(self, at: Instant) -> bool {
-        (at > self.start || (self.is_whole && at == self.start)) && at <= self.end
-    }
-}
 
 /// The samples of one quantity.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use netrig_core::{Direction, Duration, Instant, LinkEvent, Waiting};
 use netrig_link::{LinkSettings, Loss, Outage, WifiSettings};
 
-use super::beyond;
+use super::flows::beyond;
 use super::topology::Topology;
 use crate::file::diagnostic::{Diagnostic, Span};
 use crate::file::document::Value;

@@ -7,10 +7,10 @@ use netrig_core::{Duration, Instant, Seeds, Size};
 use netrig_traffic::Settings;
 use netrig_transport::{Profile, SettingsError, sctp, tcp};
 
+use super::groups::{MAX_FLOWS, MAX_HOPS, between, check_name, made_of, tables, wired};
 use super::hosts::is_setting;
 use super::routes::{PathError, Router};
 use super::topology::Topology;
-use super::{MAX_FLOWS, MAX_HOPS, between, beyond, check_name, made_of, tables, wired};
 use crate::file::document::{Entry, Value};
 use crate::file::read::Reader;
 use crate::file::sections::{
@@ -457,4 +457,9 @@ fn unfit(paths: usize, carrier: &Carrier) -> Option<String> {
         (n, _) if n > MAX_PATHS => Some(format!("{n} paths; at most {MAX_PATHS} can be handled")),
         _ => None,
     }
+}
+
+/// A moment or span is beyond the end of the run.
+pub(super) fn beyond(what: &str, at: Duration, end: Duration) -> String {
+    format!("{what} at {at}, but the run ends at {end}")
 }

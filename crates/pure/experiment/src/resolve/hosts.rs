@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use netrig_core::{Duration, Size};
 
-use super::topology::Topology;
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Value};
 use crate::file::read::Reader;
 use crate::file::sections::{IpVersion, KernelSetting, NodeSection};
-use crate::{Fragmentation, Host, Reception};
+use crate::{Fragmentation, Host, Node, Reception};
 
 /// CPU_SETSIZE of Linux's C library.
 const MOST_CPUS: u32 = 1024;
@@ -142,20 +141,20 @@ pub(super) fn is_setting(word: &str) -> bool {
 }
 
 /// That a load, or a quota, of a node is of processors that no other node has: it would be theirs too.
-pub(super) fn check_own_processors(topology: &Topology, nodes: &[&Entry], reader: &Reader<'_>) -> Option<()> {
-    for (place, node) in topology.nodes.iter().enumerate() {
+pub(super) fn check_own_processors(nodes: &[Node], entries: &[&Entry], reader: &Reader<'_>) -> Option<()> {
+    for (place, node) in nodes.iter().enumerate() {
         let Some(key) = ["load", "quota"].into_iter().find(|key| match *key {
             "load" => node.host.load.is_some(),
             _ => node.host.quota.is_some(),
         }) else {
             continue;
         };
-        let others = topology.nodes.iter().enumerate().filter(|(other, _)| *other != place);
+        let others = nodes.iter().enumerate().filter(|(other, _)| *other != place);
         let shared = others
             .flat_map(|(_, other)| other.cpus.iter().map(move |cpu| (other, *cpu)))
             .find(|(_, cpu)| node.cpus.contains(cpu));
         let Some((other, cpu)) = shared else { continue };
-        let entry = nodes.iter().find(|entry| entry.key == node.group)?;
+        let entry = entries.iter().find(|entry| entry.key == node.group)?;
         let why = format!(
             "processor {cpu} is also that of node `{}`, and the `{key}` of node `{}` must be its own",
             other.name, node.name

@@ -2,34 +2,21 @@
 
 mod events;
 mod flows;
+mod groups;
 mod hosts;
 mod routes;
 mod topology;
 
-use std::collections::BTreeMap;
-use std::ops::Range;
-
-use netrig_core::{Duration, Instant};
+use netrig_core::Instant;
 
 use crate::file::diagnostic::Diagnostic;
-use crate::file::document::{Entry, Kind, Table, Value};
+use crate::file::document::{Kind, Value};
 use crate::file::read::{Levels, Reader};
 use crate::file::sections::{FlowNames, RunSection};
 use crate::{Flow, Scenario};
+pub(crate) use groups::{check_name, tables};
 use topology::Topology;
 
-/// The most nodes that a scenario may have.
-pub(crate) const MAX_NODES: u64 = 10_000;
-/// The most links that a scenario may have.
-pub(crate) const MAX_LINKS: u64 = 20_000;
-/// The most flows that a scenario may have.
-pub(crate) const MAX_FLOWS: u64 = 10_000;
-/// The most links that all paths of a scenario may have together.
-pub(crate) const MAX_HOPS: usize = 1_000_000;
-/// The most packets that a scenario may name to be dropped, over all links.
-pub(crate) const MAX_DROPS: usize = 1_000_000;
-/// The most rules, classes and curves that the links of a scenario may have together.
-pub(crate) const MAX_RULES: usize = 200_000;
 /// The most sampling intervals that a run may have: each keeps counted samples of every flow and link.
 const MAX_INTERVALS: u64 = 10_000_000;
 
@@ -122,94 +109,4 @@ fn ends_with(root: &Value, reader: &Reader<'_>, section: &RunSection, flows: &[F
     places.sort_unstable();
     places.dedup();
     Some(places)
-}
-
-/// The named tables of a section: `[node.client]`, `[node.server]` of `node`. What stands there and is no table
-/// is reported when the file is read. Ends early once enough is wrong.
-pub(crate) fn tables<'v>(
-    root: &'v Value,
-    section: &str,
-    reader: &Reader<'_>,
-) -> impl Iterator<Item = &'v Entry> {
-    let table = root.table().and_then(|root| root.get(section)).and_then(Value::table);
-    let entries = table.into_iter().flat_map(|table| &table.entries);
-    entries.filter(|entry| entry.value.table().is_some()).take_while(|_| !reader.has_enough())
-}
-
-/// How many of something there are, and how they are called.
-#[derive(Clone, Copy)]
-struct Count {
-    number: usize,
-    /// Whether each has a number in its name.
-    numbered: bool,
-}
-
-impl Count {
-    /// The name of the `i`-th, from 0.
-    fn name(self, group: &str, i: usize) -> String {
-        if self.numbered { format!("{group}#{}", i + 1) } else { group.to_owned() }
-    }
-}
-
-/// Things of one kind in a list, by the name of their group: the places of its members.
-type Groups = BTreeMap<String, Range<usize>>;
-
-/// The places that a reference such as `client` or `client#3` means.
-fn members(groups: &Groups, reference: &str) -> Option<Range<usize>> {
-    if let Some(group) = groups.get(reference) {
-        return Some(group.clone());
-    }
-    let (group, number) = reference.split_once('#')?;
-    let group = groups.get(group)?;
-    let place = number.parse::<usize>().ok()?.checked_sub(1)?.checked_add(group.start)?;
-    group.contains(&place).then(|| place..place + 1)
-}
-
-/// The `i`-th of `members`, or the only one.
-fn wired(members: &Range<usize>, i: usize) -> usize {
-    if members.len() == 1 { members.start } else { members.start + i }
-}
-
-/// How many links or flows there are between groups of `ends` members each: as many as `count` says, else as
-/// the larger group has members. A group of one serves all; others must have just as many.
-///
-/// # Errors
-/// A sentence that says which numbers do not fit.
-fn between(count: Option<u32>, ends: [usize; 2]) -> Result<Count, String> {
-    let [a, b] = ends;
-    if count == Some(0) {
-        return Err("a count of 0 makes none: it must be at least 1".into());
-    }
-    let number = count.map_or(a.max(b), |count| count as usize);
-    if [a, b].iter().any(|end| *end != 1 && *end != number) {
-        return Err(match count {
-            Some(_) => format!("{number} cannot be wired one by one to ends of {a} and {b} nodes"),
-            None => format!("{a} nodes cannot be wired one by one to {b}"),
-        });
-    }
-    Ok(Count { number, numbered: count.is_some() || number > 1 })
-}
-
-/// Whether a name can stand in `of = "flow.name"`, in a path and before a `#`.
-pub(crate) fn check_name(entry: &Entry, reader: &Reader<'_>) -> bool {
-    let fine = !entry.key.is_empty()
-        && entry.key.len() <= 64
-        && entry.key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if !fine {
-        reader.report(
-            Diagnostic::error(entry.key_span.clone(), format!("`{}` cannot be a name", entry.key))
-                .expected("up to 64 letters, digits, `_` and `-`"),
-        );
-    }
-    fine
-}
-
-/// A table that was made of one in the file, in its place.
-fn made_of(value: &Value, table: Table) -> Value {
-    Value { span: value.span.clone(), kind: Kind::Table(table) }
-}
-
-/// A moment or span is beyond the end of the run.
-fn beyond(what: &str, at: Duration, end: Duration) -> String {
-    format!("{what} at {at}, but the run ends at {end}")
 }

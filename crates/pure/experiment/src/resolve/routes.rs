@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use netrig_core::Direction;
 
+use super::groups::wired;
 use super::topology::Topology;
-use super::wired;
 use crate::file::sections::PathSpec;
 use crate::{Hop, LinkSpec, Route};
 

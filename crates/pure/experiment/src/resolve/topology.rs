@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use netrig_core::Direction;
 use netrig_link::{LinkSettings, Preset, SettingsError, wifi};
 
-use super::{
-    Count, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, MAX_RULES, between, check_name, hosts, made_of, members,
-    tables, wired,
+use super::groups::{
+    Count, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, MAX_RULES, between, check_name, made_of, members, tables,
+    wired,
 };
+use super::hosts;
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Kind, Table, Value};
 use crate::file::read::Reader;
@@ -44,7 +45,7 @@ impl Topology {
             whole &= topology.read_node(entry, reader, ip).is_some();
         }
         let entries: Vec<_> = tables(root, "node", reader).collect();
-        whole &= hosts::check_own_processors(&topology, &entries, reader).is_some();
+        whole &= hosts::check_own_processors(&topology.nodes, &entries, reader).is_some();
         for entry in tables(root, "link", reader) {
             whole &= topology.read_link(entry, reader, ip, whole).is_some();
         }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use netrig_core::Fraction;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Amount;
+use super::amount::{Amount, TypedAmount};
 use crate::check::{SpecError, refuse};
 use crate::claim::selection::{OneOrMany, Selection};
 use crate::{Factor, Point};
@@ -105,6 +105,11 @@ impl JsonSchema for Margins {
             "examples": ["5 %", "3 pp", ["10 %", "20 us"]]
         })
     }
+}
+
+/// Serialises margins, typed.
+pub(crate) fn typed_margins<S: Serializer>(margins: &Margins, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(margins.0.iter().map(TypedAmount))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use netrig_core::Fraction;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// What a unit measures. Amounts of one kind convert into each other; of two kinds they never do.
@@ -261,6 +262,34 @@ impl JsonSchema for Amount {
             "description": "A number, or a number with its unit; without one it counts in the response's unit.",
             "examples": ["100 B/s", "2 %", 0.5]
         })
+    }
+}
+
+/// An amount as documents show it: a number, or a number with its unit.
+pub(crate) struct TypedAmount<'a>(pub(crate) &'a Amount);
+
+impl Serialize for TypedAmount<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let number = ShortNumber(self.0.value());
+        let Some(unit) = self.0.unit() else { return number.serialize(serializer) };
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("value", &number)?;
+        map.serialize_entry("unit", unit)?;
+        map.end()
+    }
+}
+
+/// A number that has no decimal point if it is whole, as a level is written in a file.
+struct ShortNumber(f64);
+
+impl Serialize for ShortNumber {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Every whole number below 2⁵³ is exact as either type.
+        if self.0.fract() == 0.0 && self.0.abs() < 9_007_199_254_740_992.0 {
+            serializer.serialize_i64(self.0 as i64)
+        } else {
+            serializer.serialize_f64(self.0)
+        }
     }
 }
 

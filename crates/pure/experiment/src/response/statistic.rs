@@ -1,4 +1,4 @@
-//! How the observations of one run become one number.
+//! How the observations of one run become one number, and the numbers of a group's members.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -120,6 +120,38 @@ impl JsonSchema for Statistic {
             "description": "Statistic of the observations of one run.",
             "examples": ["mean", "p95", "p99.9"]
         })
+    }
+}
+
+/// How the members of a group become one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Per {
+    /// Added up.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// The largest.
+    Max,
+    /// The smallest.
+    Min,
+    /// Jain's fairness index of them: 1 if all are equal, 1/n if one has all.
+    Jain,
+    /// Their observations or counts taken together, as if they were one.
+    Pooled,
+}
+
+impl Per {
+    /// The word in the file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Mean => "mean",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::Jain => "jain",
+            Self::Pooled => "pooled",
+        }
     }
 }
 

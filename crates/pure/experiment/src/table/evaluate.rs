@@ -1,81 +1,10 @@
 //! The cells of a table.
 
-use serde::Serialize;
-
+use super::result::{PaperCell, TableCell, TableColumn, TableResult, TableRow};
 use super::spec::{ColumnSpec, Derivation, TableSpec};
 use crate::claim::sample::{Cell, Missing, Sample};
 use crate::judge::{Design, Measurements};
 use crate::{Factor, Level, Point, Status};
-
-/// A table with its numbers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TableResult {
-    /// Its key in the file.
-    pub id: String,
-    /// Its heading.
-    pub title: String,
-    /// Where it was measured.
-    pub substrate: String,
-    /// The factors of the rows.
-    pub factors: Vec<String>,
-    /// The columns.
-    pub columns: Vec<TableColumn>,
-    /// The rows, in the order of the factors' levels.
-    pub rows: Vec<TableRow>,
-}
-
-/// A column's words.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TableColumn {
-    /// Its key in the file.
-    pub name: String,
-    /// The unit of its cells.
-    pub unit: String,
-    /// How they are derived.
-    pub definition: String,
-}
-
-/// One row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TableRow {
-    /// The levels, in the order of the factors.
-    #[serde(serialize_with = "crate::level::typed_list")]
-    pub key: Vec<Level>,
-    /// One cell per column.
-    pub cells: Vec<TableCell>,
-}
-
-/// One cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TableCell {
-    /// The estimate; absent if nothing was measured.
-    pub estimate: Option<f64>,
-    /// Lower end of its interval; absent below two replications.
-    pub low: Option<f64>,
-    /// Upper end of its interval.
-    pub high: Option<f64>,
-    /// Replications behind it.
-    pub n: u32,
-    /// Why nothing was measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// What the paper says.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub paper: Option<PaperCell>,
-}
-
-/// The paper's value of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PaperCell {
-    /// The value, in the unit of the column.
-    pub value: f64,
-    /// Whether the text says "about".
-    pub approximate: bool,
-    /// Ours less the paper's.
-    pub difference: Option<f64>,
-    /// Where it stands.
-    pub place: String,
-}
 
 impl TableSpec {
     /// Works the table out for one substrate.
