@@ -1,6 +1,6 @@
 //! How far substrates agree, in the words of every form of the report.
 
-use netrig_experiment::{Accord, Agreement};
+use netrig_experiment::{Agreement, AgreementVerdict};
 
 use crate::Report;
 use crate::number::{Estimate, Unit, plain};
@@ -49,8 +49,11 @@ impl<'a> Couple<'a> {
         };
         let (first, within) = asked().next().map(|(entry, asked)| (entry, &asked.within))?;
         let count = |verdict| asked().filter(|(_, asked)| asked.verdict == verdict).count();
-        let (agree, differ, open) =
-            (count(Accord::Agrees), count(Accord::Differs), count(Accord::Inconclusive));
+        let (agree, differ, open) = (
+            count(AgreementVerdict::Agrees),
+            count(AgreementVerdict::Differs),
+            count(AgreementVerdict::Inconclusive),
+        );
         let verb = |count: usize, verb: &str| format!("{verb}{}", if count == 1 { "s" } else { "" });
         let mut text = format!(
             "{}: {agree} of {} {} within {}",
@@ -79,8 +82,9 @@ impl<'a> Couple<'a> {
 
     /// The points at which what was asked does not hold or cannot be told.
     pub fn open(&self) -> impl Iterator<Item = &'a Agreement> {
-        let agrees =
-            |entry: &&Agreement| entry.asked.as_ref().is_none_or(|asked| asked.verdict == Accord::Agrees);
+        let agrees = |entry: &&Agreement| {
+            entry.asked.as_ref().is_none_or(|asked| asked.verdict == AgreementVerdict::Agrees)
+        };
         self.points().filter(move |entry| !agrees(entry))
     }
 
@@ -131,10 +135,10 @@ impl Numbers {
 }
 
 /// A sign for what was found, so that nobody needs colour.
-pub(crate) const fn accord_sign(accord: Accord) -> &'static str {
+pub(crate) const fn accord_sign(accord: AgreementVerdict) -> &'static str {
     match accord {
-        Accord::Agrees => "✓",
-        Accord::Differs => "✗",
-        Accord::Inconclusive => "?",
+        AgreementVerdict::Agrees => "✓",
+        AgreementVerdict::Differs => "✗",
+        AgreementVerdict::Inconclusive => "?",
     }
 }

@@ -1,6 +1,8 @@
 //! What every table of points shows: which factors vary, which are constant, and the units of the responses.
 
-use netrig_experiment::{Amount, ClaimPoint, ClaimResult, Level, PointResult, Status, TableResult, Verdict};
+use netrig_experiment::{
+    Amount, ClaimPoint, ClaimResult, ClaimVerdict, Level, PointResult, Status, TableResult,
+};
 
 use crate::Report;
 use crate::number::Unit;
@@ -144,18 +146,19 @@ pub(crate) const fn word(status: Status) -> &'static str {
 }
 
 /// A sign for a verdict, so that nobody needs colour to tell them apart.
-pub(crate) const fn sign(verdict: Verdict) -> &'static str {
+pub(crate) const fn sign(verdict: ClaimVerdict) -> &'static str {
     match verdict {
-        Verdict::Supported => "✓",
-        Verdict::Refuted => "✗",
-        Verdict::Inconclusive => "?",
-        Verdict::NotTested => "–",
+        ClaimVerdict::Supported => "✓",
+        ClaimVerdict::Refuted => "✗",
+        ClaimVerdict::Inconclusive => "?",
+        ClaimVerdict::NotTested => "–",
     }
 }
 
 /// How many claims have which verdict; verdicts that no claim has are left out.
-pub(crate) fn counts(report: &Report<'_>) -> impl Iterator<Item = (usize, Verdict)> {
-    let all = [Verdict::Supported, Verdict::Refuted, Verdict::Inconclusive, Verdict::NotTested];
+pub(crate) fn counts(report: &Report<'_>) -> impl Iterator<Item = (usize, ClaimVerdict)> {
+    let all =
+        [ClaimVerdict::Supported, ClaimVerdict::Refuted, ClaimVerdict::Inconclusive, ClaimVerdict::NotTested];
     let count = |verdict| report.results.claims.iter().filter(|claim| claim.verdict == verdict).count();
     all.into_iter().map(move |verdict| (count(verdict), verdict)).filter(|(count, _)| *count > 0)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_experiment::{Measured, Point, PointRuns, RunRecord, Status};
+use netrig_experiment::{MeasuredValue, Point, PointRuns, RunRecord, Status};
 use netrig_store::{End, Response};
 
 /// The record of a run. The same for one that just ended and one that was found.
@@ -14,7 +14,7 @@ pub(crate) fn record(
 ) -> RunRecord {
     match end {
         End::Finished(outcome) => {
-            let measured: BTreeMap<String, Measured> =
+            let measured: BTreeMap<String, MeasuredValue> =
                 responses.iter().map(|(name, response)| (name.clone(), response.measured.clone())).collect();
             RunRecord::new(replication, seed, outcome, &measured)
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use netrig_core::{Duration, Instant};
-use netrig_experiment::{Measured, Outcome, Point, RunRemark};
+use netrig_experiment::{MeasuredValue, Point, RunOutcome, RunRemark};
 
 use crate::ProvenanceId;
 use crate::write::ExperimentId;
@@ -11,8 +11,8 @@ use crate::write::ExperimentId;
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
-    /// It ran to its end; whether it counts, [`Outcome::invalid`] says.
-    Finished(Outcome),
+    /// It ran to its end; whether it counts, [`RunOutcome::invalid`] says.
+    Finished(RunOutcome),
     /// It did not, or what it says of itself cannot be: why.
     Failed(String),
 }
@@ -54,7 +54,7 @@ pub struct Response {
     /// Its unit as written in tables.
     pub unit: String,
     /// Its value in that unit, or why the run could not measure it.
-    pub measured: Measured,
+    pub measured: MeasuredValue,
 }
 
 /// A run to be recorded.

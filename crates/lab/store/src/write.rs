@@ -1,6 +1,6 @@
 //! What goes in.
 
-use netrig_experiment::{Measured, Outcome, Point};
+use netrig_experiment::{MeasuredValue, Point, RunOutcome};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params, params};
 
 use crate::provenance::digest;
@@ -175,7 +175,7 @@ fn put_run(connection: &Connection, entry: &Entry) -> rusqlite::Result<Option<i6
 }
 
 /// What stands beside the figures of a run as the JSON that stands in the store, if anything does.
-fn remarks(outcome: &Outcome) -> Option<String> {
+fn remarks(outcome: &RunOutcome) -> Option<String> {
     let remarks = &outcome.remarks;
     (!remarks.is_empty()).then(|| serde_json::to_string(remarks).expect("sentences always have a JSON form"))
 }
@@ -195,8 +195,8 @@ fn put_parts(
     )?;
     for (name, Response { unit, measured }) in &entry.responses {
         let (value, why, cut) = match measured {
-            Measured::Value { value, warm_up } => (Some(*value), None, *warm_up),
-            Measured::NotMeasured(why) => (None, Some(why), None),
+            MeasuredValue::Value { value, warm_up } => (Some(*value), None, *warm_up),
+            MeasuredValue::NotMeasured(why) => (None, Some(why), None),
         };
         let discarded = cut.map(|cut| cut.discarded as i64);
         put.execute(params![run, name, unit, value, why, discarded, cut.map(|cut| cut.too_short)])?;

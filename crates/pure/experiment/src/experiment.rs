@@ -45,13 +45,13 @@ use crate::{Paper, Plan, WarmUp};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The question that it answers; may be empty.
+    /// The question that the experiment answers; may be empty.
     pub question: String,
-    /// What is taken off the start of each run before it is reduced.
+    /// The part at the start of each run that is removed before the run is reduced.
     pub warm_up: WarmUp,
     /// Seed of the first replication.
     pub seed: u64,
-    /// Its name, factors and replications, and what is made of its runs.
+    /// Name, factors, replications, responses, claims, tables and figures.
     pub design: Design,
     definition: Arc<Definition>,
     points: Arc<Points>,
@@ -59,27 +59,27 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Reads and checks `text`, the contents of `file` (a name for messages; nothing is opened).
+    /// Reads and checks `text`, the contents of `file`. The name serves for messages only; no file is opened.
     ///
     /// # Errors
-    /// All that is wrong with the file, each with its line and column.
+    /// Every fault of the file, each with its line and column.
     pub fn parse(file: &str, text: impl AsRef<[u8]>) -> Result<Self, Diagnostics> {
         let definition = file::definition(file, text.as_ref())?;
         Self::check(definition, None)
     }
 
-    /// Reads and checks `text` like [`Experiment::parse`], beside the values of the paper that it answers, to
-    /// which claims, tables and figures may refer.
+    /// Reads and checks `text` like [`Experiment::parse`], with the values of the paper that the study answers.
+    /// Claims, tables and figures may refer to these values.
     ///
     /// # Errors
-    /// All that is wrong with the file, references to values that the paper does not have among it.
+    /// Every fault of the file, and every reference to a value that the paper does not have.
     pub fn parse_with_paper(file: &str, text: impl AsRef<[u8]>, paper: Paper) -> Result<Self, Diagnostics> {
         let definition = file::definition(file, text.as_ref())?;
         Self::check(definition, Some(paper))
     }
 
-    /// Reads and checks of `text` what its runs are made of: without the claims, tables and figures, which may refer
-    /// to a paper that is not at hand.
+    /// Reads and checks the parts of `text` that decide its runs. Claims, tables and figures are left out,
+    /// because they may refer to a paper that is not available.
     ///
     /// # Errors
     /// As [`Experiment::parse`].
@@ -92,10 +92,10 @@ impl Experiment {
     }
 
     /// The experiment with other levels for some factors, as `--set` gives them. A level that means the same as
-    /// one of the file is that one.
+    /// a level of the file is replaced by that level.
     ///
     /// # Errors
-    /// Factors that the experiment does not have, and levels that nothing can be run with.
+    /// Unknown factors, and levels with which no point can be resolved.
     pub fn set(self, assignments: &[Assignment]) -> Result<Self, SetError> {
         let mut definition = Arc::unwrap_or_clone(self.definition);
         for assignment in assignments {
@@ -119,12 +119,12 @@ impl Experiment {
         })
     }
 
-    /// What may make results mean something else than the author of the file thinks.
+    /// Settings that may give the results another meaning than the author of the file expects.
     pub fn warnings(&self) -> &Diagnostics {
         &self.warnings
     }
 
-    /// All its runs, with the seed and the replications that it has now.
+    /// All runs, with the current seed and replications.
     pub fn plan(&self) -> Plan {
         let (definition, points) = (Arc::clone(&self.definition), Arc::clone(&self.points));
         Plan::new(definition, points, self.design.replications.clone(), self.seed)

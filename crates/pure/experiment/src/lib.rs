@@ -1,11 +1,11 @@
 //! From an experiment file to a plan of runs, and from the samples of runs to responses, claims and tables.
 //!
-//! It reads text that others have read from disk, never judges a file by the machine it is on, and never
-//! runs anything: substrates do, behind [`Substrate`].
+//! The crate reads text that its caller has read from disk. It judges no file by the machine that it runs on,
+//! and it runs nothing: substrates do, behind [`Substrate`].
 //!
 //! Start from [`Experiment`] (a checked file), [`Plan`] (its points and replications), [`Scenario`] (one
-//! point, resolved: what a substrate gets), [`Reduction`] (samples to responses) and [`Results`] (what a
-//! report shows).
+//! resolved point, the input of a substrate), [`Reduction`] (samples to responses) and [`Results`] (the content
+//! of a report).
 #![forbid(unsafe_code)]
 
 mod check;
@@ -49,26 +49,26 @@ pub use frames::{DeliveryReader, MessageDelivery, Numbered, Numbers, Sequence, S
 pub use host::{Fragmentation, Host};
 pub use judge::{Decision, Design, PointRuns, RunRecord, StoppingRule};
 pub use level::{Factor, Level, LevelUnit, LevelValue, Point};
-pub use media::{CallQuality, Heard, VideoQuality};
+pub use media::{CallQuality, MediaArrival, VideoQuality};
 pub use netrig_link::LinkSettings;
 pub use paper::{Paper, PaperError, PaperValue};
 pub use plan::{Plan, Run};
-pub use program::{Counters, NotReady, Program, Ready};
-pub use reduce::{Cut, Measured, Reduction, Trace};
+pub use program::{NotReady, Program, ProgramCounters, Ready};
+pub use reduce::{Cut, MeasuredValue, Reduction, Trace};
 pub use replications::{Precision, Replications, WarmUp};
 pub use response::{
     AgreementSpec, Amount, AmountError, IntervalMethod, Margins, Of, OfError, Per, ResponseSpec, Statistic,
     StatisticError, SubjectKind, Subjects, metric,
 };
 pub use results::{
-    Accord, Agreement, Asked, ClaimPoint, ClaimResult, Difference, PointRemark, PointResult, ResponseResult,
-    Results, RunValue, Status, Verdict,
+    Agreement, AgreementAnswer, AgreementVerdict, ClaimPoint, ClaimResult, ClaimVerdict, Difference,
+    PointRemark, PointResult, ResponseResult, Results, RunValue, Status,
 };
 pub use scenario::{
     Action, ArrivesAt, Carrier, Flow, Hop, LinkSpec, Mptcp, Node, RateLayer, Reception, Route, Scenario,
     Sockets, TimedEvent, WifiLane, channels, server_port,
 };
-pub use substrate::{Balance, Outcome, RunError, RunRemark, Substrate, Unsupported};
+pub use substrate::{Balance, RunError, RunOutcome, RunRemark, Substrate, Unsupported};
 pub use table::{
     ColumnSpec, Derivation, Ordered, PaperCell, TableCell, TableColumn, TableResult, TableRow, TableSpec,
 };

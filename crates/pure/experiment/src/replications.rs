@@ -1,4 +1,4 @@
-//! How many replications a point gets, and which part of each is left out as its warm-up.
+//! How many replications a point gets, and which part of each is removed as its warm-up.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,30 +7,31 @@ use netrig_core::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// What is taken off the start of a run before it is reduced. In a file: `"none"`, `"5 s"` or `"mser-5"`.
+/// The part at the start of a run that is removed before the run is reduced. In a file: `"none"`, `"5 s"` or
+/// `"mser-5"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WarmUp {
     /// Nothing.
     #[default]
     None,
-    /// A span of time.
+    /// A fixed time.
     Fixed(Duration),
-    /// What the MSER-5 rule finds (White 1997), for each run and response.
+    /// The cut that the MSER-5 rule finds (White 1997), for each run and response.
     Mser5,
 }
 
 /// How many replications a point gets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replications {
-    /// At least so many.
+    /// Least number of replications.
     pub min: u32,
-    /// At most so many; the same as `min` where there is no rule to stop.
+    /// Greatest number of replications; equal to `min` without a stopping rule.
     pub max: u32,
-    /// When to stop between the two.
+    /// The stopping rule between the two.
     pub until: Option<Precision>,
 }
 
-/// Replications go on until the interval of a response is narrow enough.
+/// A stopping rule: replications continue until the interval of a response is narrow enough.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Precision {
@@ -49,8 +50,8 @@ impl Replications {
 
 impl<'de> Deserialize<'de> for WarmUp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl de::Visitor<'_> for Text {
+        struct WarmUpVisitor;
+        impl de::Visitor<'_> for WarmUpVisitor {
             type Value = WarmUp;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(WARM_UP)
@@ -66,7 +67,7 @@ impl<'de> Deserialize<'de> for WarmUp {
                 }
             }
         }
-        deserializer.deserialize_any(Text)
+        deserializer.deserialize_any(WarmUpVisitor)
     }
 }
 

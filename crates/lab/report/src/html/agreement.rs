@@ -1,6 +1,6 @@
 //! How far substrates agree: what was asked, where it does not hold, and every comparison.
 
-use netrig_experiment::{Accord, Agreement, Verdict};
+use netrig_experiment::{Agreement, AgreementVerdict, ClaimVerdict};
 
 use super::points::OPEN;
 use super::{details, headings, judged, table, verdict_class};
@@ -94,11 +94,11 @@ fn row(m: &mut Markup, report: &Report<'_>, place: &str, entry: &Agreement) {
 }
 
 /// What was found as a sign and a word, in the colour of the verdict that is as good.
-fn accord(m: &mut Markup, accord: Accord) {
+fn accord(m: &mut Markup, accord: AgreementVerdict) {
     let as_good = match accord {
-        Accord::Agrees => Verdict::Supported,
-        Accord::Differs => Verdict::Refuted,
-        Accord::Inconclusive => Verdict::Inconclusive,
+        AgreementVerdict::Agrees => ClaimVerdict::Supported,
+        AgreementVerdict::Differs => ClaimVerdict::Refuted,
+        AgreementVerdict::Inconclusive => ClaimVerdict::Inconclusive,
     };
     judged(m, "td", &verdict_class(as_good), accord_sign(accord), accord.name());
 }

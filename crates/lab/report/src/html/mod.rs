@@ -10,7 +10,7 @@ mod points;
 mod tables;
 mod warnings;
 
-use netrig_experiment::Verdict;
+use netrig_experiment::ClaimVerdict;
 
 use crate::Report;
 use crate::chart::{Palette, Theme};
@@ -250,7 +250,7 @@ fn note(m: &mut Markup, note: Option<&str>) {
 }
 
 /// A verdict as a sign and a word; its colour comes from the class.
-fn verdict(m: &mut Markup, tag: &str, verdict: Verdict) {
+fn verdict(m: &mut Markup, tag: &str, verdict: ClaimVerdict) {
     judged(m, tag, &verdict_class(verdict), sign(verdict), verdict.name());
 }
 
@@ -263,7 +263,7 @@ fn judged(m: &mut Markup, tag: &str, class: &str, sign: &str, word: &str) {
 }
 
 /// The class that gives something the colour of a verdict.
-fn verdict_class(verdict: Verdict) -> String {
+fn verdict_class(verdict: ClaimVerdict) -> String {
     verdict.name().replace(' ', "-")
 }
 

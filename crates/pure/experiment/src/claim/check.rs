@@ -1,4 +1,4 @@
-//! What is wrong with a claim of a file.
+//! Checks of a claim in a file.
 
 use super::selection::{check_level, unknown_factor};
 use super::spec::{ClaimSpec, Expect, Target};
@@ -7,7 +7,7 @@ use crate::judge::Design;
 use crate::{Amount, Derivation, Factor, Level};
 
 impl ClaimSpec {
-    /// What is wrong with it, by field.
+    /// Its faults, by field.
     pub fn check(&self, design: &Design) -> Vec<SpecError> {
         let mut errors = Vec::new();
         let factors = self.check_subject(design, &mut errors);
@@ -23,7 +23,7 @@ impl ClaimSpec {
         errors
     }
 
-    /// Checks the response, and says which factors its values have: all, or the rows of the table.
+    /// Checks the response. Returns the factors of its values: all factors, or those of the table's rows.
     fn check_subject(&self, design: &Design, errors: &mut Vec<SpecError>) -> Vec<Factor> {
         let Some((table, column)) = self.column() else {
             if design.response(&self.response).is_none() {
@@ -69,7 +69,7 @@ impl ClaimSpec {
         }
     }
 
-    /// Whether the factor has enough levels for what is claimed over it.
+    /// Checks that the factor has enough levels for a claim over it.
     fn check_levels(&self, factor: &Factor, errors: &mut Vec<SpecError>) {
         let levels: Vec<&Level> = self.at.levels(factor).collect();
         let least = self.fewest_levels();
@@ -94,7 +94,7 @@ impl ClaimSpec {
         }
     }
 
-    /// Whether what is claimed has what it needs, and nothing that means nothing to it.
+    /// Checks that the claim has everything it needs, and no key without a meaning.
     fn check_shape(&self, errors: &mut Vec<SpecError>) {
         use Expect::*;
         let word = self.expect.name();

@@ -1,11 +1,11 @@
-//! Which figure or table shows what a claim is about.
+//! The figure or table that shows the subject of a claim.
 
 use super::selection::Selection;
 use super::spec::ClaimSpec;
 use crate::judge::Design;
 use crate::{ColumnSpec, FigureSpec, TableSpec};
 
-/// Where a reader of the report sees what a claim is about.
+/// The part of a report that shows the subject of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exhibit<'a> {
     /// The figure of this name.
@@ -15,9 +15,9 @@ pub enum Exhibit<'a> {
 }
 
 impl Design {
-    /// Where a claim can be seen: in the figure that it names; else in the table whose column it is about; else in the
-    /// first figure, else table, of its response that tells the levels apart that it compares, at places that it is
-    /// about; else in the first figure or table of its response. `None` if there is no such figure or table.
+    /// The exhibit of a claim: the figure that the claim names; otherwise the table of its column; otherwise
+    /// the first figure, or else table, of its response that distinguishes the compared levels at its places;
+    /// otherwise the first figure or table of its response. `None` if there is no such figure or table.
     pub fn exhibit<'a>(&'a self, claim: &'a ClaimSpec) -> Option<Exhibit<'a>> {
         if let Some(figure) = &claim.figure {
             return Some(Exhibit::Figure(figure));
@@ -61,7 +61,7 @@ impl ClaimSpec {
     }
 }
 
-/// Whether some point may belong to both: no factor is restricted to levels of which the other has none.
+/// Whether a point may belong to both: no factor is restricted to disjoint sets of levels.
 fn meet(one: &Selection, other: &Selection) -> bool {
     one.0.iter().all(|(factor, levels)| {
         let others = other.0.get(factor);

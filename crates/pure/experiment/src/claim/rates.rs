@@ -7,9 +7,9 @@ use std::fmt::Write;
 use netrig_core::{Seeds, Stream};
 
 use super::decide;
-use super::sample::{Cell, Nature, Sample, Values};
+use super::sample::{Cell, Nature, PointValues, Sample};
 use crate::judge::fixture::Study;
-use crate::{Level, Point, Verdict};
+use crate::{ClaimVerdict, Level, Point};
 
 const EXPERIMENTS: u32 = 2000;
 
@@ -150,7 +150,7 @@ impl Case {
             };
             Cell {
                 factors: Point(BTreeMap::from([("load".to_owned(), level.clone())])),
-                sample: Ok(Sample::plain(&Values {
+                sample: Ok(Sample::plain(&PointValues {
                     by_replication: (1..=n).map(|replication| (replication, draw())).collect(),
                     nature: Nature { deterministic: false, range },
                 })),
@@ -159,7 +159,7 @@ impl Case {
         let supported = (0..EXPERIMENTS).filter(|_| {
             let levels = study.design.factors[0].levels.iter().zip(0..);
             let cells: Vec<Cell> = levels.map(|(level, place)| cell(level, place)).collect();
-            decide(&study.design, "sim", &|_| cells.clone())[0].verdict == Verdict::Supported
+            decide(&study.design, "sim", &|_| cells.clone())[0].verdict == ClaimVerdict::Supported
         });
         supported.count() as f64 / f64::from(EXPERIMENTS)
     }
@@ -413,14 +413,14 @@ fn of_five_false_claims_none_is_supported_in_nearly_all_studies() {
                     .iter()
                     .map(|level| Cell {
                         factors: Point(BTreeMap::from([("load".to_owned(), level.clone())])),
-                        sample: Ok(Sample::plain(&Values {
+                        sample: Ok(Sample::plain(&PointValues {
                             by_replication: (1..=n).map(|r| (r, law.draw(mean, &mut luck))).collect(),
                             nature,
                         })),
                     })
                     .collect();
                 let claims = decide(&study.design, "sim", &|_| cells.clone());
-                claims.iter().any(|claim| claim.verdict == Verdict::Supported)
+                claims.iter().any(|claim| claim.verdict == ClaimVerdict::Supported)
             });
             let share = supported.count() as f64 / f64::from(EXPERIMENTS);
             println!("five false claims, {}, n = {n}: {share}", law.name());

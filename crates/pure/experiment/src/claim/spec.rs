@@ -1,4 +1,4 @@
-//! A claim as an experiment file writes it.
+//! A claim in the form of an experiment file.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,42 +10,42 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use super::selection::{Selection, Written};
 use crate::{Amount, Level};
 
-/// A statement about a response that the data support, refute or leave open.
+/// A statement about a response. The data support it, refute it or leave it open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimSpec {
     /// The statement in words.
     pub says: String,
-    /// What it is about: a response, or a column of a table as `table.<table>.<column>`.
+    /// The subject: a response, or a column of a table as `table.<table>.<column>`.
     pub response: String,
-    /// The factor and its two levels that are compared: the first is claimed to be greater, less or
-    /// equivalent. Paired over replications, which share their random numbers.
+    /// The factor and its two compared levels: the first is claimed to be greater, less or equivalent.
+    /// Replications are paired, because they share their random numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<BTreeMap<String, [Written; 2]>>,
     /// The factor over whose levels the response rises, falls, bends or stays the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
-    /// The points that it is about; it must hold at each of them.
+    /// The points at which the claim must hold.
     #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]
     pub at: Selection,
     /// What is claimed.
     pub expect: Expect,
-    /// How much greater or less it must be (then 0 without it), or how far from the target it may be. A
-    /// share such as `2 %` is relative to what it is compared with.
+    /// How much greater or less it must be (0 if not given), or how far from the target it may be. A share such
+    /// as `2 %` is relative to the value of the comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub margin: Option<Amount>,
-    /// The number that it is compared with: an amount, or a value of the paper.
+    /// The number that the response is compared with: an amount, or a value of the paper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// The range in which it (the knee, or more than half of the rise) must lie.
+    /// The range in which the mean, the knee, or more than half of the rise must lie.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<[Amount; 2]>,
-    /// The figure in which a reader sees it; without one it is looked for ([`crate::Design::exhibit`]).
+    /// The figure that shows it. If not given, netrig chooses one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<String>,
 }
 
-/// What a claim says.
+/// The kind of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expect {
@@ -65,8 +65,8 @@ pub enum Expect {
     Between,
     /// The curve over the factor bends, at a place in the range `between`.
     Knee,
-    /// More than half of the rise (or fall) from the factor's first level to its last takes place in the range `between`,
-    /// the ends of which are levels: what a knee is to a curve without end, this is to one that has another level.
+    /// More than half of the rise (or fall) from the factor's first level to its last takes place in the range
+    /// `between`, whose ends are levels. It corresponds to a knee for a curve that levels off again.
     Rise,
 }
 
@@ -86,13 +86,13 @@ impl Expect {
         }
     }
 
-    /// Whether it is about the form of a curve over levels that are numbers.
+    /// Whether it concerns the form of a curve over levels that are numbers.
     pub(super) const fn is_of_a_curve(self) -> bool {
         matches!(self, Self::Knee | Self::Rise)
     }
 }
 
-/// What a response is compared with.
+/// The value that a response is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Target {
@@ -112,8 +112,8 @@ impl<'de> Deserialize<'de> for Target {
         struct Reference {
             paper: String,
         }
-        struct Either;
-        impl<'de> de::Visitor<'de> for Either {
+        struct TargetVisitor;
+        impl<'de> de::Visitor<'de> for TargetVisitor {
             type Value = Target;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an amount such as `54 KB/s`, or `{ paper = \"table3.tcp\" }`")
@@ -135,7 +135,7 @@ impl<'de> Deserialize<'de> for Target {
                 Ok(Target::Paper { paper: reference.paper })
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(TargetVisitor)
     }
 }
 
@@ -158,19 +158,19 @@ impl JsonSchema for Target {
 }
 
 impl ClaimSpec {
-    /// The factor that is compared, and its two levels.
+    /// The compared factor and its two levels.
     pub fn compared(&self) -> Option<(&str, [&Level; 2])> {
         let (factor, [first, second]) = self.compare.as_ref()?.iter().next()?;
         Some((factor, [&first.0, &second.0]))
     }
 
-    /// The table and column, if it is about one.
+    /// The table and column that the claim is about; `None` if it is about a response.
     pub fn column(&self) -> Option<(&str, &str)> {
         self.response.strip_prefix("table.")?.split_once('.')
     }
 
-    /// How many levels a factor needs for what is claimed over it: a line with a bend has four numbers, and a part of a
-    /// rise is less than all of it.
+    /// The least number of levels for a claim over a factor. A curve with a knee has four parameters, and a
+    /// part of a rise must be less than the whole.
     pub(super) const fn fewest_levels(&self) -> usize {
         match self.expect {
             Expect::Knee => 5,

@@ -1,4 +1,4 @@
-//! What is wrong with a figure of a file.
+//! Checks of a figure in a file.
 
 use netrig_core::quantity;
 use netrig_stats::theory;
@@ -11,14 +11,14 @@ use crate::claim::selection::unknown_factor;
 use crate::judge::Design;
 use crate::response::amount;
 
-/// The most levels of a factor of panels: more pictures nobody compares.
+/// The most levels of a factor of panels: more panels cannot be compared.
 const MOST_PANELS: usize = 12;
 
-/// The most columns of a grid: with more its panels are narrower than their labels.
+/// The most columns of a grid: with more, panels are narrower than their labels.
 const MOST_COLUMNS: usize = 6;
 
 impl FigureSpec {
-    /// What is wrong with it, by field.
+    /// Its faults, by field.
     pub fn check(&self, design: &Design) -> Vec<SpecError> {
         let mut errors = Vec::new();
         if self.y.is_empty() {
@@ -39,7 +39,8 @@ impl FigureSpec {
         errors
     }
 
-    /// Whether each factor has one place in the figure, and panels and rows are few enough to be compared.
+    /// Checks that each factor has one role in the figure, and that panels and rows are few enough to be
+    /// compared.
     fn check_shown(&self, design: &Design, errors: &mut Vec<SpecError>) {
         let mut shown = vec![self.x.as_str()];
         for (field, names) in [("series", &self.series), ("panels", &self.panels), ("rows", &self.rows)] {
@@ -126,7 +127,7 @@ impl FigureSpec {
         }
     }
 
-    /// Factors that would vary within one place of the figure although nobody said so.
+    /// Reports factors that would vary within one place of the figure because it does not mention them.
     fn check_loose_factors(&self, design: &Design, errors: &mut Vec<SpecError>) {
         for factor in design.factors.iter().filter(|factor| !self.tells(&factor.name)) {
             let levels = self.at.levels(factor).count();
@@ -178,7 +179,7 @@ impl FigureSpec {
     }
 }
 
-/// Whether what an expression names is a factor or a response.
+/// Checks that every name of an expression is a factor or a response.
 fn check_names(expression: &Expression, field: &str, design: &Design, errors: &mut Vec<SpecError>) {
     for name in expression.names() {
         if design.factor(name).is_none() && design.response(name).is_none() {

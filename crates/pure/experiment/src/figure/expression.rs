@@ -1,5 +1,5 @@
-//! Small sums: a number, an amount, a factor's level or a response's mean, and products, quotients, sums and differences of
-//! them. `0.125`, `"1 / interarrival"`, `"8 * size / rate"`, `"0.5 Mbit/s"`.
+//! Expressions: a number, an amount, a factor's level or a response's mean, and products, quotients, sums and
+//! differences of them. `0.125`, `"1 / interarrival"`, `"8 * size / rate"`, `"0.5 Mbit/s"`.
 //!
 //! Amounts and levels count in the base unit of their kind: s, bit, bit/s, 1.
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Amount;
 
-/// A small sum, read and ready to be worked out.
+/// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     text: String,
@@ -26,7 +26,7 @@ enum Node {
     Binary(char, Box<Node>, Box<Node>),
 }
 
-/// Why a text is no sum.
+/// Why a text is no expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is neither a number, a factor nor a sum of them: {why}")]
 pub struct ExpressionError {
@@ -34,14 +34,14 @@ pub struct ExpressionError {
     why: String,
 }
 
-/// Deeper nesting than anybody writes; deeper than this would only be an attack on the stack.
+/// Greatest depth of nesting. A file never needs more; deeper nesting could overflow the stack.
 const DEEPEST: usize = 32;
 
-/// Longer than anybody writes: a sum of so many bytes is a chain of so many terms, which is walked by recursion.
+/// Greatest length in bytes. A file never needs more; a long chain of terms is evaluated by recursion.
 const LONGEST: usize = 1000;
 
 impl Expression {
-    /// The factors and responses that it names, in the order of the text.
+    /// The factors and responses in it, in the order of the text.
     pub fn names(&self) -> Vec<&str> {
         fn collect<'a>(node: &'a Node, into: &mut Vec<&'a str>) {
             match node {
@@ -58,7 +58,7 @@ impl Expression {
         names
     }
 
-    /// Its value, with the values of names as `level` says; `None` if one has none, or if the value is not
+    /// Its value, with the values of names by `level`. `None` if a name has no value, or if the result is not
     /// finite.
     pub fn value(&self, level: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
         fn work(node: &Node, level: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
@@ -80,7 +80,7 @@ impl Expression {
     }
 }
 
-/// Reads from left to right: sums of products of terms.
+/// A parser from left to right: sums of products of terms.
 struct Reader<'a> {
     text: &'a str,
     depth: usize,
@@ -194,8 +194,8 @@ impl Serialize for Expression {
 
 impl<'de> Deserialize<'de> for Expression {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl de::Visitor<'_> for Written {
+        struct ExpressionVisitor;
+        impl de::Visitor<'_> for ExpressionVisitor {
             type Value = Expression;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a number, or a sum such as `1 / interarrival`")
@@ -213,7 +213,7 @@ impl<'de> Deserialize<'de> for Expression {
                 self.visit_f64(value as f64)
             }
         }
-        deserializer.deserialize_any(Written)
+        deserializer.deserialize_any(ExpressionVisitor)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Figures: what is drawn, and the numbers to draw.
+//! Figures: their descriptions and their data.
 
 mod check;
 mod course;

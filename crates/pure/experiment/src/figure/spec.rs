@@ -1,4 +1,4 @@
-//! A figure as an experiment file writes it.
+//! A figure in the form of an experiment file.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,29 +11,29 @@ use super::expression::Expression;
 use crate::Of;
 use crate::claim::selection::{Names, Selection};
 
-/// What stands for the time of a run on the x axis.
+/// The name for the time of a run on the x axis.
 pub const TIME: &str = "time";
 
-/// What stands for the pictures of a video on the x axis.
+/// The name for the pictures of a video on the x axis.
 pub const PICTURE: &str = "picture";
 
-/// What can be told of each picture of a video, with its unit: how like it is to the one that was sent.
+/// Similarity measures of a picture to the sent one, each with its unit.
 pub(super) const LIKENESS: [(&str, &str); 2] = [("ssim", "1"), ("psnr", "dB")];
 
-/// A figure: a response over the levels of a factor, a traced quantity over the time of a run, or what a video looked like
-/// that came through a run.
+/// A figure: a response over the levels of a factor, a traced quantity over the time of a run, or the quality
+/// of a video after its transmission in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FigureSpec {
-    /// Its caption; its name without one.
+    /// The caption. If not given, the figure's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The factor on the x axis; or `time`, or `picture`.
+    /// The factor on the x axis, or `time`, or `picture`.
     pub x: String,
-    /// The response on the y axis, or several; over `time` the traced quantity, such as `cwnd`; over `picture` `ssim` or
-    /// `psnr`, of each picture that was shown to the one that was sent.
+    /// The response on the y axis, or several. Over `time`, the traced quantity, such as `cwnd`. Over
+    /// `picture`, `ssim` or `psnr` of each shown picture against the sent one.
     pub y: Names,
-    /// Over `time`: whose trace. Over `picture`: the flow of video.
+    /// Over `time`, the traced subject. Over `picture`, the flow of video.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Of>,
     /// The factors whose combinations of levels are the lines of a panel.
@@ -42,23 +42,23 @@ pub struct FigureSpec {
     /// The factors whose combinations of levels are the panels.
     #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub panels: Names,
-    /// The factors whose combinations of levels are the rows of a grid, of which `panels` are the columns; without
-    /// them panels stand in the order of their levels, as many side by side as there is room for.
+    /// The factors whose combinations of levels are the rows of a grid; `panels` are then its columns. Without
+    /// rows, panels follow in the order of their levels, as many side by side as fit.
     #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub rows: Names,
-    /// The points that it shows.
+    /// The points of the figure.
     #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]
     pub at: Selection,
-    /// The group of the paper's values that are drawn beside ours.
+    /// The group of the paper's values that are drawn beside the measured ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<String>,
-    /// The curve of a theory that is drawn under it, or several.
+    /// The theory, or theories, whose curves are drawn in the figure.
     #[serde(default, skip_serializing_if = "Theories::is_empty")]
     pub theory: Theories,
-    /// The axes that are logarithmic.
+    /// The logarithmic axes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<Axis>,
-    /// Words under it, in Markdown.
+    /// Text below the figure, in Markdown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -67,28 +67,29 @@ pub struct FigureSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Axis {
-    /// The horizontal one.
+    /// The horizontal axis.
     X,
-    /// The vertical one.
+    /// The vertical axis.
     Y,
 }
 
-/// A curve of a theory with its parameters.
+/// The curve of a theory with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TheorySpec {
     /// The curve's name: `mm1`.
     pub curve: String,
-    /// Parameters: numbers, amounts, factors, or products and quotients of them. What is not named takes
-    /// its default; the curve's own x takes the factor on the x axis.
+    /// Parameters: numbers, amounts, factors, or expressions of them. A parameter that is not named has its
+    /// default. The curve's own x is the factor on the x axis.
     #[serde(rename = "with", skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Expression>,
-    /// What is added to the curve, of what the formula leaves out: the propagation delay beside a time in a queue.
+    /// A term that is added to the curve for effects outside the formula, such as the propagation delay beside
+    /// a time in a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plus: Option<Expression>,
-    /// Its legend, in the place of the curve's own.
+    /// The legend, instead of the curve's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The lines under which it is drawn; all, if it names no factor.
+    /// The lines that it belongs to. If not given, all.
     #[serde(rename = "where", skip_serializing_if = "Selection::is_empty")]
     pub at: Selection,
 }
@@ -107,8 +108,8 @@ impl Theories {
 
 impl<'de> Deserialize<'de> for Theories {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrSeveral;
-        impl<'de> de::Visitor<'de> for OneOrSeveral {
+        struct TheoriesVisitor;
+        impl<'de> de::Visitor<'de> for TheoriesVisitor {
             type Value = Theories;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(
@@ -130,7 +131,7 @@ impl<'de> Deserialize<'de> for Theories {
                 Ok(Theories(all))
             }
         }
-        deserializer.deserialize_any(OneOrSeveral)
+        deserializer.deserialize_any(TheoriesVisitor)
     }
 }
 
@@ -151,7 +152,7 @@ impl<'de> Deserialize<'de> for TheorySpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Full {
+        struct TheoryTable {
             curve: String,
             #[serde(default)]
             with: BTreeMap<String, Expression>,
@@ -162,8 +163,8 @@ impl<'de> Deserialize<'de> for TheorySpec {
             #[serde(default, rename = "where")]
             at: Selection,
         }
-        struct Either;
-        impl<'de> de::Visitor<'de> for Either {
+        struct TheoryVisitor;
+        impl<'de> de::Visitor<'de> for TheoryVisitor {
             type Value = TheorySpec;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a curve's name such as `mm1`, or `{ curve = \"mm1\", with = { … } }`")
@@ -178,12 +179,12 @@ impl<'de> Deserialize<'de> for TheorySpec {
                 })
             }
             fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<TheorySpec, A::Error> {
-                let full = Full::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                let Full { curve, with: parameters, plus, label, at } = full;
+                let full = TheoryTable::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                let TheoryTable { curve, with: parameters, plus, label, at } = full;
                 Ok(TheorySpec { curve, parameters, plus, label, at })
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(TheoryVisitor)
     }
 }
 
@@ -213,28 +214,28 @@ impl JsonSchema for TheorySpec {
 }
 
 impl FigureSpec {
-    /// Whether it shows the course of single runs.
+    /// Whether it shows single runs over time.
     pub fn is_trace(&self) -> bool {
         self.x == TIME
     }
 
-    /// Whether it shows the pictures of a video, of single runs.
+    /// Whether it shows the pictures of a video in single runs.
     pub fn is_watched(&self) -> bool {
         self.x == PICTURE
     }
 
-    /// Whether it shows single runs, and not what responses are on the whole.
+    /// Whether it shows single runs instead of responses.
     pub fn is_of_runs(&self) -> bool {
         self.is_trace() || self.is_watched()
     }
 
-    /// The unit of what it tells of each picture.
+    /// The unit of its picture measure.
     pub(super) fn unit_of_pictures(&self) -> &'static str {
         let wanted = |(name, _): &&(&str, &str)| self.y.contains(name);
         LIKENESS.iter().find(wanted).map_or("1", |(_, unit)| unit)
     }
 
-    /// Whether it tells the levels of a factor apart.
+    /// Whether it shows the levels of a factor separately.
     pub(crate) fn tells(&self, factor: &str) -> bool {
         let named = [&self.series, &self.panels, &self.rows];
         self.x == factor || named.iter().any(|names| names.contains(factor))

@@ -1,4 +1,4 @@
-//! From bytes to a definition, and from a definition to a design whose points can all be run.
+//! Checks of a file's definition, whose result is a design with points that can all be resolved.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::document::{Entry, Kind, Value};
 use super::factors::factor;
 use super::placeholder;
 use super::read::{Levels, Reader};
-use super::sections::{Header, ReplicationsSection};
+use super::sections::{FileHeader, ReplicationsSection};
 use super::warnings::Warnings;
 use crate::check::SpecError;
 use crate::claim::selection::Selection;
@@ -19,7 +19,7 @@ use crate::points::Points;
 use crate::response::Subjects;
 use crate::{Factor, Level, Of, Paper, Replications, Scenario, WarmUp, resolve};
 
-/// The keys above the first section that a [`Header`] has.
+/// The keys above the first section that a [`FileHeader`] has.
 const HEADER_KEYS: &[&str] = &["name", "question", "warm_up", "seed"];
 
 /// Sections.
@@ -38,7 +38,7 @@ const SECTIONS: &[&str] = &[
     "figure",
 ];
 
-/// Sections without which nothing is measured, and how they are written.
+/// Required sections, each with an example.
 const NEEDED: &[(&str, &str)] = &[
     ("node", "[node.client]"),
     ("link", "[link.access]"),
@@ -46,28 +46,30 @@ const NEEDED: &[(&str, &str)] = &[
     ("response", "[response.throughput]"),
 ];
 
-/// How many points are resolved when a file is read; of a larger sweep, so many that each level was tried.
+/// The number of points that are resolved when a file is read. A larger sweep is sampled so that each level
+/// occurs.
 const TRIED_POINTS: usize = 500;
 
-/// Parts of scenarios that are resolved at most when a file is read, and what a point counts for beside these: reading a file never takes longer than a few seconds.
+/// Upper limit on the parts of scenarios that are resolved when a file is read, and the parts that each point
+/// counts in addition. They bound the time to read a file to a few seconds.
 const TRIED_PARTS: usize = 2_000_000;
 const PARTS_OF_A_POINT: usize = 100;
 
-/// The replications of a file that says nothing of them.
+/// The replications if the file does not say.
 const REPLICATIONS: Replications = Replications::exactly(10);
 
-/// The confidence of a file that says nothing of it.
+/// The confidence if the file does not say.
 const CONFIDENCE: f64 = 0.95;
 
-/// What a definition means.
+/// The meaning of a definition.
 pub(crate) struct Checked {
-    pub(crate) header: Header,
+    pub(crate) header: FileHeader,
     pub(crate) design: Design,
     pub(crate) points: Points,
     pub(crate) warnings: Vec<Diagnostic>,
 }
 
-/// Finds out all that is wrong with a definition, or what it means.
+/// Finds the meaning of a definition, or all its faults.
 pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Checked, Diagnostics> {
     let constants = definition.factors.iter().filter(|factor| factor.levels.len() == 1);
     let constants: Levels<'_> = constants.map(|f| (f.name.as_str(), &f.levels[0].1)).collect();
@@ -83,7 +85,7 @@ pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Che
     let mut problems = reader.finish();
     let mut warnings = Warnings::new(definition, design.as_ref(), header.as_ref());
     if let Some(points) = &points {
-        let measured = Measured {
+        let measured = MeasuredSubjects {
             windows: windows(definition, header.as_ref(), design.as_ref()),
             links: links(definition, design.as_ref()),
             counters: counters(definition, design.as_ref()),
@@ -99,21 +101,21 @@ pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Che
     }
 }
 
-/// When measuring starts, and where in the file that stands.
+/// The start of a measuring window, and its position in the file.
 type Window = (Duration, Span);
 
-/// What is measured, as far as it takes a point to say whether it can be.
-struct Measured<'d> {
-    /// When measuring starts.
+/// The measured subjects whose validity depends on the point.
+struct MeasuredSubjects<'d> {
+    /// The starts of measuring windows.
     windows: Vec<Window>,
-    /// The names of links of which something is measured, and where in the file that stands.
+    /// The names of measured links, with their positions in the file.
     links: Vec<(&'d str, Span)>,
-    /// The names of nodes of whose programs' counters something is measured, with the counters.
+    /// The measured counters of programs: node, counter, and position in the file.
     counters: Vec<(&'d str, &'d str, Span)>,
 }
 
-impl Measured<'_> {
-    /// What of it there cannot be in this scenario.
+impl MeasuredSubjects<'_> {
+    /// The faults of measurements that this scenario does not allow.
     fn problems(&self, scenario: &Scenario) -> impl Iterator<Item = Diagnostic> {
         let late = self.windows.iter().filter(|(start, _)| *start >= scenario.duration);
         let late = late.map(|(start, span)| {
@@ -135,7 +137,7 @@ impl Measured<'_> {
     }
 }
 
-/// The counters of which responses are.
+/// The counters of programs that responses measure.
 fn counters<'d>(definition: &Definition, design: Option<&'d Design>) -> Vec<(&'d str, &'d str, Span)> {
     let responses = design.map_or(&[][..], |design| &design.responses).iter();
     let place = |name: &str| definition.root.at(&["response", name, "of"]).span.clone();
@@ -146,7 +148,7 @@ fn counters<'d>(definition: &Definition, design: Option<&'d Design>) -> Vec<(&'d
     of_counters.collect()
 }
 
-/// The links of which responses are.
+/// The links that responses measure.
 fn links<'d>(definition: &Definition, design: Option<&'d Design>) -> Vec<(&'d str, Span)> {
     let responses = design.map_or(&[][..], |design| &design.responses).iter();
     let of_links =
@@ -155,8 +157,8 @@ fn links<'d>(definition: &Definition, design: Option<&'d Design>) -> Vec<(&'d st
     of_links.map(|(name, spec)| (spec.of.group(), place(name))).collect()
 }
 
-/// The latest start of measuring that the warm-up and each response ask for.
-fn windows(definition: &Definition, header: Option<&Header>, design: Option<&Design>) -> Vec<Window> {
+/// The starts of the measuring windows of the warm-up and of the responses.
+fn windows(definition: &Definition, header: Option<&FileHeader>, design: Option<&Design>) -> Vec<Window> {
     let place = |path: &[&str]| definition.root.at(path).span.clone();
     let warm_up = header.and_then(|header| match header.warm_up {
         WarmUp::Fixed(span) => Some((span, place(&["warm_up"]))),
@@ -167,11 +169,11 @@ fn windows(definition: &Definition, header: Option<&Header>, design: Option<&Des
     warm_up.into_iter().chain(after).collect()
 }
 
-/// Resolves points, all or enough of them.
+/// Resolves all points, or a sample of them.
 fn try_points(
     definition: &Definition,
     points: &Points,
-    measured: &Measured<'_>,
+    measured: &MeasuredSubjects<'_>,
     warnings: &mut Warnings<'_>,
 ) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
@@ -208,7 +210,7 @@ impl<'a> ExperimentFile<'a> {
         self.definition.root.table().map_or(&[], |root| &root.entries)
     }
 
-    /// Unknown keys and sections, and sections that are missing or no sections.
+    /// Reports unknown keys and sections, missing sections, and sections of the wrong shape.
     fn check_sections(&self) {
         let keys = [&[FORMAT_KEY], HEADER_KEYS, resolve::RUN_KEYS].concat();
         let unknown =
@@ -239,7 +241,7 @@ impl<'a> ExperimentFile<'a> {
         }
     }
 
-    /// A section that should be made of named tables (or blocks, for events) and is not.
+    /// Reports a section that is not made of named tables (or of blocks, for events).
     fn check_shape(&self, entry: &Entry) {
         let wrong = |value: &Value, expected: String| {
             let why = format!("`{}` cannot stand here like this", entry.key);
@@ -261,7 +263,7 @@ impl<'a> ExperimentFile<'a> {
         }
     }
 
-    /// A factor that nothing uses is a mistake: a sweep over it would repeat the same points.
+    /// Reports unused factors: a sweep over such a factor would repeat the same points.
     fn check_factors_used(&self) {
         let mut used = BTreeSet::new();
         for entry in self.root().iter().filter(|entry| entry.key != "factors") {
@@ -281,10 +283,10 @@ impl<'a> ExperimentFile<'a> {
         self.definition.root.table().and_then(|root| root.get(name))
     }
 
-    fn header(&self) -> Option<Header> {
+    fn header(&self) -> Option<FileHeader> {
         let root = &self.definition.root;
         let own = Value { span: root.span.clone(), kind: Kind::Table(root.table()?.only(HEADER_KEYS)) };
-        let header: Header = self.reader.read(&own)?;
+        let header: FileHeader = self.reader.read(&own)?;
         let fine = !header.name.is_empty()
             && header.name.len() <= 100
             && header.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
@@ -307,7 +309,7 @@ impl<'a> ExperimentFile<'a> {
         }
     }
 
-    fn design(&self, header: Option<&Header>, paper: Option<Paper>) -> Option<Design> {
+    fn design(&self, header: Option<&FileHeader>, paper: Option<Paper>) -> Option<Design> {
         let replications = self.replications();
         let (responses, claims) = (self.named("response"), self.named("claim"));
         let (tables, figures) = (self.named("table"), self.named("figure"));
@@ -324,15 +326,15 @@ impl<'a> ExperimentFile<'a> {
             figures: figures?,
             paper,
         };
-        // What the file says must fit the levels of the file, whatever was set aside since.
+        // Claims, tables and figures must fit the levels of the file, not the levels that were set.
         let as_written = Design { factors: self.definition.written.clone(), ..design.clone() };
         let fine = self.check_design(&as_written);
         self.show_varied_constants(&mut design);
         fine.then_some(design)
     }
 
-    /// Levels of the file that were set aside. A constant that was set to something else is another experiment, and no part of this
-    /// one.
+    /// Levels of the file that were set aside. A constant with another value makes another experiment, so it is
+    /// not listed.
     fn omitted(&self) -> Vec<Factor> {
         let factors = self.definition.written.iter().zip(&self.definition.factors);
         factors
@@ -346,7 +348,7 @@ impl<'a> ExperimentFile<'a> {
             .collect()
     }
 
-    /// A constant that was set to several levels is told apart in tables and figures, which could not know of it.
+    /// Shows a constant that was set to several levels in tables and figures, which do not mention it.
     fn show_varied_constants(&self, design: &mut Design) {
         let factors = self.definition.written.iter().zip(&self.definition.factors);
         for (written, _) in factors.filter(|(written, now)| written.levels.len() == 1 && now.levels.len() > 1)
@@ -366,7 +368,7 @@ impl<'a> ExperimentFile<'a> {
         }
     }
 
-    /// The parts of `[section.*]` in the order of the file, if all can be read.
+    /// The parts of `[section.*]` in the order of the file, if all are valid.
     fn named<T: serde::de::DeserializeOwned>(&self, section: &str) -> Option<Vec<(String, T)>> {
         let parts: Vec<Option<(String, T)>> = resolve::tables(&self.definition.root, section, self.reader)
             .map(|entry| {
@@ -401,7 +403,7 @@ impl<'a> ExperimentFile<'a> {
         design.figures.iter().for_each(|(name, spec)| report("figure", name, spec.check(design)));
         for flow in resolve::tables(&self.definition.root, "flow", self.reader) {
             let chosen = flow.value.table().and_then(|flow| flow.get("where"));
-            // What cannot be read is told when the flow is.
+            // Faults of the selection are reported with the flow.
             let chosen: Option<Selection> = chosen.and_then(|chosen| self.reader.read(chosen));
             report(
                 "flow",
@@ -422,7 +424,7 @@ impl<'a> ExperimentFile<'a> {
         fine
     }
 
-    /// How many runs each point gets, and the confidence of every interval.
+    /// The replications of each point, and the confidence of every interval.
     fn replications(&self) -> Option<(Replications, f64)> {
         let Some(value) = self.section("replications") else { return Some((REPLICATIONS, CONFIDENCE)) };
         let section: ReplicationsSection = self.reader.read(value)?;

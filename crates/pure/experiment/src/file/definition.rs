@@ -1,4 +1,4 @@
-//! A file as it was read, before its points are resolved.
+//! A file after parsing, before its points are resolved.
 
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::{self, Kind, LONGEST_FILE, Value};
@@ -6,27 +6,27 @@ use super::factors::{self, Block, FactorValues};
 use super::read::Levels;
 use crate::Factor;
 
-/// The format that is read.
+/// The supported format.
 const FORMAT: i64 = 1;
 
-/// The key that says so.
+/// The key of the format.
 pub(super) const FORMAT_KEY: &str = "format";
 
-/// The file itself, for reading it again at each point.
+/// The parsed file, which is read again at each point.
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
     pub(crate) file: String,
     pub(crate) text: String,
     pub(crate) root: Value,
     pub(crate) factors: Vec<FactorValues>,
-    /// The factors as they stand in the file. Claims may be about levels that were set aside; they are then not
-    /// tested, but not wrong.
+    /// The factors in the file. Claims may name levels that were set aside: these are not tested, but they are
+    /// valid.
     pub(crate) written: Vec<Factor>,
     pub(crate) blocks: Vec<Block>,
 }
 
 impl Definition {
-    /// The values of factors whose levels have these places.
+    /// The values of factors whose levels have these indices.
     pub(crate) fn levels(&self, places: &[usize]) -> Levels<'_> {
         self.factors.iter().zip(places).map(|(f, place)| (f.name.as_str(), &f.levels[*place].1)).collect()
     }
@@ -42,14 +42,14 @@ impl Definition {
     }
 }
 
-/// Reads the bytes of a file as far as its factors.
+/// Reads the bytes of a file up to its factors and points.
 pub(crate) fn definition(file: &str, bytes: &[u8]) -> Result<Definition, Diagnostics> {
     if bytes.len() > LONGEST_FILE {
         let why = format!("the file has {} bytes; an experiment has at most {LONGEST_FILE}", bytes.len());
         return Err(Diagnostics::new(file, "", vec![Diagnostic::error(0..0, why)]));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        // What comes before is text, so that the place can be shown.
+        // The part before the fault is valid text, so the position can be shown.
         let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
         let problem =
             Diagnostic::error(before.len()..before.len(), "the file is not text in UTF-8 from here on");
@@ -70,7 +70,7 @@ pub(crate) fn definition(file: &str, bytes: &[u8]) -> Result<Definition, Diagnos
     Ok(Definition { file, text, root, factors, written, blocks: blocks.unwrap_or_default() })
 }
 
-/// A file of another format may differ in anything, so nothing else is said of it.
+/// Checks the format. A file of another format may differ in anything, so no other faults are reported.
 fn check_format(root: &Value) -> Result<(), Box<Diagnostic>> {
     let problem = match root.table().and_then(|root| root.get(FORMAT_KEY)) {
         Some(Value { kind: Kind::Integer(FORMAT), .. }) => return Ok(()),

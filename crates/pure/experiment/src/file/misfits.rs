@@ -1,4 +1,4 @@
-//! Values each of which can be, but which do not fit together.
+//! Values that are valid by themselves but do not fit together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,15 +9,16 @@ use super::definition::Definition;
 use super::diagnostic::Diagnostic;
 use crate::{Carrier, Flow, Scenario};
 
-/// Looks at points, and says at the end what does not fit; of a value that fits at some of them, at the first where it
-/// does not.
+/// Examines points and reports values that do not fit together. A value that fits at some points is reported
+/// for the first point where it does not.
 #[derive(Default)]
 pub(super) struct Misfits {
-    /// By where the value stands in the file.
+    /// By the position of the value in the file.
     found: BTreeMap<Vec<String>, Misfit>,
-    /// Groups of flows and streams that they ask for, where an association opens as many.
+    /// Groups of flows with the number of streams that they request, where an association opens as many.
     opened: BTreeSet<(String, u16)>,
-    /// The same, where none does, with the transport and the streams that it opens.
+    /// Groups of flows with the number of streams that they request, where no association opens as many; with
+    /// the transport and its number of streams.
     shared: BTreeMap<(String, u16), (String, u16)>,
 }
 
@@ -51,7 +52,8 @@ impl Misfits {
         }
     }
 
-    /// Transports that differ in their streams under an application that asks for the most of them are no mistake.
+    /// A flow may use several transports. If one of them opens as many streams as the application requests,
+    /// others with fewer streams are no fault.
     fn look_at_streams(&mut self, flow: &Flow, config: &sctp::Config) {
         let (asked, opens) = ((flow.group.clone(), flow.application.streams()), config.streams);
         if asked.1 <= opens {
@@ -97,7 +99,7 @@ impl Misfits {
 
     fn look_at_chunks(&mut self, flow: &Flow, config: &sctp::Config) {
         let (limit, room) = (config.max_chunk, config.room_of_a_packet());
-        // The largest of all is no limit.
+        // The largest possible size is no limit.
         if limit > room && limit < sctp::LARGEST_CHUNK {
             self.found(
                 &["transport", &flow.transport, "max_chunk"],
@@ -117,7 +119,7 @@ impl Misfits {
         self.found.entry(path).or_insert_with(|| Misfit { message, help: help.into() });
     }
 
-    /// Everything that does not fit, each where it stands.
+    /// A warning for every misfit, at its position.
     pub(super) fn finish(mut self, definition: &Definition) -> impl Iterator<Item = Diagnostic> {
         self.tell_of_streams();
         self.found.into_iter().map(|(path, Misfit { message, help })| {

@@ -1,4 +1,4 @@
-//! Reading an experiment file: text, values, sections, and what is wrong with them.
+//! Reading and checking an experiment file: text, values, sections and diagnostics.
 
 mod buckets;
 mod captures;

@@ -1,16 +1,16 @@
-//! Diagnostics as text: the line of the file with a caret under what is meant.
+//! Diagnostics as text: the line of the file with carets under the fault.
 
 use std::fmt::{self, Formatter};
 
 use super::diagnostic::{Diagnostic, Diagnostics, Severity, Span, position};
 
-/// Columns of a line that are shown; longer ones are clipped around the caret.
+/// Greatest number of columns of a shown line. Longer lines are clipped around the caret.
 const WIDTH: usize = 110;
 
 /// Columns that stay visible left of the caret in a clipped line.
 const LEAD: usize = 40;
 
-/// Characters of a message that are shown: it may quote what stands in the file.
+/// Greatest number of characters of a shown message, which may quote the file.
 const LONGEST: usize = 1000;
 
 impl fmt::Display for Diagnostics {
@@ -56,18 +56,18 @@ fn gutter(line: usize) -> String {
     " ".repeat(line.to_string().len())
 }
 
-/// Writes where `span` is, its first line, and carets below it with `label` beside them.
+/// Writes the position of `span`, its first line, and carets below it with `label` beside them.
 fn excerpt(f: &mut Formatter<'_>, file: &str, text: &str, span: &Span, label: &str) -> fmt::Result {
     let (line, column) = position(text, span.start);
     let gutter = gutter(line);
     writeln!(f, "{gutter}--> {}:{line}:{column}", printable(file))?;
     let source = text.split('\n').nth(line - 1).unwrap_or_default();
     let source = source.strip_suffix('\r').unwrap_or(source);
-    // The file as a whole has no line to show.
+    // A fault of the whole file has no line to show.
     if *span == (0..0) || source.is_empty() && label.is_empty() {
         return Ok(());
     }
-    // What of the span lies in this line, at least one character.
+    // The part of the span in this line, at least one character.
     let chars = source.chars().count();
     let first = (column - 1).min(chars);
     let end = if span.end > span.start { position(text, span.end) } else { (line, column) };
@@ -79,8 +79,8 @@ fn excerpt(f: &mut Formatter<'_>, file: &str, text: &str, span: &Span, label: &s
     writeln!(f, "{gutter} | {}", printable(caret.trim_end()))
 }
 
-/// The part of a line that is shown, and how many columns stand before the characters `first..last` and under
-/// them.
+/// The shown part of a line, the number of columns before the characters `first..last`, and the number of
+/// columns under them.
 fn clip(source: &str, first: usize, last: usize) -> (String, usize, usize) {
     let mut before = 0;
     let mut marked = 0;
@@ -115,8 +115,8 @@ fn clip(source: &str, first: usize, last: usize) -> (String, usize, usize) {
     }
 }
 
-/// What is shown for a character, and how many columns of a terminal it takes. Control characters are not
-/// shown: a file must not steer the terminal of who reads its errors.
+/// The glyph of a character, and its width in terminal columns. Control characters are replaced, because a file
+/// must not control the reader's terminal.
 fn glyph(c: char) -> (char, usize) {
     match c {
         '\t' => (' ', 1),
@@ -135,7 +135,7 @@ fn glyph(c: char) -> (char, usize) {
     }
 }
 
-/// The text without control characters, and without the rest of what is too long to be read.
+/// The text without control characters, cut to a readable length.
 fn printable(text: &str) -> String {
     let rest = if text.chars().nth(LONGEST).is_some() { "…" } else { "" };
     text.chars().take(LONGEST).map(|c| glyph(c).0).chain(rest.chars()).collect()
@@ -152,11 +152,11 @@ mod tests {
         Diagnostics::new("f", text, vec![Diagnostic::error(span, "m")]).to_string()
     }
 
-    /// The part of the shown line that the carets stand under.
+    /// The part of the shown line above the carets.
     fn marked(told: &str) -> String {
         let lines: Vec<&str> = told.lines().collect();
         let [.., source, carets] = lines.as_slice() else { panic!("{told}") };
-        // In columns, which a wide character takes two of.
+        // In columns: a wide character takes two.
         let columns: Vec<char> = source.chars().flat_map(|c| std::iter::repeat_n(c, glyph(c).1)).collect();
         let carets: Vec<char> = carets.chars().collect();
         let under: Vec<char> =
@@ -200,7 +200,7 @@ mod tests {
         fn any_span_of_any_text_is_shown(text in "(.|\n|\r){0,300}", start in 0..400usize, length in 0..400usize) {
             let told = told(&text, start..start + length);
             prop_assert!(told.starts_with("error: m\n"));
-            // No character that steers a terminal.
+            // No control characters for the terminal.
             prop_assert!(told.chars().all(|c| c == '\n' || !c.is_control()));
         }
     }

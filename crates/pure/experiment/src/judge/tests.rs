@@ -58,7 +58,7 @@ fn replications_beyond_the_decision_play_no_part() {
 /// The second substrate reads 10 % more in every run, and nothing in two of them.
 #[test]
 fn agreement_is_a_ratio_of_means() {
-    let noise = |place: &super::fixture::Place<'_>| 100.0 + place.own_luck().normal(0.0, 5.0);
+    let noise = |place: &super::fixture::StudyPoint<'_>| 100.0 + place.own_luck().normal(0.0, 5.0);
     let results = study()
         .run_on("sim", 7, |place| Some(noise(place)))
         .run_on("vm", 7, |place| (place.replication <= 5).then(|| 1.1 * noise(place)))
@@ -104,7 +104,7 @@ fn asked(study: Study, agreement: &str) -> Vec<(String, Option<&'static str>)> {
 fn what_the_file_asks_is_told_of_each_point() {
     let study_of = |second: f64, deterministic: bool| {
         let value = |nothing: f64| {
-            move |place: &super::fixture::Place<'_>| {
+            move |place: &super::fixture::StudyPoint<'_>| {
                 let something = 100.0 + place.luck().normal(0.0, 1.0);
                 Some(if place.level("transport") == "tcp" { nothing } else { something })
             }
@@ -163,13 +163,15 @@ fn the_only_point_of_an_experiment_is_asked_as_a_point() {
 
 #[test]
 fn a_record_keeps_what_a_run_says_of_itself() {
-    use crate::{Balance, Cut, Measured, Outcome, RunRecord};
+    use crate::{Balance, Cut, MeasuredValue, RunOutcome, RunRecord};
     let cut = Cut { discarded: 700, too_short: true };
-    let measured =
-        [("a", Measured::Value { value: 1.5, warm_up: Some(cut) }), ("b", Measured::not("no data arrived"))];
+    let measured = [
+        ("a", MeasuredValue::Value { value: 1.5, warm_up: Some(cut) }),
+        ("b", MeasuredValue::not("no data arrived")),
+    ];
     let measured = measured.map(|(name, value)| (name.to_owned(), value)).into();
     let lost = Balance { offered: 3, delivered: 2, ..Balance::default() };
-    let outcome = |invalid: Option<&str>, balance| Outcome {
+    let outcome = |invalid: Option<&str>, balance| RunOutcome {
         balance,
         events: 0,
         lasted: None,
@@ -193,7 +195,7 @@ fn a_record_keeps_what_a_run_says_of_itself() {
 #[test]
 fn the_json_document() {
     let claim = "response = 'r'\ncompare = { transport = ['sctp', 'tcp'] }\nexpect = 'greater'";
-    let value = |place: &super::fixture::Place<'_>| {
+    let value = |place: &super::fixture::StudyPoint<'_>| {
         let gain = if place.level("transport") == "sctp" { 3.0 } else { 0.0 };
         Some(f64::from(place.replication) + gain)
     };

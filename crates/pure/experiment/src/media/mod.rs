@@ -1,4 +1,4 @@
-//! What reached a listener or a viewer: calls and video, judged by the datagrams that came in time.
+//! Quality of voice and video for a listener or viewer, by the datagrams that arrived in time.
 
 mod video;
 mod voice;
@@ -10,28 +10,34 @@ use netrig_stats::playout::Packet;
 pub use video::VideoQuality;
 pub use voice::CallQuality;
 
-/// A datagram of voice or video that arrived.
+/// A received datagram of voice or video.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Heard {
-    /// Its place among all that were sent, from 0.
+pub struct MediaArrival {
+    /// Its index among all datagrams that were sent, from 0.
     pub number: u64,
-    /// When it was sent, s.
+    /// Time of sending, s.
     pub sent_s: f64,
-    /// Its delay, s.
+    /// One-way delay, s.
     pub delay_s: f64,
 }
 
-/// All datagrams from number `first` on, `sent` of them, in the order of their sending, one each `spacing_s` unless its time
-/// says otherwise. When a lost one was sent nobody knows: it takes the place after the one before. A talk spurt begins where
-/// more time passed between two that arrived than their numbers account for.
-fn in_order(first: u64, sent: u64, spacing_s: f64, heard: impl IntoIterator<Item = Heard>) -> Vec<Packet> {
+/// The `sent` datagrams from number `first` on, in the order of sending, spaced by `spacing_s` unless their
+/// time stamps say otherwise. The time of a lost datagram is unknown: it is assumed one spacing after its
+/// predecessor. A talk spurt begins where more time passed between two received datagrams than their numbers
+/// account for.
+fn in_order(
+    first: u64,
+    sent: u64,
+    spacing_s: f64,
+    heard: impl IntoIterator<Item = MediaArrival>,
+) -> Vec<Packet> {
     let beyond = first.saturating_add(sent);
-    let heard: BTreeMap<u64, Heard> = heard
+    let heard: BTreeMap<u64, MediaArrival> = heard
         .into_iter()
         .filter(|heard| (first..beyond).contains(&heard.number))
         .map(|heard| (heard.number, heard))
         .collect();
-    let mut before: Option<Heard> = None;
+    let mut before: Option<MediaArrival> = None;
     let mut last_s =
         heard.values().next().map_or(0.0, |heard| heard.sent_s - (heard.number - first) as f64 * spacing_s);
     let mut packets = Vec::new();

@@ -1,37 +1,37 @@
-//! What a run measured of a response.
+//! The value of a response in one run.
 
 use serde::{Deserialize, Serialize};
 
-/// What a run measured of a response.
+/// The value of a response in one run.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Measured {
+pub enum MeasuredValue {
     /// A finite number, in the response's unit.
     Value {
         /// The number.
         value: f64,
-        /// What MSER-5 left out, if it was asked.
+        /// The cut of MSER-5, if it was requested.
         warm_up: Option<Cut>,
     },
-    /// There is no number, and why.
+    /// There is no number, for this reason.
     NotMeasured(String),
 }
 
-/// What MSER-5 left out at the start of a run.
+/// The part at the start of a run that MSER-5 removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
-    /// Observations or sampling intervals that were left out.
+    /// Number of removed observations or sampling intervals.
     pub discarded: usize,
     /// Whether the cut lies in the second half: the run was too short to show a steady state.
     pub too_short: bool,
 }
 
-impl Measured {
-    /// Not measured, because of `why`.
+impl MeasuredValue {
+    /// A missing value, because of `why`.
     pub fn not(why: impl Into<String>) -> Self {
         Self::NotMeasured(why.into())
     }
 
-    /// The number, if there is one.
+    /// The number; `None` if there is none.
     pub fn value(&self) -> Option<f64> {
         match self {
             Self::Value { value, .. } => Some(*value),
@@ -40,7 +40,7 @@ impl Measured {
     }
 }
 
-impl From<f64> for Measured {
+impl From<f64> for MeasuredValue {
     fn from(value: f64) -> Self {
         if value.is_finite() {
             Self::Value { value, warm_up: None }

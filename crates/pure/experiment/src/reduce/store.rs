@@ -1,22 +1,22 @@
-//! Where the samples of one quantity of one subject are kept, in as little as what is asked of them needs.
+//! Storage of the samples of one quantity of one subject, in the smallest form that its use needs.
 
 use netrig_core::{Instant, Sample, Subject};
 use netrig_stats::summary::Summary;
 
 use crate::response::metric::Need;
 
-/// The measuring window: after `start`, up to and with `end`. A sample belongs to the interval that ends
-/// with it, so that windows which meet share nothing.
+/// The measuring window: after `start`, up to and including `end`. A sample belongs to the interval that ends
+/// with it, so adjacent windows share no sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct MeasuringWindow {
     pub start: Instant,
     pub end: Instant,
-    /// It starts with its flow, or with the run: what happens at that very moment belongs to it.
+    /// Whether it starts with its flow, or with the run: a sample at exactly that time then belongs to it.
     pub is_whole: bool,
 }
 
-impl Window {
-    /// Whether a sample of that moment counts.
+impl MeasuringWindow {
+    /// Whether a sample at this time belongs to the window.
     pub(super) fn holds(self, at: Instant) -> bool {
         (at > self.start || (self.is_whole && at == self.start)) && at <= self.end
     }
@@ -25,9 +25,9 @@ impl Window {
 /// A mark of a subject or of one of its paths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mark {
-    /// When.
+    /// Time of the mark.
     pub at: Instant,
-    /// The detail that came with it.
+    /// The detail that the mark carries.
     pub value: f64,
     /// The path; 0 for a mark that is not about a path.
     pub path: u8,
@@ -42,18 +42,18 @@ pub struct Level {
     pub max: f64,
 }
 
-/// What is kept of one quantity.
+/// The stored form of one quantity.
 #[derive(Clone, Debug)]
 pub(super) enum Store {
-    Total { window: Window, sum: f64 },
+    Total { window: MeasuringWindow, sum: f64 },
     Series(Vec<(Instant, f64)>),
-    Average { window: Window, level: Levels },
-    Summary { window: Window, summary: Summary },
-    Observations { window: Window, values: Vec<f64> },
+    Average { window: MeasuringWindow, level: Levels },
+    Summary { window: MeasuringWindow, summary: Summary },
+    Observations { window: MeasuringWindow, values: Vec<f64> },
     Marks(Vec<Mark>),
 }
 
-/// A level's samples, added up.
+/// The sum of a level's samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Levels {
     last: Instant,
@@ -63,8 +63,8 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// A sample is the mean level since the last one; what lies before the window is left out.
-    pub(super) fn take(&mut self, window: Window, at: Instant, value: f64) {
+    /// Takes a sample: the mean level since the previous one. The part before the window is left out.
+    pub(super) fn take(&mut self, window: MeasuringWindow, at: Instant, value: f64) {
         let since = self.last.max(window.start);
         if window.holds(at) {
             let span = at.since(since).as_secs_f64();
@@ -77,13 +77,13 @@ impl Levels {
 
     pub(super) fn level(&self) -> Option<Level> {
         let max = self.max?;
-        // No time at all has passed: the level itself is its mean.
+        // A window without length: the level itself is its mean.
         Some(Level { mean: if self.span > 0.0 { self.area / self.span } else { max }, max })
     }
 }
 
 impl Store {
-    pub(super) fn for_need(need: Need, window: Window) -> Self {
+    pub(super) fn for_need(need: Need, window: MeasuringWindow) -> Self {
         match need {
             Need::Total(_) => Self::Total { window, sum: 0.0 },
             Need::Series(_) => Self::Series(Vec::new()),
@@ -94,7 +94,7 @@ impl Store {
         }
     }
 
-    /// Memory of the samples that are kept one by one, and of what the reduction makes of them, bytes.
+    /// Memory of the samples that are stored one by one, and of the reduction's copies, bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Series(samples) => size_of::<(Instant, f64)>() * samples.capacity(),

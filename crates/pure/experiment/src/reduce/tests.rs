@@ -69,7 +69,7 @@ fn what_nobody_counts_is_not_measured() {
     };
     assert_eq!(measured("web#1").value(), Some(0.0));
     let why = "nobody counts `timeout_retransmissions` of `flow.web#2` on this substrate";
-    assert!(matches!(measured("web#2"), Measured::NotMeasured(said) if said == why));
+    assert!(matches!(measured("web#2"), MeasuredValue::NotMeasured(said) if said == why));
     assert_eq!(measured("web").value(), None);
 }
 
@@ -116,7 +116,7 @@ fn mser5_by_time() {
     let samples: Vec<(f64, f64)> =
         (1..=1000).map(|tick| (f64::from(tick) / 10.0, if tick <= 200 { 0.0 } else { 100.0 })).collect();
     bench.count(flow(), &RECEIVED_BYTES, &samples);
-    let Measured::Value { value, warm_up: Some(cut) } = bench.measured(GOODPUT) else { panic!() };
+    let MeasuredValue::Value { value, warm_up: Some(cut) } = bench.measured(GOODPUT) else { panic!() };
     assert!((value - 1000.0).abs() < 1e-9, "{value}");
     assert_eq!(cut, Cut { discarded: 200, too_short: false });
     assert_eq!(bench.measure(&format!("{GOODPUT}\nafter = '0 s'")), Ok(800.0));
@@ -132,7 +132,7 @@ fn mser5_by_observation() {
     bench.count(flow(), &OBJECT_TIME, &samples);
     let measured = bench.measured("of = 'flow.web'\nmetric = 'object_time'");
     let cut = Cut { discarded: 50, too_short: false };
-    assert_eq!(measured, Measured::Value { value: 1.0, warm_up: Some(cut) });
+    assert_eq!(measured, MeasuredValue::Value { value: 1.0, warm_up: Some(cut) });
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The named tables of a section, and the groups of nodes, links and flows that they make.
+//! The named tables of a section, and the groups of nodes, links and flows that they define.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,13 +15,13 @@ pub(super) const MAX_LINKS: u64 = 20_000;
 pub(super) const MAX_FLOWS: u64 = 10_000;
 /// The most links that all paths of a scenario may have together.
 pub(super) const MAX_HOPS: usize = 1_000_000;
-/// The most packets that a scenario may name to be dropped, over all links.
+/// The most packets of a scenario that are dropped by number, over all links.
 pub(super) const MAX_DROPS: usize = 1_000_000;
 /// The most rules, classes and curves that the links of a scenario may have together.
 pub(super) const MAX_RULES: usize = 200_000;
 
-/// The named tables of a section: `[node.client]`, `[node.server]` of `node`. What stands there and is no table
-/// is reported when the file is read. Ends early once enough is wrong.
+/// The named tables of a section: `[node.client]`, `[node.server]` of `node`. Other values are skipped, because
+/// they are reported when the file is read. The iteration ends early if there are enough faults.
 pub(crate) fn tables<'v>(
     root: &'v Value,
     section: &str,
@@ -32,25 +32,25 @@ pub(crate) fn tables<'v>(
     entries.filter(|entry| entry.value.table().is_some()).take_while(|_| !reader.has_enough())
 }
 
-/// How many of something there are, and how they are called.
+/// The number of members of a group, and the form of their names.
 #[derive(Clone, Copy)]
-pub(super) struct Count {
+pub(super) struct GroupSize {
     pub(super) number: usize,
-    /// Whether each has a number in its name.
+    /// Whether each member has a number in its name.
     pub(super) numbered: bool,
 }
 
-impl Count {
-    /// The name of the `i`-th, from 0.
+impl GroupSize {
+    /// The name of the `i`-th member, from 0.
     pub(super) fn name(self, group: &str, i: usize) -> String {
         if self.numbered { format!("{group}#{}", i + 1) } else { group.to_owned() }
     }
 }
 
-/// Things of one kind in a list, by the name of their group: the places of its members.
+/// The index ranges of the members of each group, by name.
 pub(super) type Groups = BTreeMap<String, Range<usize>>;
 
-/// The places that a reference such as `client` or `client#3` means.
+/// The index range of a reference such as `client` or `client#3`.
 pub(super) fn members(groups: &Groups, reference: &str) -> Option<Range<usize>> {
     if let Some(group) = groups.get(reference) {
         return Some(group.clone());
@@ -61,17 +61,18 @@ pub(super) fn members(groups: &Groups, reference: &str) -> Option<Range<usize>> 
     group.contains(&place).then(|| place..place + 1)
 }
 
-/// The `i`-th of `members`, or the only one.
+/// The index of the `i`-th of `members`, or of the only one.
 pub(super) fn wired(members: &Range<usize>, i: usize) -> usize {
     if members.len() == 1 { members.start } else { members.start + i }
 }
 
-/// How many links or flows there are between groups of `ends` members each: as many as `count` says, else as
-/// the larger group has members. A group of one serves all; others must have just as many.
+/// The number of links or flows between groups of `ends` members each: `count`, or the size of the larger
+/// group. A group of one serves all; other groups must have exactly this number.
 ///
 /// # Errors
-/// A sentence that says which numbers do not fit.
-pub(super) fn between(count: Option<u32>, ends: [usize; 2]) -> Result<Count, String> {
+///
+/// A sentence with the numbers that do not fit.
+pub(super) fn between(count: Option<u32>, ends: [usize; 2]) -> Result<GroupSize, String> {
     let [a, b] = ends;
     if count == Some(0) {
         return Err("a count of 0 makes none: it must be at least 1".into());
@@ -83,10 +84,10 @@ pub(super) fn between(count: Option<u32>, ends: [usize; 2]) -> Result<Count, Str
             None => format!("{a} nodes cannot be wired one by one to {b}"),
         });
     }
-    Ok(Count { number, numbered: count.is_some() || number > 1 })
+    Ok(GroupSize { number, numbered: count.is_some() || number > 1 })
 }
 
-/// Whether a name can stand in `of = "flow.name"`, in a path and before a `#`.
+/// Checks that a name can be used in `of = "flow.name"`, in a path and before a `#`.
 pub(crate) fn check_name(entry: &Entry, reader: &Reader<'_>) -> bool {
     let fine = !entry.key.is_empty()
         && entry.key.len() <= 64
@@ -100,7 +101,7 @@ pub(crate) fn check_name(entry: &Entry, reader: &Reader<'_>) -> bool {
     fine
 }
 
-/// A table that was made of one in the file, in its place.
+/// A value with a modified table, at the position of the original.
 pub(super) fn made_of(value: &Value, table: Table) -> Value {
     Value { span: value.span.clone(), kind: Kind::Table(table) }
 }

@@ -1,4 +1,4 @@
-//! From a file and the levels of one point to a [`Scenario`]: counts expanded, names resolved, paths found.
+//! Resolution of a file at one point to a [`Scenario`]: counts are expanded, names looked up, paths found.
 
 mod events;
 mod flows;
@@ -17,16 +17,17 @@ use crate::{Flow, Scenario};
 pub(crate) use groups::{check_name, tables};
 use topology::Topology;
 
-/// The most sampling intervals that a run may have: each keeps counted samples of every flow and link.
+/// The most sampling intervals of a run: each stores counted samples of every flow and link.
 const MAX_INTERVALS: u64 = 10_000_000;
 
-/// The keys above the first section that a [`RunSection`] has.
+/// The keys of a [`RunSection`], which stand above the first section.
 pub(crate) const RUN_KEYS: &[&str] = &["duration", "sample_every", "ip", "ends_with"];
 
 /// Resolves the file `root` at the point where factors have these `levels`.
 ///
 /// # Errors
-/// All that is wrong with the file at this point.
+///
+/// Every fault of the file at this point.
 pub(crate) fn scenario(root: &Value, levels: &Levels<'_>) -> Result<Scenario, Vec<Diagnostic>> {
     let reader = Reader::new(levels);
     let scenario = resolve(root, &reader);
@@ -69,7 +70,7 @@ fn run_section(root: &Value, reader: &Reader<'_>) -> Option<RunSection> {
             "a run of {} has more than {MAX_INTERVALS} intervals of {}",
             section.duration, section.sample_every
         );
-        // Without a `sample_every` of its own the file is wrong in how long the run is.
+        // Without `sample_every` in the file, its duration is at fault.
         let sampled = root.table()?.get("sample_every").is_some();
         refuse(if sampled { "sample_every" } else { "duration" }, why);
     } else {
@@ -78,7 +79,7 @@ fn run_section(root: &Value, reader: &Reader<'_>) -> Option<RunSection> {
     None
 }
 
-/// The flows with which a run ends. Each must be one that can say when it is done.
+/// The flows that end a run early. Each must have an end of its own.
 fn ends_with(root: &Value, reader: &Reader<'_>, section: &RunSection, flows: &[Flow]) -> Option<Vec<usize>> {
     let mut places = Vec::new();
     let about = |why: String| reader.about(root, &["ends_with"], why);

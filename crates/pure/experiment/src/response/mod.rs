@@ -1,4 +1,4 @@
-//! What is measured: the responses of an experiment, and the registry of metrics that they may name.
+//! Responses: the measured quantities of an experiment, and the registry of metrics that they may name.
 
 mod agreement;
 pub(crate) mod amount;

@@ -1,4 +1,4 @@
-//! A response as an experiment file writes it.
+//! A response in the form of an experiment file.
 
 use netrig_core::Duration;
 use netrig_stats::quantile;
@@ -12,38 +12,37 @@ use super::{amount, metric};
 use crate::Factor;
 use crate::check::{SpecError, one_of, refuse};
 
-/// One thing that is measured: a metric of a subject, reduced to one number per run.
+/// A response: a metric of a subject, reduced to one number per run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResponseSpec {
-    /// Of what.
+    /// The subject.
     pub of: Of,
     /// The metric's name: `goodput`, `object_time`, `utilisation`.
     pub metric: String,
-    /// Which statistic of the observations of a run; only for metrics that have observations. The mean
-    /// where none is named.
+    /// The statistic of the observations of a run, for metrics that have observations. If not given, the mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statistic: Option<Statistic>,
     /// The deadline, for metrics that have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Duration>,
-    /// How the members of a `count` become one number; the metric has its own usual way.
+    /// How the members of a `count` become one number. If not given, as usual for the metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per: Option<Per>,
-    /// The measuring window starts here, rounded up to whole sampling intervals; at the start of the run (or
-    /// where the warm-up says) without it.
+    /// Start of the measuring window, rounded up to whole sampling intervals. If not given, the end of the
+    /// warm-up, or the start of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Duration>,
-    /// The measuring window ends here, rounded up likewise; at the end of the run without it.
+    /// End of the measuring window, rounded up likewise. If not given, the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Duration>,
-    /// The unit of tables and figures; the metric's own without it.
+    /// The unit in tables and figures. If not given, the metric's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// How the interval over replications is made.
+    /// The method for the interval over replications.
     #[serde(default, skip_serializing_if = "is_student")]
     pub interval: IntervalMethod,
-    /// How near the means of two substrates must be.
+    /// The required agreement of the means of two substrates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<AgreementSpec>,
 }
@@ -52,14 +51,14 @@ fn is_student(method: &IntervalMethod) -> bool {
     *method == IntervalMethod::Student
 }
 
-/// How the interval of a response over replications is made.
+/// The method for the interval of a response over replications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IntervalMethod {
-    /// Student's t: exact for normal values, and means of runs are nearly so.
+    /// Student's t: exact for normal values, and nearly exact for means of runs.
     #[default]
     Student,
-    /// Student's t with each end moved outwards where the values are skewed (Willink 2005).
+    /// Student's t with each end moved outwards if the values are skewed (Willink 2005).
     SkewAdjusted,
     /// Student's t over the logarithms: the geometric mean with its interval. All values must be positive.
     Log,
@@ -87,12 +86,12 @@ impl ResponseSpec {
         metric::find(&self.metric)
     }
 
-    /// The statistic, the mean if none is named.
+    /// The statistic; the mean if the file names none.
     pub fn statistic(&self) -> Statistic {
         self.statistic.unwrap_or_default()
     }
 
-    /// The unit of its values: the one asked for, else the metric's own.
+    /// The unit of its values: the requested one, otherwise the metric's own.
     pub fn unit(&self) -> &str {
         match (&self.unit, self.per) {
             (Some(unit), _) => unit,
@@ -101,13 +100,13 @@ impl ResponseSpec {
         }
     }
 
-    /// By what the metric's own number is multiplied to be in [`ResponseSpec::unit`].
+    /// The factor from the metric's own unit to [`ResponseSpec::unit`].
     pub(crate) fn scale(&self) -> f64 {
         let own = self.metric().map_or("1", |metric| metric.about().unit);
         self.unit.as_ref().and_then(|unit| amount::factor(own, unit).ok()).unwrap_or(1.0)
     }
 
-    /// The smallest and the largest value that a run can have, where both are known: of shares.
+    /// The smallest and the largest possible value of a run, if both are known: those of shares.
     pub(crate) fn range(&self) -> Option<[f64; 2]> {
         let about = self.metric()?.about();
         let is_share = match self.per.unwrap_or(about.per) {
@@ -123,7 +122,7 @@ impl ResponseSpec {
         matches!(self.statistic, Some(Statistic::Quantile(_)))
     }
 
-    /// What it says, as a sentence for reports: the metric's definition and the window.
+    /// Its definition for reports: the metric's definition, the statistic and the window.
     pub fn definition(&self) -> String {
         let Some(metric) = self.metric() else { return String::new() };
         let about = metric.about();
@@ -147,7 +146,7 @@ impl ResponseSpec {
         text
     }
 
-    /// What is wrong with it, by field.
+    /// Its faults, by field.
     pub fn check(&self, subjects: Subjects<'_>) -> Vec<SpecError> {
         let mut errors = Vec::new();
         let known = match &self.of {

@@ -1,4 +1,4 @@
-//! How the observations of one run become one number, and the numbers of a group's members.
+//! Statistics of the observations of one run, and of the members of a group.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,7 +27,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Whether it can be had from a running summary, without keeping the observations.
+    /// Whether a running summary suffices, so that observations need not be stored.
     pub(crate) const fn streams(self) -> bool {
         !matches!(self, Self::Quantile(_))
     }
@@ -91,7 +91,7 @@ impl fmt::Display for Statistic {
             Self::Max => f.write_str("max"),
             Self::Min => f.write_str("min"),
             Self::Sd => f.write_str("sd"),
-            // Rounded far below what anybody writes: 0.999 * 100 would print as 99.90000000000001.
+            // Rounded far below the usual precision: 0.999 * 100 would print as 99.90000000000001.
             Self::Quantile(p) => write!(f, "p{}", (p * 1e10).round() / 1e8),
         }
     }
@@ -127,7 +127,7 @@ impl JsonSchema for Statistic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Per {
-    /// Added up.
+    /// Their sum.
     Sum,
     /// Their mean.
     Mean,
@@ -135,9 +135,9 @@ pub enum Per {
     Max,
     /// The smallest.
     Min,
-    /// Jain's fairness index of them: 1 if all are equal, 1/n if one has all.
+    /// Jain's fairness index: 1 if all are equal, 1/n if one member has everything.
     Jain,
-    /// Their observations or counts taken together, as if they were one.
+    /// Their observations or counts joined as if they came from one member.
     Pooled,
 }
 
@@ -170,7 +170,8 @@ mod tests {
         }
     }
 
-    /// Ten delays, 11 to 20 ms, in any order: type 7 lies at the place 1 + 9 p among them, as R's and NumPy's default does.
+    /// Ten delays, 11 to 20 ms, in any order: type 7 interpolates at position 1 + 9 p, as R and NumPy do by
+    /// default.
     #[test]
     fn quantiles_of_a_run_are_of_type_seven() {
         let delays = [14.0, 20.0, 11.0, 17.0, 13.0, 19.0, 12.0, 16.0, 15.0, 18.0];

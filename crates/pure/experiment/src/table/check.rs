@@ -1,4 +1,4 @@
-//! What is wrong with a table of a file.
+//! Checks of a table in a file.
 
 use super::spec::{ColumnSpec, Derivation, TableSpec};
 use crate::check::{SpecError, refuse};
@@ -7,7 +7,7 @@ use crate::judge::Design;
 use crate::{Factor, Level};
 
 impl TableSpec {
-    /// What is wrong with it, by field.
+    /// Its faults, by field.
     pub fn check(&self, design: &Design) -> Vec<SpecError> {
         let mut errors = Vec::new();
         if self.rows.is_empty() {
@@ -110,7 +110,8 @@ impl ColumnSpec {
         errors
     }
 
-    /// Factors that would vary within a cell although nobody said so.
+    /// Factors that would vary within a cell because the table does not mention them, with their numbers of
+    /// levels.
     fn loose_factors<'a>(
         &'a self,
         table: &'a TableSpec,

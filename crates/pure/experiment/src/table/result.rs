@@ -1,17 +1,17 @@
-//! What a table shows.
+//! The content of a table in a report.
 
 use serde::Serialize;
 
 use crate::Level;
 
-/// A table with its numbers.
+/// A table with its values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableResult {
     /// Its key in the file.
     pub id: String,
     /// Its heading.
     pub title: String,
-    /// Where it was measured.
+    /// The substrate that measured it.
     pub substrate: String,
     /// The factors of the rows.
     pub factors: Vec<String>,
@@ -21,14 +21,14 @@ pub struct TableResult {
     pub rows: Vec<TableRow>,
 }
 
-/// A column's words.
+/// Heading of a column.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableColumn {
     /// Its key in the file.
     pub name: String,
     /// The unit of its cells.
     pub unit: String,
-    /// How they are derived.
+    /// The derivation of the cells, in words.
     pub definition: String,
 }
 
@@ -38,7 +38,7 @@ pub struct TableRow {
     /// The levels, in the order of the factors.
     #[serde(serialize_with = "crate::level::typed_list")]
     pub key: Vec<Level>,
-    /// One cell per column.
+    /// One cell for each column.
     pub cells: Vec<TableCell>,
 }
 
@@ -51,12 +51,12 @@ pub struct TableCell {
     pub low: Option<f64>,
     /// Upper end of its interval.
     pub high: Option<f64>,
-    /// Replications behind it.
+    /// Number of replications behind the estimate.
     pub n: u32,
     /// Why nothing was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What the paper says.
+    /// The value of the paper.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper: Option<PaperCell>,
 }
@@ -68,8 +68,8 @@ pub struct PaperCell {
     pub value: f64,
     /// Whether the text says "about".
     pub approximate: bool,
-    /// Ours less the paper's.
+    /// Our estimate minus the paper's value.
     pub difference: Option<f64>,
-    /// Where it stands.
+    /// Page or section of the paper.
     pub place: String,
 }

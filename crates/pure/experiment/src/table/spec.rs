@@ -1,4 +1,4 @@
-//! A table as an experiment file writes it.
+//! A table in the form of an experiment file.
 
 use std::collections::BTreeMap;
 
@@ -13,36 +13,36 @@ use crate::claim::selection::{Names, Selection, Written};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableSpec {
-    /// Its heading; its name without one.
+    /// The heading. If not given, the table's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The factors whose combinations of levels are the rows.
     pub rows: Names,
-    /// The derivations by the names of their columns.
+    /// The derivations, by the names of their columns.
     pub columns: Ordered<ColumnSpec>,
-    /// The points that it is about.
+    /// The points of the table.
     #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]
     pub at: Selection,
-    /// The group of the paper's values that are shown beside.
+    /// The group of the paper's values that stand beside the cells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<String>,
-    /// Words under it, in Markdown.
+    /// Text below the table, in Markdown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// How the cells of a column come from a response: exactly one of `value`, `mean`, `spread`, `min`, `max`,
+/// The derivation of a column's cells from a response: exactly one of `value`, `mean`, `spread`, `min`, `max`,
 /// `difference` and `ratio`, which names the response.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ColumnSpec {
-    /// The mean at the row's one point.
+    /// The mean at the single point of the row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// The mean over the points of the row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<String>,
-    /// The largest mean less the smallest over the points of the row.
+    /// The largest mean minus the smallest over the points of the row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<String>,
     /// The smallest mean over the points of the row.
@@ -51,45 +51,45 @@ pub struct ColumnSpec {
     /// The largest mean over the points of the row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<String>,
-    /// The mean over the points of the row less that over the same points with the levels of `to`.
+    /// The mean over the points of the row minus the mean over the same points with the levels of `to`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
-    /// The mean over the points of the row divided by that over the same points with the levels of `to`.
+    /// The mean over the points of the row divided by the mean over the same points with the levels of `to`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<String>,
     /// The factors over whose levels the points of a row range.
     #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub over: Names,
-    /// The points that the column is about, within those of the table.
+    /// The points of the column, among those of the table.
     #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]
     pub at: Selection,
-    /// What `difference` and `ratio` compare with: the same point, but with these levels.
+    /// The levels of the points that `difference` and `ratio` compare with. Other factors keep their levels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub to: BTreeMap<String, Written>,
-    /// Which response they compare with, if it is another one, of the same unit.
+    /// The response that they compare with, if it is another one, of the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
-/// How a cell comes from the means of its points.
+/// The derivation of a cell from the means of its points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Derivation {
-    /// The mean over the points (or of the one point).
+    /// The mean over the points, or at the single point.
     Mean,
-    /// Largest less smallest.
+    /// Largest minus smallest.
     Spread,
     /// Smallest.
     Min,
     /// Largest.
     Max,
-    /// Less the reference.
+    /// Minus the reference.
     Difference,
     /// Divided by the reference.
     Ratio,
 }
 
 impl ColumnSpec {
-    /// The derivation and the response that it is of, if there is exactly one.
+    /// The derivation of the column and its response; `None` unless there is exactly one.
     pub fn derivation(&self) -> Option<(Derivation, &str)> {
         let mut named = self.named();
         let first = named.next()?;
@@ -110,7 +110,7 @@ impl ColumnSpec {
         .filter_map(|(field, derivation, response)| Some((field, derivation, response.as_deref()?)))
     }
 
-    /// What it says, for a table's heading or foot.
+    /// The derivation in words, for a table's heading or foot.
     pub fn definition(&self) -> String {
         let Some((field, derivation, response)) = self.named().next() else { return String::new() };
         let over =
@@ -133,12 +133,12 @@ impl ColumnSpec {
 }
 
 impl TableSpec {
-    /// The column of that name.
+    /// The column with this name.
     pub fn column(&self, name: &str) -> Option<&ColumnSpec> {
         self.columns.iter().find(|(known, _)| known == name).map(|(_, column)| column)
     }
 
-    /// The factors of its rows with the levels that it shows.
+    /// The factors of its rows, with the levels that it shows.
     pub fn row_factors(&self, factors: &[Factor]) -> Vec<Factor> {
         let shown = |factor: &Factor| self.at.levels(factor).cloned().collect();
         let known = self.rows.0.iter().filter_map(|row| factors.iter().find(|factor| factor.name == *row));

@@ -1,12 +1,12 @@
 //! Cells against hand computation, and claims over columns.
 
-use crate::judge::fixture::{Place, Study};
-use crate::{Level, Status, TableResult, Verdict};
+use crate::judge::fixture::{Study, StudyPoint};
+use crate::{ClaimVerdict, Level, Status, TableResult};
 
 const FACTORS: &[(&str, &[&str])] = &[("transport", &["tcp", "sctp"]), ("alpha", &["1", "2", "4"])];
 
 /// TCP: 100 + 10 α, SCTP: 200 + α; ±1 in turn by replication, the same everywhere.
-fn value(place: &Place<'_>) -> f64 {
+fn value(place: &StudyPoint<'_>) -> f64 {
     let swing = if place.replication.is_multiple_of(2) { 1.0 } else { -1.0 };
     let alpha = place.number("alpha");
     swing + if place.level("transport") == "tcp" { 100.0 + 10.0 * alpha } else { 200.0 + alpha }
@@ -100,15 +100,15 @@ fn claims_over_a_column() {
         let text = format!(
             "response = 'table.spread.over_alpha'\ncompare = {{ transport = ['tcp', 'sctp'] }}\nexpect = '{expect}'\n{margin}"
         );
-        let noisy = |place: &Place<'_>| value(place) + place.own_luck().normal(0.0, 1.0);
+        let noisy = |place: &StudyPoint<'_>| value(place) + place.own_luck().normal(0.0, 1.0);
         Study::new(FACTORS).table("spread", spread).claim("c", &text).run(10, noisy).verdict()
     };
     let greater = claim("greater", "");
-    assert_eq!(greater.verdict, Verdict::Supported, "{}", greater.why);
+    assert_eq!(greater.verdict, ClaimVerdict::Supported, "{}", greater.why);
     assert!((greater.points[0].estimate - 27.0).abs() < 2.0);
-    assert_eq!(claim("less", "").verdict, Verdict::Refuted);
-    assert_eq!(claim("equivalent", "margin = '5 B/s'").verdict, Verdict::Refuted);
-    assert_eq!(claim("greater", "margin = '10 B/s'").verdict, Verdict::Supported);
+    assert_eq!(claim("less", "").verdict, ClaimVerdict::Refuted);
+    assert_eq!(claim("equivalent", "margin = '5 B/s'").verdict, ClaimVerdict::Refuted);
+    assert_eq!(claim("greater", "margin = '10 B/s'").verdict, ClaimVerdict::Supported);
 }
 
 /// A response by itself is one, and by another there must be one of the same unit.
@@ -138,8 +138,8 @@ fn a_column_of_ratios_against_a_number() {
             .verdict()
     };
     // The smallest of 201/110, 202/120 and 204/140 is 1.457.
-    assert_eq!(study("1.4").verdict, Verdict::Supported);
-    assert_eq!(study("1.5").verdict, Verdict::Refuted);
+    assert_eq!(study("1.4").verdict, ClaimVerdict::Supported);
+    assert_eq!(study("1.5").verdict, ClaimVerdict::Refuted);
 }
 
 const PAPER: &str = "title = 'p'\n[[value]]\ngroup = 'table4'\nwhere = { transport = 'tcp' }\nresponse = 'spread'\n\

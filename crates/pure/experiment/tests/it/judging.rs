@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use netrig_core::quantity::{CWND, DATA_PATH, DATA_PAUSED, DATA_RESUMED, WIRE_BYTES};
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject};
 use netrig_experiment::{
-    Assignment, Balance, ClaimSpec, Experiment, FigureSpec, Outcome, Paper, Plan, PointRuns, Reduction,
-    ResponseSpec, Results, RunRecord, Status, TableSpec, Trace, TracedRun, Verdict, metric,
+    Assignment, Balance, ClaimSpec, ClaimVerdict, Experiment, FigureSpec, Paper, Plan, PointRuns, Reduction,
+    ResponseSpec, Results, RunOutcome, RunRecord, Status, TableSpec, Trace, TracedRun, metric,
 };
 
 const LINK_DOWN: &str = include_str!("files/link-down.toml");
@@ -107,8 +107,8 @@ fn report(sink: &mut dyn Sink, transport: &str, down_for: f64, replication: u32)
     feed(sink, web, &DATA_PAUSED, &[(100.0, 0.0)]);
 }
 
-fn outcome() -> Outcome {
-    Outcome {
+fn outcome() -> RunOutcome {
+    RunOutcome {
         balance: Balance::default(),
         events: 1,
         lasted: None,
@@ -160,16 +160,16 @@ fn samples_become_verdicts() {
     assert!((multihomed["switch"].mean.unwrap() - 0.2).abs() < 1e-9);
     assert_eq!(multihomed["recovery"].mean, Some(0.0));
 
-    let verdicts: BTreeMap<&str, Verdict> =
+    let verdicts: BTreeMap<&str, ClaimVerdict> =
         results.claims.iter().map(|claim| (claim.id.as_str(), claim.verdict)).collect();
-    assert_eq!(verdicts["multihoming-wins"], Verdict::Supported);
+    assert_eq!(verdicts["multihoming-wins"], ClaimVerdict::Supported);
     // Within 5 % of 54 KB/s at 5 s, but nowhere near 20 KB/s at 10 s.
-    assert_eq!(verdicts["as-in-the-paper"], Verdict::Refuted);
-    assert_eq!(verdicts["recovers-late"], Verdict::Supported);
+    assert_eq!(verdicts["as-in-the-paper"], ClaimVerdict::Refuted);
+    assert_eq!(verdicts["recovers-late"], ClaimVerdict::Supported);
     let refuted = results.claims.iter().find(|claim| claim.id == "as-in-the-paper").unwrap();
     assert!(refuted.why.starts_with("at down_for = 10 s: "), "{}", refuted.why);
-    let own: Vec<Verdict> = refuted.points.iter().map(|point| point.verdict).collect();
-    assert!(own.contains(&Verdict::Supported) && own.contains(&Verdict::Refuted));
+    let own: Vec<ClaimVerdict> = refuted.points.iter().map(|point| point.verdict).collect();
+    assert!(own.contains(&ClaimVerdict::Supported) && own.contains(&ClaimVerdict::Refuted));
 
     let table = &results.tables[0];
     assert_eq!((table.rows.len(), table.columns[0].unit.as_str()), (6, "B/s"));

@@ -1,10 +1,10 @@
-//! What is known of a metric beside its arithmetic: its words, its subject and the quantities that it needs.
+//! Properties of a metric: its words, its subject and the quantities that it needs.
 
 use netrig_core::Quantity;
 
 use crate::response::{Per, SubjectKind};
 
-/// What a reader needs to know of a metric.
+/// The description of a metric.
 #[derive(Debug)]
 pub struct About {
     /// Its name in files: `snake_case`.
@@ -13,21 +13,21 @@ pub struct About {
     pub unit: &'static str,
     /// One sentence that defines it.
     pub definition: &'static str,
-    /// What it is measured of.
+    /// The kind of its subjects.
     pub subject: SubjectKind,
-    /// How several members become one number unless the file says otherwise.
+    /// How several members become one number if the file does not say.
     pub per: Per,
-    /// Whether several members can be taken together as if they were one.
+    /// Whether several members can be joined as if they were one.
     pub pools: bool,
-    /// Whether it has many observations per run, of which the file chooses a statistic.
+    /// Whether it has many observations per run, from which the file chooses a statistic.
     pub observed: bool,
-    /// Whether it is a share of something: never below 0 nor above 1.
+    /// Whether it is a share, from 0 to 1.
     pub share: bool,
     /// Whether the file gives it a deadline, `within`.
     pub deadline: bool,
-    /// Of a metric of links, whether it is measured of their classes, too.
+    /// For a metric of links: whether it also applies to their classes.
     pub classes: bool,
-    /// Of a metric of links, whether it is measured of their rules, too.
+    /// For a metric of links: whether it also applies to their rules.
     pub rules: bool,
 }
 
@@ -81,8 +81,9 @@ impl About {
         Self { rules: true, ..self }
     }
 
-    /// Whether it hangs on the times that packets take on their way: times do, what waits in queues, and what is late for a
-    /// deadline or an ear. Rates and counts hang on them where they wait for answers, by as much as all of a packet's passage.
+    /// Whether it depends on the times of packets in the network: times, queue lengths, and lateness for a
+    /// deadline or a listener. Rates and counts of request-response traffic also depend on them, but only by
+    /// one packet's passage.
     pub fn hangs_on_times(&self) -> bool {
         self.unit == "s"
             || self.deadline
@@ -90,7 +91,7 @@ impl About {
                 .contains(&self.name)
     }
 
-    /// Whether it is measured of this kind of subject.
+    /// Whether it applies to this kind of subject.
     pub fn is_of(&self, kind: SubjectKind) -> bool {
         self.subject == kind
             || kind == SubjectKind::Class && self.classes
@@ -98,12 +99,12 @@ impl About {
     }
 }
 
-/// A quantity that a metric needs, and how much of it.
+/// A quantity that a metric needs, and in which form.
 #[derive(Clone, Copy, Debug)]
 pub enum Need {
     /// The sum of a count over the measuring window.
     Total(&'static Quantity),
-    /// Every sample of a count, whatever the window.
+    /// Every sample of a count, independent of the window.
     Series(&'static Quantity),
     /// The mean over time of a level, and its largest sample.
     Average(&'static Quantity),
@@ -111,9 +112,9 @@ pub enum Need {
     Summary(&'static Quantity),
     /// Every observation in the window.
     Observations(&'static Quantity),
-    /// Every mark of the subject, whatever the window.
+    /// Every mark of the subject, independent of the window.
     Marks(&'static Quantity),
-    /// Every mark of a flow's paths, whatever the window.
+    /// Every mark of a flow's paths, independent of the window.
     PathMarks(&'static Quantity),
 }
 

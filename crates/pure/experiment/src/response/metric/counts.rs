@@ -3,28 +3,28 @@
 use netrig_core::Quantity;
 
 use super::about::{About, Need};
-use crate::reduce::{Measured, View};
+use crate::reduce::{MeasuredValue, View};
 use crate::response::Statistic;
 
-/// Something that can be measured of a flow, a link, a node or the run.
+/// A metric of a flow, a link, a node or the run.
 pub trait Metric: Sync {
-    /// Its words.
+    /// Its description.
     fn about(&self) -> &About;
 
-    /// What it needs for this statistic.
+    /// The quantities that it needs for this statistic.
     fn needs(&self, statistic: Statistic) -> Vec<Need>;
 
-    /// The count or level in which MSER-5 looks for the end of the warm-up; `None` where a warm-up means
-    /// nothing (totals, moments) or where the observations themselves show it.
+    /// The count or level in which MSER-5 looks for the end of the warm-up. `None` if a warm-up has no meaning
+    /// (totals, moments), or if the observations themselves show it.
     fn signal(&self) -> Option<&'static Quantity> {
         None
     }
 
-    /// The number of one run.
-    fn reduce(&self, view: &View<'_>) -> Measured;
+    /// The value in one run.
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue;
 
-    /// The number of several members together, where it is not the sum of their numbers.
-    fn sum(&self, views: &[View<'_>]) -> Option<Measured> {
+    /// The value of several members together, if it is not the sum of their values.
+    fn sum(&self, views: &[View<'_>]) -> Option<MeasuredValue> {
         let _ = views;
         None
     }
@@ -45,7 +45,7 @@ impl Metric for Total {
         vec![Need::Total(self.quantity)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         view.total(self.quantity).into()
     }
 }
@@ -54,17 +54,18 @@ impl Metric for Total {
 pub(super) struct Rate {
     pub(super) about: About,
     pub(super) quantity: &'static Quantity,
-    /// By what the quantity's unit is multiplied: 8 for bits from bytes.
+    /// Factor on the quantity's unit: 8 for bits from bytes.
     pub(super) times: f64,
     pub(super) over: Over,
 }
 
-/// Over which time a count is divided.
+/// The time by which a count is divided.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Over {
-    /// All of the measuring window.
+    /// The whole measuring window.
     Window,
-    /// That part of it in which the flow begins something: what it ends with is no time in which less was carried.
+    /// The part of the window before the flow's `stop`. Afterwards the flow only finishes, so that time must
+    /// not lower the rate.
     Active,
 }
 
@@ -81,7 +82,7 @@ impl Metric for Rate {
         Some(self.quantity)
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         let total = self.times * view.total(self.quantity);
         if self.over == Over::Window {
             return view.per_second(total);
@@ -90,7 +91,7 @@ impl Metric for Rate {
         if span > 0.0 {
             return (total / span).into();
         }
-        Measured::not("the measuring window begins when the flow begins nothing any more")
+        MeasuredValue::not("the measuring window begins when the flow begins nothing any more")
     }
 }
 
@@ -99,7 +100,7 @@ pub(super) struct Share {
     pub(super) about: About,
     pub(super) part: &'static [&'static Quantity],
     pub(super) whole: &'static [&'static Quantity],
-    /// Said where the whole is nothing.
+    /// The reason if the whole is zero.
     pub(super) nothing: &'static str,
 }
 
@@ -115,9 +116,9 @@ impl Metric for Share {
         needs
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         let sum = |quantities: &[&'static Quantity]| quantities.iter().map(|q| view.total(q)).sum::<f64>();
         let whole = sum(self.whole);
-        if whole > 0.0 { (sum(self.part) / whole).into() } else { Measured::not(self.nothing) }
+        if whole > 0.0 { (sum(self.part) / whole).into() } else { MeasuredValue::not(self.nothing) }
     }
 }

@@ -1,8 +1,8 @@
-//! The registry of metrics: each with its name, unit, definition, the quantities it needs and how it reduces
-//! them to one number per run.
+//! The registry of metrics: each with its name, unit, definition, the quantities that it needs and its
+//! reduction to one number per run.
 //!
-//! A metric sees one subject through a [`View`]. Families share a file; each metric is one `static` with its
-//! words beside its arithmetic, and a test on hand-made samples.
+//! A metric sees one subject through a [`View`]. Each family has a file, each metric is one `static` with its
+//! words beside its arithmetic, and a test uses hand-made samples.
 
 mod about;
 mod carried;
@@ -23,7 +23,7 @@ pub use counts::Metric;
 use counts::{Over, Rate, Share, Total};
 
 use super::{Statistic, SubjectKind};
-use crate::reduce::{Measured, View};
+use crate::reduce::{MeasuredValue, View};
 
 /// All metrics, family by family.
 pub fn all() -> impl Iterator<Item = &'static dyn Metric> {
@@ -43,7 +43,7 @@ pub fn all() -> impl Iterator<Item = &'static dyn Metric> {
     families.into_iter().flatten().copied()
 }
 
-/// The metric of that name and any subject; names that two kinds of subjects share do not exist.
+/// The metric with this name. Metrics of different kinds of subjects never share a name.
 pub fn find(name: &str) -> Option<&'static dyn Metric> {
     all().find(|metric| metric.about().name == name)
 }
@@ -57,7 +57,7 @@ pub fn of_kind(kind: SubjectKind) -> impl Iterator<Item = &'static dyn Metric> {
 mod tests {
     use super::*;
 
-    /// What a run is asked for that a late tester moves by as much as it is late.
+    /// The metrics of a run that a late tester changes by as much as its lateness.
     #[test]
     fn times_and_what_waits_hang_on_the_way() {
         let hangs = |name: &str| find(name).unwrap().about().hangs_on_times();
