@@ -21,9 +21,9 @@ impl Agreement {
     /// nested, so at the border of the widest no other is met by chance alone. The violation of all needs no
     /// correction either (intersection and union).
     fn accord(&self, within: &Margins) -> AgreementVerdict {
-        let mut told = within.iter().map(|margin| self.accord_within(margin));
-        let first = told.next().unwrap_or(AgreementVerdict::Inconclusive);
-        told.fold(first, |before, next| match (before, next) {
+        let mut verdicts = within.iter().map(|margin| self.accord_within(margin));
+        let first = verdicts.next().unwrap_or(AgreementVerdict::Inconclusive);
+        verdicts.fold(first, |before, next| match (before, next) {
             (AgreementVerdict::Agrees, _) | (_, AgreementVerdict::Agrees) => AgreementVerdict::Agrees,
             (AgreementVerdict::Differs, AgreementVerdict::Differs) => AgreementVerdict::Differs,
             _ => AgreementVerdict::Inconclusive,
@@ -48,7 +48,7 @@ impl Agreement {
                 // The ratio of two positive quantities cannot be negative: with so few runs the interval
                 // decides nothing.
                 AgreementVerdict::Differs if low < 0.0 && 0.0 <= high => AgreementVerdict::Inconclusive,
-                told => told,
+                verdict => verdict,
             },
             // One pair, or a first mean that does not differ significantly from 0.
             _ => AgreementVerdict::Inconclusive,
@@ -129,56 +129,56 @@ mod tests {
 
     #[test]
     fn of_a_ratio_the_whole_interval_decides() {
-        let told = |low: f64, high: f64, margin: &str| {
+        let verdict_of = |low: f64, high: f64, margin: &str| {
             verdict(agreement("B/s", Some(f64::midpoint(low, high)), Some((low, high)), None), margin)
         };
-        assert_eq!(told(0.96, 1.04, "'5 %'"), "agrees");
-        assert_eq!(told(1.01, 1.04, "'5 %'"), "agrees");
-        assert_eq!(told(0.96, 1.04, "'2 %'"), "inconclusive");
-        assert_eq!(told(0.90, 0.96, "'5 %'"), "inconclusive");
-        assert_eq!(told(-0.5, 2.35, "'5 %'"), "inconclusive");
-        assert_eq!(told(-0.5, 0.5, "'5 %'"), "inconclusive");
-        assert_eq!(told(0.5, 0.94, "'5 %'"), "differs");
-        assert_eq!(told(1.06, 1.5, "'5 %'"), "differs");
-        assert_eq!(told(1.0, 1.0, "'0 %'"), "agrees");
+        assert_eq!(verdict_of(0.96, 1.04, "'5 %'"), "agrees");
+        assert_eq!(verdict_of(1.01, 1.04, "'5 %'"), "agrees");
+        assert_eq!(verdict_of(0.96, 1.04, "'2 %'"), "inconclusive");
+        assert_eq!(verdict_of(0.90, 0.96, "'5 %'"), "inconclusive");
+        assert_eq!(verdict_of(-0.5, 2.35, "'5 %'"), "inconclusive");
+        assert_eq!(verdict_of(-0.5, 0.5, "'5 %'"), "inconclusive");
+        assert_eq!(verdict_of(0.5, 0.94, "'5 %'"), "differs");
+        assert_eq!(verdict_of(1.06, 1.5, "'5 %'"), "differs");
+        assert_eq!(verdict_of(1.0, 1.0, "'0 %'"), "agrees");
     }
 
     #[test]
     fn of_a_difference_in_whatever_unit_too() {
-        let told = |ends: IntervalEnds, unit: &str, margin: &str| {
+        let verdict_of = |ends: IntervalEnds, unit: &str, margin: &str| {
             verdict(agreement(unit, Some(2.0), None, ends), margin)
         };
-        assert_eq!(told(Some((-0.01, 0.03)), "1", "0.03"), "agrees");
-        assert_eq!(told(Some((-0.01, 0.031)), "1", "'3 pp'"), "inconclusive");
-        assert_eq!(told(Some((1.0, 2.9)), "%", "'3 pp'"), "agrees");
-        assert_eq!(told(Some((3.1, 4.0)), "%", "'3 pp'"), "differs");
-        assert_eq!(told(Some((3.1, 4.0)), "%", "3"), "differs");
-        assert_eq!(told(Some((-0.019, 0.019)), "ms", "'20 us'"), "agrees");
-        assert_eq!(told(Some((-0.03, -0.021)), "ms", "'20 us'"), "differs");
+        assert_eq!(verdict_of(Some((-0.01, 0.03)), "1", "0.03"), "agrees");
+        assert_eq!(verdict_of(Some((-0.01, 0.031)), "1", "'3 pp'"), "inconclusive");
+        assert_eq!(verdict_of(Some((1.0, 2.9)), "%", "'3 pp'"), "agrees");
+        assert_eq!(verdict_of(Some((3.1, 4.0)), "%", "'3 pp'"), "differs");
+        assert_eq!(verdict_of(Some((3.1, 4.0)), "%", "3"), "differs");
+        assert_eq!(verdict_of(Some((-0.019, 0.019)), "ms", "'20 us'"), "agrees");
+        assert_eq!(verdict_of(Some((-0.03, -0.021)), "ms", "'20 us'"), "differs");
         // One pair has no interval.
-        assert_eq!(told(None, "ms", "'20 us'"), "inconclusive");
+        assert_eq!(verdict_of(None, "ms", "'20 us'"), "inconclusive");
     }
 
     #[test]
     fn one_of_several_margins_suffices_and_all_must_be_violated() {
-        let told = |ratio: (f64, f64), difference: (f64, f64)| {
+        let verdict_of = |ratio: (f64, f64), difference: (f64, f64)| {
             verdict(agreement("s", Some(1.5), Some(ratio), Some(difference)), "['10 %', '20 us']")
         };
         let (us, ms) = (1e-6, 1e-3);
-        assert_eq!(told((0.95, 1.05), (-ms, ms)), "agrees");
-        assert_eq!(told((1.4, 1.6), (us, 2.0 * us)), "agrees");
-        assert_eq!(told((1.4, 1.6), (ms, 2.0 * ms)), "differs");
-        assert_eq!(told((1.05, 1.6), (ms, 2.0 * ms)), "inconclusive");
-        assert_eq!(told((1.4, 1.6), (us, 2.0 * ms)), "inconclusive");
+        assert_eq!(verdict_of((0.95, 1.05), (-ms, ms)), "agrees");
+        assert_eq!(verdict_of((1.4, 1.6), (us, 2.0 * us)), "agrees");
+        assert_eq!(verdict_of((1.4, 1.6), (ms, 2.0 * ms)), "differs");
+        assert_eq!(verdict_of((1.05, 1.6), (ms, 2.0 * ms)), "inconclusive");
+        assert_eq!(verdict_of((1.4, 1.6), (us, 2.0 * ms)), "inconclusive");
     }
 
     #[test]
     fn a_share_of_nothing_is_nothing() {
-        let told = |ends: IntervalEnds| verdict(agreement("1", None, None, ends), "'5 %'");
-        assert_eq!(told(Some((0.0, 0.0))), "agrees");
-        assert_eq!(told(Some((0.01, 0.02))), "differs");
-        assert_eq!(told(Some((-0.01, 0.02))), "inconclusive");
-        assert_eq!(told(None), "inconclusive");
+        let verdict_of = |ends: IntervalEnds| verdict(agreement("1", None, None, ends), "'5 %'");
+        assert_eq!(verdict_of(Some((0.0, 0.0))), "agrees");
+        assert_eq!(verdict_of(Some((0.01, 0.02))), "differs");
+        assert_eq!(verdict_of(Some((-0.01, 0.02))), "inconclusive");
+        assert_eq!(verdict_of(None), "inconclusive");
         // A first mean that does not differ from zero has a ratio without an interval.
         let unbounded = agreement("1", Some(7.0), None, Some((0.01, 0.02)));
         assert_eq!(verdict(unbounded, "'5 %'"), "inconclusive");

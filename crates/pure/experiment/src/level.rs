@@ -270,9 +270,9 @@ mod tests {
             let levels = levels(texts);
             let found = LevelUnit::common(levels.iter());
             assert_eq!(found.map(LevelUnit::name), unit, "{texts:?}");
-            let told =
+            let found_numbers =
                 found.map_or_else(Vec::new, |unit| levels.iter().filter_map(|l| unit.number(l)).collect());
-            assert_eq!(told, numbers, "{texts:?}");
+            assert_eq!(found_numbers, numbers, "{texts:?}");
         }
     }
 

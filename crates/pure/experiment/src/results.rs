@@ -141,7 +141,8 @@ pub struct Agreement {
     pub difference: Option<Difference>,
     /// Number of valid runs of each substrate that measured the response; over all points, their sum.
     pub n: [u32; 2],
-    /// Number of paired replications behind the estimates; over all points, the number of points.
+    /// Number of replications behind the estimates: those that both substrates have, and over all points those that
+    /// all points have, too.
     pub pairs: u32,
     /// The two substrates.
     pub of: [String; 2],

@@ -32,8 +32,10 @@ impl Design {
 
     fn figures_of<'a>(&'a self, claim: &'a ClaimSpec, fitting: bool) -> impl Iterator<Item = Exhibit<'a>> {
         let shows = move |figure: &FigureSpec| {
-            let fits =
-                || claim.varied().is_none_or(|factor| figure.tells(factor)) && meet(&figure.at, &claim.at);
+            let fits = || {
+                claim.varied().is_none_or(|factor| figure.distinguishes(factor))
+                    && meet(&figure.at, &claim.at)
+            };
             !figure.is_of_runs() && figure.y.contains(&claim.response) && (!fitting || fits())
         };
         let figures = self.figures.iter().filter(move |(_, figure)| shows(figure));
@@ -46,8 +48,8 @@ impl Design {
             of && (!fitting || meet(&column.at, &claim.at))
         };
         let shows = move |table: &TableSpec| {
-            let tells = claim.varied().is_none_or(|factor| table.rows.contains(factor));
-            let fits = !fitting || tells && meet(&table.at, &claim.at);
+            let distinguishes = claim.varied().is_none_or(|factor| table.rows.contains(factor));
+            let fits = !fitting || distinguishes && meet(&table.at, &claim.at);
             fits && table.columns.iter().any(|(_, spec)| column(spec))
         };
         self.tables.iter().filter(move |(_, table)| shows(table)).map(|(name, _)| Exhibit::Table(name))

@@ -1,4 +1,4 @@
-//! Each kind of claim with each verdict, on made-up data.
+//! Each kind of claim with each verdict, on fictitious data.
 
 use crate::judge::fixture::{Study, StudyPoint};
 use crate::{ClaimResult, ClaimVerdict, Status};
@@ -6,7 +6,7 @@ use crate::{ClaimResult, ClaimVerdict, Status};
 const TRANSPORTS: (&str, &[&str]) = ("transport", &["tcp", "sctp"]);
 const OUTAGES: (&str, &[&str]) = ("down_for", &["0 s", "5 s", "10 s", "20 s"]);
 
-/// 1000 B/s, and `by` more over SCTP; shared noise of 50 B/s, own noise of `noise` B/s.
+/// 1000 B/s, plus `by` over SCTP; shared noise of 50 B/s, own noise of `noise` B/s.
 fn sctp_gains(by: f64, noise: f64) -> impl Fn(&StudyPoint<'_>) -> f64 {
     move |place| {
         let gain = if place.level("transport") == "sctp" { by } else { 0.0 };
@@ -60,7 +60,7 @@ fn a_margin_asks_for_more() {
     let relative = two_transports(&margin("1 %"), 20, sctp_gains(20.0, 1.0));
     assert_eq!(relative.unit, "1");
     assert!((relative.points[0].estimate - 1.02).abs() < 0.005, "{}", relative.points[0].estimate);
-    // A margin of 0 % is none: the estimate stays a difference.
+    // A margin of 0 % is no relative margin: the estimate stays a difference.
     assert_eq!(two_transports(&margin("0 %"), 20, sctp_gains(20.0, 1.0)).unit, "B/s");
 }
 
@@ -127,7 +127,7 @@ fn trends_need_every_step() {
     assert_eq!(trend("decreasing", false, 2000.0).verdict, ClaimVerdict::Inconclusive);
 }
 
-/// Levels in the file's order are 10, 5, 20, 0 s; the trend goes by their amounts.
+/// Levels in the file's order are 10, 5, 20, 0 s; the trend follows their amounts.
 #[test]
 fn a_trend_goes_by_amounts() {
     let claim = "response = 'r'\nover = 'down_for'\nexpect = 'decreasing'";
@@ -135,7 +135,7 @@ fn a_trend_goes_by_amounts() {
     assert_eq!(study.run(10, falls(false, 10.0)).verdict().verdict, ClaimVerdict::Supported);
 }
 
-/// A plan of two sweeps, not a full cross: where the other factor was not swept there is nothing to compare.
+/// A plan of two sweeps, not a full cross: where the other factor was not swept, no comparison is possible.
 #[test]
 fn places_that_the_plan_does_not_compare_are_none() {
     let claim = "response = 'r'\nover = 'down_for'\nexpect = 'decreasing'";
@@ -197,7 +197,7 @@ fn within_a_margin_of_a_number_or_of_the_paper() {
     assert_eq!(study(above, 1000.0).verdict, ClaimVerdict::Refuted);
 }
 
-/// The paper gives a value at 5 s and 10 s only: the other points are not compared, and the claim says so.
+/// The paper gives a value only at 5 s and 10 s: the other points are not compared, and the reason states it.
 #[test]
 fn the_papers_values_point_by_point() {
     let claim = "response = 'r'\nexpect = 'within'\nmargin = '2 %'\ntarget = { paper = 'fig2' }";
@@ -231,7 +231,7 @@ fn knees() {
     assert_eq!(study("", 0.0).verdict, ClaimVerdict::Inconclusive);
 }
 
-/// Levels at an end of which few runs are valid, or none, do not take the knee from the others; one in the middle does.
+/// Levels with few or no valid runs do not spoil the knee at the ends of the axis, but they do in the middle.
 #[test]
 fn a_knee_is_looked_for_where_runs_are_valid() {
     let found = |last: Option<Status>, is_valid: fn(f64, usize) -> bool| {
@@ -254,7 +254,7 @@ fn a_knee_is_looked_for_where_runs_are_valid() {
     let without = found(Some(Status::Invalid), |load, number| load != 7.0 || number < 4);
     assert_eq!((without.verdict, without.points[0].n), (ClaimVerdict::Supported, 10), "{}", without.why);
     assert!(without.why.contains("(n = 10), without 7, 8: too few runs there are valid"), "{}", without.why);
-    // Half of the replications are enough for a level to stay.
+    // Half of the replications suffice for a level to stay.
     let with = found(None, |load, number| load < 7.0 || number < 5);
     assert_eq!((with.verdict, with.points[0].n), (ClaimVerdict::Supported, 5), "{}", with.why);
     assert!(!with.why.contains("without"), "{}", with.why);
@@ -264,8 +264,8 @@ fn a_knee_is_looked_for_where_runs_are_valid() {
     assert_eq!(failed.verdict, ClaimVerdict::NotTested, "{}", failed.why);
 }
 
-/// With several claims a place is judged at the confidence that leaves each its share of the error rate, so the interval that is
-/// printed first may lie where it is claimed and the one that decides may not: both are told.
+/// With several claims, each place is judged at a higher confidence, because the claims share the error rate.
+/// The printed interval may lie in the claimed range although the deciding one does not: the reason gives both.
 #[test]
 fn a_knee_tells_the_interval_that_decides() {
     let knee = "response = 'r'\nover = 'load'\nexpect = 'knee'\nbetween = [2.7, 4.1]";
@@ -311,7 +311,7 @@ fn rises() {
     assert!(found.why.starts_with("share of the rise: "), "{}", found.why);
     assert_eq!(study("[3, 6]", 1000.0, 5.0).verdict, ClaimVerdict::Supported);
     assert_eq!(study("[5, 8]", 1000.0, 5.0).verdict, ClaimVerdict::Refuted);
-    // A fall is a rise downwards; and where nothing rises nothing is decided.
+    // A fall is a negative rise. A constant curve decides nothing.
     assert_eq!(study("[4, 5]", -1000.0, 5.0).verdict, ClaimVerdict::Supported);
     assert_eq!(study("[4, 5]", -140.0, 50.0).verdict, ClaimVerdict::Inconclusive);
 }
@@ -349,7 +349,7 @@ fn runs_without_any_chance_are_proof() {
     assert_eq!(study(same, |_| 0.0).verdict, ClaimVerdict::NotTested);
 }
 
-/// The same numbers from runs in which chance had a part.
+/// The same numbers from random runs.
 #[test]
 fn runs_that_are_alike_by_chance_are_no_proof() {
     for n in [2, 10] {
@@ -391,7 +391,7 @@ fn without_points_there_is_no_test() {
     assert_eq!(nothing.why, "nothing could be compared: no valid run measured the response");
 }
 
-/// What a substrate cannot run is left out; what failed keeps a claim from being supported.
+/// A point that the substrate cannot run is left out. A failed point prevents support.
 #[test]
 fn a_failed_point_is_no_support() {
     let study = |status| {
@@ -408,7 +408,7 @@ fn a_failed_point_is_no_support() {
     assert_eq!(failed.verdict, ClaimVerdict::Inconclusive, "{}", failed.why);
 }
 
-/// Runs without a value, and runs that do not count, drop out pair by pair.
+/// Runs without a value and invalid runs drop out pair by pair.
 #[test]
 fn only_pairs_count() {
     let mut study = Study::new(&[TRANSPORTS]).claim("c", GREATER).run_on("sim", 10, |place| {
@@ -423,7 +423,7 @@ fn only_pairs_count() {
     assert_eq!(result.verdict, ClaimVerdict::Supported, "{}", result.why);
 }
 
-/// Seven claims share the error rate: what is enough for one is not for seven.
+/// Seven claims share the error rate: evidence that suffices for one claim does not suffice for seven.
 #[test]
 fn holm_over_the_claims() {
     // Differences with mean 1 and sd 1.5: t = 2.11 with 9 degrees of freedom or more, p about 0.03 to 0.05.
@@ -460,8 +460,8 @@ fn the_same_data_give_the_same_verdict() {
     assert_eq!(study().judge(), study().judge());
 }
 
-/// How often a claim is supported although the truth lies exactly on its border: at most 5 %, within what
-/// 2000 trials can tell (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
+/// How often a claim is supported although the true value lies exactly on its border: at most 5 %, within the
+/// accuracy of 2000 trials (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
 #[test]
 fn supported_is_wrong_in_at_most_five_percent() {
     let share = |claim: &str, truth: f64, verdict: ClaimVerdict| {
@@ -482,16 +482,16 @@ fn supported_is_wrong_in_at_most_five_percent() {
     let at_the_margin = share(&format!("{GREATER}\nmargin = '5 B/s'"), 5.0, ClaimVerdict::Supported);
     assert!(at_the_margin <= 0.065, "{at_the_margin}");
     assert!(at_the_margin > 0.01, "the test has no power left: {at_the_margin}");
-    // The interval of ten differences of sd 14 is about ±10 wide: a margin of 25 leaves equivalence a chance.
+    // The interval of ten differences of sd 14 is about ±10 wide: with a margin of 25, equivalence is possible.
     let equivalent = GREATER.replace("greater", "equivalent") + "\nmargin = '25 B/s'";
     let border = share(&equivalent, 25.0, ClaimVerdict::Supported);
     assert!(border <= 0.065 && border > 0.02, "{border}");
-    // Refuted is wrong no oftener: the truth lies just inside.
+    // The true value lies just inside, so refuted is wrong no more often.
     let refuted = share(&equivalent, 24.999, ClaimVerdict::Refuted);
     assert!(refuted <= 0.04, "{refuted}");
 }
 
-/// The numbers on which a verdict hangs, and the borders that they are held against.
+/// The numbers that determine a verdict, and the borders that they are compared with.
 #[test]
 fn what_decided_it_stands_beside_what_was_claimed() {
     let claimed = |claim: &str| two_transports(claim, 10, sctp_gains(20.0, 5.0)).points[0].claimed.unwrap();
@@ -551,11 +551,11 @@ fn a_claim_is_seen_where_its_levels_are_told_apart() {
         seen("compare = { transport = ['sctp', 'tcp'] }\nexpect = 'greater'"),
         "Figure(\"by-transport\")"
     );
-    // No figure has TCP's outages apart at every shape but the third; the second has no other shape than 1.5.
+    // No figure shows TCP's outages separately at every shape but the third; the second shows only shape 1.5.
     let tcp = "over = 'down_for'\nexpect = 'decreasing'\nwhere = { transport = 'tcp', shape = 1.2 }";
     assert_eq!(seen(tcp), "Figure(\"by-shape\")");
     assert_eq!(seen(&format!("{tcp}\nfigure = 'by-outage'")), "Figure(\"by-outage\")");
-    // A transport at shape 1.2 is in no figure beside the other, but in the table.
+    // No figure compares a transport at shape 1.2 with the other, but the table does.
     let table = "compare = { transport = ['sctp', 'tcp'] }\nwhere = { shape = 1.2 }\nexpect = 'greater'";
     assert_eq!(seen(table), "Table(\"outages\")");
     let column = "response = 'table.outages.mean'\nover = 'down_for'\nexpect = 'decreasing'";

@@ -129,7 +129,7 @@ impl FigureSpec {
 
     /// Reports factors that would vary within one place of the figure because it does not mention them.
     fn check_loose_factors(&self, design: &Design, errors: &mut Vec<SpecError>) {
-        for factor in design.factors.iter().filter(|factor| !self.tells(&factor.name)) {
+        for factor in design.factors.iter().filter(|factor| !self.distinguishes(&factor.name)) {
             let levels = self.at.levels(factor).count();
             if levels > 1 {
                 let why = format!(

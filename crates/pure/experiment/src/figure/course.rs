@@ -2,7 +2,8 @@
 
 use netrig_core::{Duration, Instant, Kind, Quantity, Subject};
 
-use super::evaluate::{AxisData, FigureData, FigurePoint, Legend, Panel, PanelKey, Series, has};
+use super::data::{AxisData, FigureData, FigurePoint, Legend, Panel, Series};
+use super::evaluate::{PanelKey, has};
 use super::spec::{Axis, FigureSpec, TIME};
 use crate::judge::Design;
 use crate::reduce::{Layout, Trace};

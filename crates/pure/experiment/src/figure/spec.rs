@@ -236,7 +236,7 @@ impl FigureSpec {
     }
 
     /// Whether it shows the levels of a factor separately.
-    pub(crate) fn tells(&self, factor: &str) -> bool {
+    pub(crate) fn distinguishes(&self, factor: &str) -> bool {
         let named = [&self.series, &self.panels, &self.rows];
         self.x == factor || named.iter().any(|names| names.contains(factor))
     }

@@ -1,6 +1,7 @@
 //! The data of a figure over the pictures of videos in single runs.
 
-use super::evaluate::{AxisData, FigureData, FigurePoint, Legend, Panel, PanelKey, Series, has};
+use super::data::{AxisData, FigureData, FigurePoint, Legend, Panel, Series};
+use super::evaluate::{PanelKey, has};
 use super::spec::{Axis, FigureSpec, PICTURE};
 use crate::judge::Design;
 use crate::scenario::Scenario;

@@ -109,7 +109,7 @@ pub fn with_scenarios(
     let mut named: Vec<&Entry> = Vec::new();
     let mut texts: BTreeMap<usize, String> = BTreeMap::new();
     for table in users {
-        let mut said = |[file_key, text_key]: [&str; 2], what: &str| {
+        let mut text_of = |[file_key, text_key]: [&str; 2], what: &str| {
             if let Some(entry) = table.entries.iter().find(|entry| entry.key == file_key)
                 && let Some(name) = entry.value.text()
             {
@@ -122,8 +122,8 @@ pub fn with_scenarios(
             let own = table.entries.iter().find(|entry| entry.key == text_key);
             Ok(own.and_then(|entry| Some((entry.value.text()?.to_owned(), entry))))
         };
-        let scenario = said(["scenario_file", "scenario_text"], "scenario")?;
-        let values = said(["values_file", "values_text"], "file of values")?;
+        let scenario = text_of(["scenario_file", "scenario_text"], "scenario")?;
+        let values = text_of(["values_file", "values_text"], "file of values")?;
         let Some((content, entry)) = scenario else { continue };
         // A scenario with a factor in it is checked at each point.
         if content.contains("${") {

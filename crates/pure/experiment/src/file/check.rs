@@ -124,7 +124,7 @@ impl MeasuredSubjects<'_> {
         });
         let is_cable = |name: &str| scenario.links.iter().any(|link| link.group == name && link.is_direct());
         let uncounted = self.links.iter().filter(move |(name, _)| is_cable(name)).map(|(name, span)| {
-            let why = format!("link `{name}` is a cable (`kind = \"direct\"`), of which nothing is counted");
+            let why = format!("link `{name}` is a cable (`kind = \"direct\"`), which has no counters");
             Diagnostic::error(span.clone(), why)
         });
         let unknown = self.counters.iter().filter_map(|(node, counter, span)| {
@@ -361,7 +361,7 @@ impl<'a> ExperimentFile<'a> {
                 }
             }
             for (_, figure) in &mut design.figures {
-                if !figure.tells(name) && !figure.at.0.contains_key(name) {
+                if !figure.distinguishes(name) && !figure.at.0.contains_key(name) {
                     figure.panels.0.push(name.clone());
                 }
             }

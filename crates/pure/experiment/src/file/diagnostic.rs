@@ -157,8 +157,8 @@ impl Diagnostics {
     /// Sorts `all`, removes duplicates, and sets lines and columns by `text`, the text of `file`.
     pub(crate) fn new(file: &str, text: &str, mut all: Vec<Diagnostic>) -> Self {
         // The same fault may occur at many points.
-        let mut told = BTreeSet::new();
-        all.retain(|one| told.insert((one.span.start, one.span.end, one.message.clone())));
+        let mut seen = BTreeSet::new();
+        all.retain(|one| seen.insert((one.span.start, one.span.end, one.message.clone())));
         all.sort_by_key(|one| (one.severity, one.span.start));
         let left_out = all.len().saturating_sub(Self::SHOWN);
         all.truncate(Self::SHOWN);

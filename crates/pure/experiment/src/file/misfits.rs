@@ -55,18 +55,20 @@ impl Misfits {
     /// A flow may use several transports. If one of them opens as many streams as the application requests,
     /// others with fewer streams are no fault.
     fn look_at_streams(&mut self, flow: &Flow, config: &sctp::Config) {
-        let (asked, opens) = ((flow.group.clone(), flow.application.streams()), config.streams);
-        if asked.1 <= opens {
-            self.opened.insert(asked);
+        let (requested, opens) = ((flow.group.clone(), flow.application.streams()), config.streams);
+        if requested.1 <= opens {
+            self.opened.insert(requested);
         } else {
-            self.shared.entry(asked).or_insert_with(|| (flow.transport.clone(), opens));
+            self.shared.entry(requested).or_insert_with(|| (flow.transport.clone(), opens));
         }
     }
 
-    fn tell_of_streams(&mut self) {
+    fn report_streams(&mut self) {
         let (shared, opened) = (std::mem::take(&mut self.shared), std::mem::take(&mut self.opened));
-        for (asked, (name, opens)) in shared.into_iter().filter(|(asked, _)| !opened.contains(asked)) {
-            let (group, wanted) = asked;
+        for (requested, (name, opens)) in
+            shared.into_iter().filter(|(requested, _)| !opened.contains(requested))
+        {
+            let (group, wanted) = requested;
             self.found(
                 &["flow", &group, "application", "streams"],
                 format!("{wanted} streams, but an association of transport `{name}` opens {opens}: they share these"),
@@ -121,7 +123,7 @@ impl Misfits {
 
     /// A warning for every misfit, at its position.
     pub(super) fn finish(mut self, definition: &Definition) -> impl Iterator<Item = Diagnostic> {
-        self.tell_of_streams();
+        self.report_streams();
         self.found.into_iter().map(|(path, Misfit { message, help })| {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             Diagnostic::warning(definition.root.at(&path).span.clone(), message).help(help)

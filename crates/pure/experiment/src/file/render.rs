@@ -148,14 +148,14 @@ mod tests {
     use super::*;
     use crate::file::diagnostic::Diagnostics;
 
-    fn told(text: &str, span: Span) -> String {
+    fn rendered(text: &str, span: Span) -> String {
         Diagnostics::new("f", text, vec![Diagnostic::error(span, "m")]).to_string()
     }
 
     /// The part of the shown line above the carets.
-    fn marked(told: &str) -> String {
-        let lines: Vec<&str> = told.lines().collect();
-        let [.., source, carets] = lines.as_slice() else { panic!("{told}") };
+    fn marked(rendered: &str) -> String {
+        let lines: Vec<&str> = rendered.lines().collect();
+        let [.., source, carets] = lines.as_slice() else { panic!("{rendered}") };
         // In columns: a wide character takes two.
         let columns: Vec<char> = source.chars().flat_map(|c| std::iter::repeat_n(c, glyph(c).1)).collect();
         let carets: Vec<char> = carets.chars().collect();
@@ -176,32 +176,32 @@ mod tests {
 
     #[test]
     fn carets_stand_under_what_is_meant() {
-        assert_eq!(marked(&told("x = 5\n", 4..5)), "5");
+        assert_eq!(marked(&rendered("x = 5\n", 4..5)), "5");
         assert_eq!(
-            marked(&told("질문 = \"왜\" # 5\n", 9..14)),
+            marked(&rendered("질문 = \"왜\" # 5\n", 9..14)),
             "\"왜왜\"",
             "wide characters take two columns"
         );
-        assert_eq!(marked(&told("\tx = 5", 1..2)), "x", "a tab is shown as one space");
-        assert_eq!(marked(&told("a = [1,\n 2]", 4..11)), "[1,", "the rest of a span of several lines");
+        assert_eq!(marked(&rendered("\tx = 5", 1..2)), "x", "a tab is shown as one space");
+        assert_eq!(marked(&rendered("a = [1,\n 2]", 4..11)), "[1,", "the rest of a span of several lines");
     }
 
     #[test]
     fn a_long_line_is_clipped_around_the_carets() {
         let text = format!("{} = 1 # {}", "k".repeat(300), "c".repeat(300));
-        let told = told(&text, 303..304);
-        assert_eq!(marked(&told), "1");
-        assert!(told.lines().all(|line| line.chars().count() < WIDTH + 10), "{told}");
-        assert!(told.contains("--> f:1:304"));
+        let rendered = rendered(&text, 303..304);
+        assert_eq!(marked(&rendered), "1");
+        assert!(rendered.lines().all(|line| line.chars().count() < WIDTH + 10), "{rendered}");
+        assert!(rendered.contains("--> f:1:304"));
     }
 
     proptest! {
         #[test]
         fn any_span_of_any_text_is_shown(text in "(.|\n|\r){0,300}", start in 0..400usize, length in 0..400usize) {
-            let told = told(&text, start..start + length);
-            prop_assert!(told.starts_with("error: m\n"));
+            let rendered = rendered(&text, start..start + length);
+            prop_assert!(rendered.starts_with("error: m\n"));
             // No control characters for the terminal.
-            prop_assert!(told.chars().all(|c| c == '\n' || !c.is_control()));
+            prop_assert!(rendered.chars().all(|c| c == '\n' || !c.is_control()));
         }
     }
 }

@@ -74,7 +74,7 @@ fn sections(generator: &mut SchemaGenerator) -> Map<String, Json> {
     add("transport", named("What carries flows.", transport(generator)));
     let event = EventSection::json_schema(generator).to_value();
     add("event", json!({ "type": "array", "description": "What happens when.", "items": event }));
-    add("flow", named("Who sends what to whom.", FlowSection::json_schema(generator).to_value()));
+    add("flow", named("Traffic from one node to another.", FlowSection::json_schema(generator).to_value()));
     add("response", named("What is measured.", ResponseSpec::json_schema(generator).to_value()));
     add("claim", named("What is claimed of it.", ClaimSpec::json_schema(generator).to_value()));
     add("table", named("Tables of the report.", TableSpec::json_schema(generator).to_value()));

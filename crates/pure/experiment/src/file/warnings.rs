@@ -259,7 +259,7 @@ impl<'a> Warnings<'a> {
             .map(|(name, spec)| {
                 let place = self.at(&["response", name, if spec.statistic.is_some() { "statistic" } else { "metric" }]);
                 let flow = spec.of.group();
-                Diagnostic::warning(place, format!("a mean over objects of flow `{flow}`, whose sizes have no variance"))
+                Diagnostic::warning(place, format!("a mean over objects of flow `{flow}`, whose sizes have infinite variance"))
                     .note_at(
                         self.at(&["flow", flow, "application", "size"]),
                         "a Pareto distribution of shape 2 or less: means of it hardly settle, and their intervals are too narrow",

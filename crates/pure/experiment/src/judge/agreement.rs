@@ -51,8 +51,8 @@ impl Compared<'_> {
     /// The agreement at a point; `None` if neither substrate measured the response there.
     fn at(&self, point: &Point, pairs: &Pairs) -> Option<Agreement> {
         let mut agreement = self.beside(point.clone(), pairs)?;
-        if let Some(asked) = self.spec.agreement.as_ref().filter(|asked| asked.asks(point)) {
-            agreement.ask(asked.within.clone());
+        if let Some(required) = self.spec.agreement.as_ref().filter(|required| required.applies_at(point)) {
+            agreement.ask(required.within.clone());
         }
         Some(agreement)
     }
@@ -60,8 +60,8 @@ impl Compared<'_> {
     /// The agreement over all points together.
     fn over_all(&self, pairs: &Pairs) -> Option<Agreement> {
         let mut agreement = self.beside(Point::default(), pairs)?;
-        if let Some(asked) = self.spec.agreement.as_ref().filter(|asked| asked.asks_of_all()) {
-            agreement.ask(asked.within.clone());
+        if let Some(required) = self.spec.agreement.as_ref().filter(|required| required.applies_to_all()) {
+            agreement.ask(required.within.clone());
         }
         Some(agreement)
     }

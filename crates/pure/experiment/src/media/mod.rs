@@ -29,20 +29,22 @@ fn in_order(
     first: u64,
     sent: u64,
     spacing_s: f64,
-    heard: impl IntoIterator<Item = MediaArrival>,
+    received: impl IntoIterator<Item = MediaArrival>,
 ) -> Vec<Packet> {
     let beyond = first.saturating_add(sent);
-    let heard: BTreeMap<u64, MediaArrival> = heard
+    let received: BTreeMap<u64, MediaArrival> = received
         .into_iter()
-        .filter(|heard| (first..beyond).contains(&heard.number))
-        .map(|heard| (heard.number, heard))
+        .filter(|received| (first..beyond).contains(&received.number))
+        .map(|received| (received.number, received))
         .collect();
     let mut before: Option<MediaArrival> = None;
-    let mut last_s =
-        heard.values().next().map_or(0.0, |heard| heard.sent_s - (heard.number - first) as f64 * spacing_s);
+    let mut last_s = received
+        .values()
+        .next()
+        .map_or(0.0, |received| received.sent_s - (received.number - first) as f64 * spacing_s);
     let mut packets = Vec::new();
     for number in first..beyond {
-        let Some(this) = heard.get(&number) else {
+        let Some(this) = received.get(&number) else {
             last_s += spacing_s;
             packets.push(Packet { sent_s: last_s, delay_s: None, begins: false });
             continue;

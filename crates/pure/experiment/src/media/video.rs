@@ -32,10 +32,10 @@ impl VideoQuality {
         video: &Video,
         first: u64,
         sent: u64,
-        heard: impl IntoIterator<Item = MediaArrival>,
+        received: impl IntoIterator<Item = MediaArrival>,
     ) -> Result<Self, String> {
         let clip = video.clip();
-        let packets = in_order(first, sent, 0.0, heard);
+        let packets = in_order(first, sent, 0.0, received);
         let buffer = Buffer::Fixed(video.playout.as_secs_f64());
         let played = played(&packets, buffer).map_err(|error| error.to_string())?;
         let pattern = LossPattern::of(&played.missing);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     /// Two rounds of the clip, packet by packet, with these delays.
-    fn heard(delay: impl Fn(u64) -> Option<f64>) -> (u64, Vec<MediaArrival>) {
+    fn received(delay: impl Fn(u64) -> Option<f64>) -> (u64, Vec<MediaArrival>) {
         let sent = 2 * video().clip().packets().len() as u64;
         let some = (0..sent).filter_map(|number| {
             Some(MediaArrival { number, sent_s: number as f64 / 100.0, delay_s: delay(number)? })
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn all_that_comes_in_time_is_shown() {
-        let (sent, all) = heard(|_| Some(0.03));
+        let (sent, all) = received(|_| Some(0.03));
         let quality = VideoQuality::of(&video(), 0, sent, all).unwrap();
         assert_eq!((quality.intact, quality.missing, quality.late), (1.0, 0.0, 0));
     }
@@ -90,7 +90,7 @@ mod tests {
     fn what_comes_late_is_lost() {
         let clip = video().clip();
         let late = (clip.packets().len() + clip.pictures()[60].packets.start) as u64;
-        let (sent, all) = heard(|number| Some(if number == late { 0.24 } else { 0.03 }));
+        let (sent, all) = received(|number| Some(if number == late { 0.24 } else { 0.03 }));
         let quality = VideoQuality::of(&video(), 0, sent, all).unwrap();
         assert_eq!(quality.late, 1);
         assert!((quality.intact - 135.0 / 150.0).abs() < 1e-12, "{}", quality.intact);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn nothing_came() {
-        let (sent, none) = heard(|_| None);
+        let (sent, none) = received(|_| None);
         let quality = VideoQuality::of(&video(), 0, sent, none).unwrap();
         assert_eq!((quality.intact, quality.missing), (0.0, 1.0));
         assert!(VideoQuality::of(&video(), 0, 0, []).is_err());

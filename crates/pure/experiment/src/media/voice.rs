@@ -33,9 +33,9 @@ impl CallQuality {
         voice: &Voice,
         first: u64,
         sent: u64,
-        heard: impl IntoIterator<Item = MediaArrival>,
+        received: impl IntoIterator<Item = MediaArrival>,
     ) -> Result<Self, String> {
-        let packets = in_order(first, sent, voice.packet.as_secs_f64(), heard);
+        let packets = in_order(first, sent, voice.packet.as_secs_f64(), received);
         let buffer = match voice.playout {
             Playout::Fixed(wait) => Buffer::Fixed(wait.as_secs_f64()),
             Playout::Adaptive => Buffer::Adaptive,
@@ -74,7 +74,7 @@ mod tests {
     }
 
     /// One packet every 20 ms with this delay, except lost ones.
-    fn heard(count: u64, delay_s: f64, lost: impl Fn(u64) -> bool) -> Vec<MediaArrival> {
+    fn received(count: u64, delay_s: f64, lost: impl Fn(u64) -> bool) -> Vec<MediaArrival> {
         let all = (0..count).filter(|number| !lost(*number));
         all.map(|number| MediaArrival { number, sent_s: 0.02 * number as f64, delay_s }).collect()
     }
@@ -83,7 +83,8 @@ mod tests {
     /// 0.024 per ms, give or take 1.
     #[test]
     fn a_call_without_loss() {
-        let quality = CallQuality::of(&voice("codec = 'g711'"), 0, 500, heard(500, 0.03, |_| false)).unwrap();
+        let quality =
+            CallQuality::of(&voice("codec = 'g711'"), 0, 500, received(500, 0.03, |_| false)).unwrap();
         assert!((quality.delay_s - 0.09).abs() < 1e-9);
         assert!((quality.rating - (93.2 - 0.024 * 90.0)).abs() < 1.0, "{}", quality.rating);
         assert_eq!((quality.missing, quality.late), (0.0, 0));
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn loss_costs_what_g_113_says() {
         let call = |lost: &dyn Fn(u64) -> bool| {
-            CallQuality::of(&voice("codec = 'g711'"), 0, 500, heard(500, 0.03, lost)).unwrap()
+            CallQuality::of(&voice("codec = 'g711'"), 0, 500, received(500, 0.03, lost)).unwrap()
         };
         let (clear, lossy) = (call(&|_| false), call(&|number| number % 10 == 9));
         assert!((lossy.missing - 0.1).abs() < 1e-12);
@@ -108,7 +109,7 @@ mod tests {
     /// sent do not.
     #[test]
     fn losses_at_both_ends() {
-        let mut some = heard(90, 0.03, |number| number < 10);
+        let mut some = received(90, 0.03, |number| number < 10);
         some.push(MediaArrival { number: u64::MAX, sent_s: 1.0, delay_s: 0.0 });
         let quality = CallQuality::of(&voice(""), 0, 100, some).unwrap();
         assert_eq!((quality.pattern.packets, quality.pattern.lost, quality.pattern.bursts), (100, 20, 2));

@@ -36,7 +36,7 @@ pub struct Reduction {
     routes: StoreRoutes,
     warm_up: WarmUp,
     /// Quantities that this run does not count.
-    untold: Vec<(Subject, &'static Quantity)>,
+    uncounted: Vec<(Subject, &'static Quantity)>,
 }
 
 /// One response with its members.
@@ -90,7 +90,7 @@ impl Reduction {
     pub(crate) fn over(responses: &[(String, ResponseSpec)], warm_up: WarmUp, layout: Layout) -> Self {
         let routes = StoreRoutes::for_layout(&layout);
         let mut reduction =
-            Self { layout, tasks: Vec::new(), stores: Vec::new(), routes, warm_up, untold: Vec::new() };
+            Self { layout, tasks: Vec::new(), stores: Vec::new(), routes, warm_up, uncounted: Vec::new() };
         let mut shared = SharedStores::new();
         for (name, spec) in responses {
             let members = match spec.metric() {
@@ -204,9 +204,9 @@ impl Reduction {
         let mut views = Vec::new();
         let mut cut = None;
         for member in &task.members {
-            if let Some(quantity) = self.untold_of(member) {
+            if let Some(quantity) = self.uncounted_of(member) {
                 let (name, of) = (quantity.name, &task.spec.of);
-                return MeasuredValue::not(format!("nobody counts `{name}` of `{of}` on this substrate"));
+                return MeasuredValue::not(format!("this substrate does not count `{name}` of `{of}`"));
             }
             let mut view = self.view(task, member, outcome, end);
             if self.seeks_warm_up(&task.spec) {
@@ -224,11 +224,11 @@ impl Reduction {
     }
 
     /// A quantity that a member needs and that this run does not count.
-    fn untold_of(&self, member: &ResponseMember) -> Option<&'static Quantity> {
+    fn uncounted_of(&self, member: &ResponseMember) -> Option<&'static Quantity> {
         let is_untold = |quantity: &'static Quantity| {
-            self.untold
+            self.uncounted
                 .iter()
-                .any(|(subject, untold)| *subject == member.subject && std::ptr::eq(*untold, quantity))
+                .any(|(subject, uncounted)| *subject == member.subject && std::ptr::eq(*uncounted, quantity))
         };
         member.kept.iter().map(|(quantity, _)| *quantity).find(|quantity| is_untold(quantity))
     }
@@ -269,7 +269,7 @@ impl Sink for Reduction {
     }
 
     fn untold(&mut self, subject: Subject, quantity: &'static Quantity) {
-        self.untold.push((subject, quantity));
+        self.uncounted.push((subject, quantity));
     }
 
     fn kept_bytes(&self) -> u64 {

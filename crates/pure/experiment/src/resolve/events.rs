@@ -163,7 +163,7 @@ impl EventFile<'_> {
         else {
             let keys: Vec<String> = given.iter().map(|(key, _)| format!("`{key}`")).collect();
             let why = match keys.len() {
-                0 => "nothing happens here".to_owned(),
+                0 => "this event has no effect".to_owned(),
                 _ => format!("an event does one thing, not {} together", keys.join(" and ")),
             };
             let problem = self.reader.about(self.value, &["do"], why);

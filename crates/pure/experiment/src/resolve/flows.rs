@@ -72,15 +72,15 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<FlowTransport<
             Carrier::Sctp(checked(sctp::Config::checked(profile, &settings), &constants, reader)?)
         }
         Protocol::Udp => {
-            let told: DatagramSockets = reader.read_beside(&constants, TRANSPORT_KEYS)?;
-            let DatagramSockets { send_buffer, receive_buffer, arrives_at } = told;
+            let options: DatagramSockets = reader.read_beside(&constants, TRANSPORT_KEYS)?;
+            let DatagramSockets { send_buffer, receive_buffer, arrives_at } = options;
             sockets = Sockets { send_buffer, receive_buffer, arrives_at: arrives_at.unwrap_or_default() };
             Carrier::Udp { headers: section.headers.unwrap_or_default() == Headers::Udp }
         }
     };
     if matches!(section.kind, Protocol::Tcp | Protocol::Mptcp) {
-        let told: StreamSockets = reader.read(&made_of(value, table.only(&["send_buffer"])))?;
-        sockets.send_buffer = told.send_buffer;
+        let options: StreamSockets = reader.read(&made_of(value, table.only(&["send_buffer"])))?;
+        sockets.send_buffer = options.send_buffer;
     }
     check_buffers(&sockets, value, reader)?;
     Some(FlowTransport {

@@ -93,13 +93,13 @@ fn ends_with(root: &Value, reader: &Reader<'_>, section: &RunSection, flows: &[F
             return None;
         }
         if group().any(|(_, flow)| flow.application.sends_datagrams()) {
-            let why = format!("flow `{name}` sends datagrams, of which nobody says that all have arrived");
+            let why = format!("flow `{name}` sends datagrams: no end reports that all have arrived");
             reader.report(about(why).expected("flows over connections"));
             return None;
         }
         let stops = |flow: &Flow| flow.stop < Instant::ZERO + section.duration;
         if group().any(|(_, flow)| !flow.application.has_an_end() && !stops(flow)) {
-            let why = format!("flow `{name}` goes on as long as the run: it is never done before");
+            let why = format!("flow `{name}` lasts as long as the run: it is never done earlier");
             reader.report(
                 about(why).expected("flows with an end (`bytes`, `seconds`, `count`), or with a `stop`"),
             );

@@ -31,7 +31,7 @@ pub struct Margins(pub(crate) Vec<Amount>);
 
 impl AgreementSpec {
     /// Whether it applies to this point.
-    pub(crate) fn asks(&self, point: &Point) -> bool {
+    pub(crate) fn applies_at(&self, point: &Point) -> bool {
         self.at.matches(point)
     }
 
@@ -42,7 +42,7 @@ impl AgreementSpec {
     /// difference (40 of 44 points lose nothing on either substrate), whereas these add nothing to either side
     /// of a ratio. Differences of opposite sign cancel in both, so it never replaces the verdicts on single
     /// points.
-    pub(crate) fn asks_of_all(&self) -> bool {
+    pub(crate) fn applies_to_all(&self) -> bool {
         self.at.is_empty() && self.within.0.iter().all(Amount::is_share)
     }
 
@@ -103,7 +103,7 @@ impl JsonSchema for Margins {
         let amount = generator.subschema_for::<Amount>();
         json_schema!({
             "anyOf": [amount, { "type": "array", "minItems": 1, "items": amount }],
-            "description": "An amount, or several of which one suffices.",
+            "description": "One or several amounts, one of which suffices.",
             "examples": ["5 %", "3 pp", ["10 %", "20 us"]]
         })
     }
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn of_all_points_together_only_a_share_is_asked() {
-        assert!(spec("within = ['5 %', '10 %']").asks_of_all());
-        assert!(!spec("within = ['5 %', '20 us']").asks_of_all());
-        assert!(!spec("within = '5 %'\nwhere = { load = 0.5 }").asks_of_all());
+        assert!(spec("within = ['5 %', '10 %']").applies_to_all());
+        assert!(!spec("within = ['5 %', '20 us']").applies_to_all());
+        assert!(!spec("within = '5 %'\nwhere = { load = 0.5 }").applies_to_all());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::{ClaimVerdict, Level, Status, TableResult};
 
 const FACTORS: &[(&str, &[&str])] = &[("transport", &["tcp", "sctp"]), ("alpha", &["1", "2", "4"])];
 
-/// TCP: 100 + 10 α, SCTP: 200 + α; ±1 in turn by replication, the same everywhere.
+/// TCP: 100 + 10 α, SCTP: 200 + α; alternately ±1 by replication, the same everywhere.
 fn value(place: &StudyPoint<'_>) -> f64 {
     let swing = if place.replication.is_multiple_of(2) { 1.0 } else { -1.0 };
     let alpha = place.number("alpha");
@@ -81,7 +81,8 @@ fn a_row_of_which_no_column_shows_a_point_is_none() {
     assert_eq!(keys, ["tcp 1", "tcp 2", "tcp 4", "sctp 1", "sctp 2"]);
 }
 
-/// What replications share cancels in a spread: its interval has no width here, and no ends if that is by chance.
+/// Shared variation of replications cancels in a spread: its interval has no width, and no ends if the values
+/// are random.
 #[test]
 fn a_spread_has_no_noise_that_all_points_share() {
     let text = "rows = ['transport']\n[columns]\ns = { spread = 'r', over = ['alpha'] }\n";
@@ -111,7 +112,7 @@ fn claims_over_a_column() {
     assert_eq!(claim("greater", "margin = '10 B/s'").verdict, ClaimVerdict::Supported);
 }
 
-/// A response by itself is one, and by another there must be one of the same unit.
+/// A response divided by itself is 1. `by` requires a response of the same unit.
 #[test]
 fn a_column_of_one_response_by_another() {
     let text = "rows = ['transport', 'alpha']\n[columns]\nx = { ratio = 'r', by = 'r' }\n";
@@ -156,18 +157,18 @@ fn the_papers_values_beside() {
     assert_eq!(table.rows[1].cells[0].paper, None);
 }
 
-/// What is over levels of which some were not run is another value than the paper's.
+/// A cell over levels some of which were not run differs in meaning from the paper's value.
 #[test]
 fn the_papers_values_stand_beside_no_part() {
     let with_omitted = |factor: &str, level: &str| {
         let mut study = Study::new(FACTORS).paper(PAPER).table("t", BESIDE);
         let levels = vec![Level(level.to_owned())];
         study.design.omitted = vec![crate::Factor { name: factor.to_owned(), levels }];
-        let told = study.design.tables[0].1.without_paper(&study.design);
-        (study.run(4, value).judge().tables.remove(0).rows[0].cells[0].paper.is_some(), told)
+        let reason = study.design.tables[0].1.without_paper(&study.design);
+        (study.run(4, value).judge().tables.remove(0).rows[0].cells[0].paper.is_some(), reason)
     };
     assert_eq!(with_omitted("alpha", "8"), (false, Some("alpha = 8".to_owned())));
-    // Each row is of one level.
+    // Each row belongs to one level.
     assert_eq!(with_omitted("transport", "dccp"), (true, None));
 }
 

@@ -1,4 +1,4 @@
-//! From a file over the samples of its runs to verdicts, tables and figures.
+//! The way from a file over the samples of its runs to verdicts, tables and figures.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
@@ -85,8 +85,8 @@ fn feed(sink: &mut dyn Sink, subject: Subject, quantity: &'static Quantity, samp
     }
 }
 
-/// What a run might report: 6 KB each 100 ms from 0.5 s on. Multi-homed SCTP switches after 0.2 s; the others
-/// hear nothing from 50 s until 2 s after the link is up again.
+/// Samples of a run: 6 KB each 100 ms from 0.5 s on. Multi-homed SCTP switches after 0.2 s. The others receive
+/// nothing from 50 s until 2 s after the link is up again.
 fn report(sink: &mut dyn Sink, transport: &str, down_for: f64, replication: u32) {
     let web = Subject::Flow(0);
     let switches = transport == "sctp-multihomed";
@@ -151,7 +151,7 @@ fn samples_become_verdicts() {
     // 995 intervals of 6005.5 B on average, 70 of them silent, over 100 s - 0.5 s.
     let throughput = tcp["throughput"].mean.unwrap();
     assert!((throughput - 925.0 * 6005.5 / 99.5).abs() < 1e-6, "{throughput}");
-    // The link of the file goes down at 50 s; data is back 7 s later. One path has nothing to switch to.
+    // The link of the file goes down at 50 s; data resume 7 s later. A flow with one path cannot switch.
     assert_eq!(tcp["recovery"].mean, Some(7.0));
     assert_eq!(tcp["switch"].mean, None);
     let why = tcp["switch"].runs[0].why.as_deref();
@@ -220,7 +220,7 @@ fn traces_become_figures_over_time() {
 
 const PAGE: &str = include_str!("../../../../../docs/claims-and-tables.md");
 
-/// The examples of the page on claims and tables can be read.
+/// The examples in the documentation of claims and tables are valid.
 #[test]
 fn the_examples_of_the_page_are_good() {
     fn read<T: serde::de::DeserializeOwned>(file: &toml::Table, section: &str) -> usize {

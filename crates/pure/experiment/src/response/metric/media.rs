@@ -41,15 +41,15 @@ fn quality(view: &View<'_>) -> Result<CallQuality, String> {
     let Some(Settings::Voice(voice)) = view.application() else {
         return Err("the flow's application is no voice".to_owned());
     };
-    let (first, sent, heard) = heard(view);
-    CallQuality::of(voice, first, sent, heard)
+    let (first, sent, received) = received(view);
+    CallQuality::of(voice, first, sent, received)
 }
 
 /// The datagrams of the measuring window: number of the first, how many were sent, and those that were
 /// received.
-fn heard(view: &View<'_>) -> (u64, u64, Vec<MediaArrival>) {
+fn received(view: &View<'_>) -> (u64, u64, Vec<MediaArrival>) {
     let numbers = view.marks_in_window(&MEDIA_NUMBER);
-    let heard: Vec<MediaArrival> = numbers
+    let received: Vec<MediaArrival> = numbers
         .zip(view.marks_in_window(&MEDIA_DELAY))
         .map(|(number, delay)| MediaArrival {
             number: number.value as u64,
@@ -58,9 +58,13 @@ fn heard(view: &View<'_>) -> (u64, u64, Vec<MediaArrival>) {
         })
         .collect();
     // Inside a call, the number of the first expected datagram is unknown.
-    let first =
-        heard.iter().map(|heard| heard.number).min().filter(|_| !view.begins_with_flow()).unwrap_or(0);
-    (first, view.total(&DATAGRAMS_SENT) as u64, heard)
+    let first = received
+        .iter()
+        .map(|received| received.number)
+        .min()
+        .filter(|_| !view.begins_with_flow())
+        .unwrap_or(0);
+    (first, view.total(&DATAGRAMS_SENT) as u64, received)
 }
 
 static RATING: OfCall = OfCall {
@@ -138,8 +142,8 @@ impl Metric for Intact {
         let Some(Settings::Video(video)) = view.application() else {
             return MeasuredValue::not("the flow's application is no video");
         };
-        let (first, sent, heard) = heard(view);
-        match VideoQuality::of(video, first, sent, heard) {
+        let (first, sent, received) = received(view);
+        match VideoQuality::of(video, first, sent, received) {
             Ok(quality) => quality.intact.into(),
             Err(why) => MeasuredValue::not(why),
         }
