@@ -136,7 +136,11 @@ impl ClaimSpec {
             refuse(errors, "target", "either `compare` or `target`");
         }
         if matches!(self.expect, Equivalent | Within) && self.margin.is_none() {
-            refuse(errors, "margin", format!("`{word}` needs to know how far is still the same"));
+            refuse(
+                errors,
+                "margin",
+                format!("`{word}` needs a margin: the largest difference that still counts as equal"),
+            );
         }
         if self.expect == Between && self.between.is_none() {
             refuse(errors, "between", "a range such as [\"50 KB/s\", \"60 KB/s\"] is missing");

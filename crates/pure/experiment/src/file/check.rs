@@ -274,7 +274,8 @@ impl<'a> ExperimentFile<'a> {
         used.extend(chosen.flat_map(|chosen| chosen.keys()));
         let Some(factors) = self.section("factors").and_then(Value::table) else { return };
         for entry in factors.entries.iter().filter(|entry| !used.contains(entry.key.as_str())) {
-            let why = format!("nothing uses the factor `{0}`: `${{{0}}}` stands nowhere", entry.key);
+            let why =
+                format!("nothing uses the factor `{0}`: `${{{0}}}` does not occur in the file", entry.key);
             self.reader.report(Diagnostic::error(entry.key_span.clone(), why));
         }
     }
@@ -450,7 +451,7 @@ impl<'a> ExperimentFile<'a> {
             return refuse(key("min"), "at least one replication is needed".into());
         }
         if max < min {
-            return refuse("max", format!("at most {max} replications are fewer than at least {min}"));
+            return refuse("max", format!("`max` is {max}, which is less than `min`, {min}"));
         }
         if max > MAX_REPLICATIONS {
             return refuse(
@@ -476,7 +477,7 @@ impl<'a> ExperimentFile<'a> {
                 );
             }
         } else if max != min {
-            return refuse("max", "without `until` nothing says when to stop between `min` and `max`".into());
+            return refuse("max", "without `until` there is no rule to stop between `min` and `max`".into());
         }
         Some((Replications { min, max, until: section.until }, confidence))
     }

@@ -88,7 +88,7 @@ impl Conditioned {
                     rule.name(n),
                     rules[before].name(before)
                 ),
-                help: "of all rules the first that matches holds; put the narrower one first",
+                help: "the first rule that matches applies; put the narrower one first",
             });
             self.note(way.place(&format!("condition.{n}")), why);
         }
@@ -116,7 +116,7 @@ impl Conditioned {
                         "class `{}` is always empty: classes before it match all its packets",
                         class.name()
                     ),
-                    help: "of all classes the first that matches has a packet; put the narrower one first",
+                    help: "a packet belongs to the first class that matches; put the narrower one first",
                 })
             } else if absent {
                 Some(Unreached {

@@ -215,8 +215,12 @@ impl<'a> Warnings<'a> {
             let worst: Vec<String> = varied
                 .map(|(factor, place)| format!("{} = {}", factor.name, factor.levels[*place].0.text()))
                 .collect();
-            let where_ =
-                format!("so at {} of {} points, worst at {}", overload.points, self.points, worst.join(", "));
+            let where_ = format!(
+                "this occurs at {} of {} points; the worst is {}",
+                overload.points,
+                self.points,
+                worst.join(", ")
+            );
             warning = warning.note(where_);
         }
         warning
@@ -262,7 +266,7 @@ impl<'a> Warnings<'a> {
                 Diagnostic::warning(place, format!("a mean over objects of flow `{flow}`, whose sizes have infinite variance"))
                     .note_at(
                         self.at(&["flow", flow, "application", "size"]),
-                        "a Pareto distribution of shape 2 or less: means of it hardly settle, and their intervals are too narrow",
+                        "a Pareto distribution of shape 2 or less: its means hardly converge, and their intervals are too narrow",
                     )
                     .help("use a quantile such as `median`, or give the size a `max`")
             })

@@ -596,7 +596,7 @@ static AGAIN: About = About::new(
     "retransmissions_per_attempt",
     "1",
     Flow,
-    "Requests that users sent again because nobody answered in time, for each attempt that came to an end in the measuring \
+    "Requests that users retransmitted because no answer arrived in time, for each attempt that ended in the measuring \
      window.",
 )
 .pooled();
