@@ -55,7 +55,7 @@ impl<'r> Reader<'r> {
         value: &Value,
         also: &'static [&'static str],
     ) -> Option<T> {
-        let node = Node { reader: self, value, span: &value.span, also, tagged: false };
+        let node = ValueNode { reader: self, value, span: &value.span, also, tagged: false };
         let before = self.problems.borrow().len();
         match T::deserialize(node) {
             // Unknown keys are reported, so the value is not what the author meant.
@@ -205,7 +205,7 @@ struct Tag<'r> {
 
 /// A value during deserialisation.
 #[derive(Clone, Copy)]
-struct Node<'r> {
+struct ValueNode<'r> {
     reader: &'r Reader<'r>,
     value: &'r Value,
     /// Its position; for a level, that of its placeholder.
@@ -216,7 +216,7 @@ struct Node<'r> {
     tagged: bool,
 }
 
-impl<'r> Node<'r> {
+impl<'r> ValueNode<'r> {
     fn of(reader: &'r Reader<'r>, value: &'r Value) -> Self {
         Self { reader, value, span: &value.span, also: &[], tagged: false }
     }
@@ -264,7 +264,7 @@ impl<'r> Node<'r> {
     }
 }
 
-impl<'r> de::Deserializer<'r> for Node<'r> {
+impl<'r> de::Deserializer<'r> for ValueNode<'r> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -361,7 +361,7 @@ impl<'r> de::Deserializer<'r> for Node<'r> {
             if !variants.contains(&tag.name.as_str()) {
                 return Err(tag.resolved.blame(unknown(TAG, &tag.name, tag.span), tag.span));
             }
-            let content = Some(Node { tagged: true, ..self });
+            let content = Some(ValueNode { tagged: true, ..self });
             let read = visitor.visit_enum(Variant { name: tag.name, content, span: self.span });
             return read.map_err(|error| tag.resolved.explain(error));
         }
@@ -379,7 +379,7 @@ impl<'r> de::Deserializer<'r> for Node<'r> {
             }
             return Err(error);
         }
-        let content = Some(Node::of(self.reader, &only.value));
+        let content = Some(ValueNode::of(self.reader, &only.value));
         visitor.visit_enum(Variant { name: only.key.clone(), content, span: self.span })
     }
 
@@ -390,7 +390,7 @@ impl<'r> de::Deserializer<'r> for Node<'r> {
     }
 }
 
-impl<'r> IntoDeserializer<'r, Error> for Node<'r> {
+impl<'r> IntoDeserializer<'r, Error> for ValueNode<'r> {
     type Deserializer = Self;
     fn into_deserializer(self) -> Self {
         self
@@ -399,7 +399,7 @@ impl<'r> IntoDeserializer<'r, Error> for Node<'r> {
 
 /// The elements of a list.
 struct Elements<'r> {
-    node: Node<'r>,
+    node: ValueNode<'r>,
     rest: std::slice::Iter<'r, Value>,
 }
 
@@ -408,7 +408,7 @@ impl<'r> de::SeqAccess<'r> for &mut Elements<'r> {
 
     fn next_element_seed<S: DeserializeSeed<'r>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
         let Some(value) = self.rest.next() else { return Ok(None) };
-        let node = Node::of(self.node.reader, value);
+        let node = ValueNode::of(self.node.reader, value);
         seed.deserialize(node).map(Some).map_err(|error| node.place(error))
     }
 
@@ -419,7 +419,7 @@ impl<'r> de::SeqAccess<'r> for &mut Elements<'r> {
 
 /// The entries of a table without those that were reported as unknown.
 struct Entries<'r> {
-    node: Node<'r>,
+    node: ValueNode<'r>,
     rest: std::slice::Iter<'r, Entry>,
     fields: Option<&'static [&'static str]>,
     value: Option<&'r Value>,
@@ -444,7 +444,7 @@ impl<'r> de::MapAccess<'r> for Entries<'r> {
     fn next_value_seed<S: DeserializeSeed<'r>>(&mut self, seed: S) -> Result<S::Value, Error> {
         match self.value.take() {
             Some(value) => {
-                let node = Node::of(self.node.reader, value);
+                let node = ValueNode::of(self.node.reader, value);
                 seed.deserialize(node).map_err(|error| node.place(error))
             }
             None => Err(Error::custom("a value was asked for before its key")),
@@ -454,7 +454,7 @@ impl<'r> de::MapAccess<'r> for Entries<'r> {
 
 /// `{ kind = "x", rest }` presented as `{ x = { rest } }`.
 struct Tagged<'r> {
-    node: Node<'r>,
+    node: ValueNode<'r>,
     variant: Option<String>,
 }
 
@@ -466,14 +466,14 @@ impl<'r> de::MapAccess<'r> for Tagged<'r> {
     }
 
     fn next_value_seed<S: DeserializeSeed<'r>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        seed.deserialize(Node { tagged: true, ..self.node })
+        seed.deserialize(ValueNode { tagged: true, ..self.node })
     }
 }
 
 /// An enum's variant: its name, and its content if there is any.
 struct Variant<'r> {
     name: String,
-    content: Option<Node<'r>>,
+    content: Option<ValueNode<'r>>,
     span: &'r Span,
 }
 
@@ -488,7 +488,7 @@ impl<'r> de::EnumAccess<'r> for Variant<'r> {
 }
 
 impl<'r> Variant<'r> {
-    fn content(&self) -> Result<Node<'r>, Error> {
+    fn content(&self) -> Result<ValueNode<'r>, Error> {
         self.content.ok_or_else(|| {
             let name = &self.name;
             let alone: Error = Error::custom(format_args!("`{name}` needs settings"));
@@ -504,7 +504,9 @@ impl<'r> de::VariantAccess<'r> for Variant<'r> {
 
     fn unit_variant(self) -> Result<(), Error> {
         match self.content {
-            Some(Node { value: Value { kind: Kind::Table(table), .. }, reader, tagged: true, .. }) => {
+            Some(ValueNode {
+                value: Value { kind: Kind::Table(table), .. }, reader, tagged: true, ..
+            }) => {
                 for entry in table.entries.iter().filter(|entry| entry.key != TAG) {
                     reader.report(Diagnostic::error(
                         entry.key_span.clone(),

@@ -35,7 +35,7 @@ pub struct Mark {
 
 /// The mean over time of a level, and its largest sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Level {
+pub struct LevelAverage {
     /// The mean over the window.
     pub mean: f64,
     /// The largest mean over one sampling interval.
@@ -47,7 +47,7 @@ pub struct Level {
 pub(super) enum Store {
     Total { window: MeasuringWindow, sum: f64 },
     Series(Vec<(Instant, f64)>),
-    Average { window: MeasuringWindow, level: Levels },
+    Average { window: MeasuringWindow, level: LevelSum },
     Summary { window: MeasuringWindow, summary: Summary },
     Observations { window: MeasuringWindow, values: Vec<f64> },
     Marks(Vec<Mark>),
@@ -55,14 +55,14 @@ pub(super) enum Store {
 
 /// The sum of a level's samples.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Levels {
+pub(super) struct LevelSum {
     last: Instant,
     area: f64,
     span: f64,
     max: Option<f64>,
 }
 
-impl Levels {
+impl LevelSum {
     /// Takes a sample: the mean level since the previous one. The part before the window is left out.
     pub(super) fn take(&mut self, window: MeasuringWindow, at: Instant, value: f64) {
         let since = self.last.max(window.start);
@@ -75,10 +75,10 @@ impl Levels {
         self.last = at;
     }
 
-    pub(super) fn level(&self) -> Option<Level> {
+    pub(super) fn level(&self) -> Option<LevelAverage> {
         let max = self.max?;
         // A window without length: the level itself is its mean.
-        Some(Level { mean: if self.span > 0.0 { self.area / self.span } else { max }, max })
+        Some(LevelAverage { mean: if self.span > 0.0 { self.area / self.span } else { max }, max })
     }
 }
 
@@ -87,7 +87,7 @@ impl Store {
         match need {
             Need::Total(_) => Self::Total { window, sum: 0.0 },
             Need::Series(_) => Self::Series(Vec::new()),
-            Need::Average(_) => Self::Average { window, level: Levels::default() },
+            Need::Average(_) => Self::Average { window, level: LevelSum::default() },
             Need::Summary(_) => Self::Summary { window, summary: Summary::default() },
             Need::Observations(_) => Self::Observations { window, values: Vec::new() },
             Need::Marks(_) | Need::PathMarks(_) => Self::Marks(Vec::new()),

@@ -9,7 +9,7 @@ use netrig_traffic::Settings;
 
 use super::layout::{FlowPlace, Layout, Outage};
 use super::measured::MeasuredValue;
-use super::store::{Level, Levels, Mark, MeasuringWindow, Store};
+use super::store::{LevelAverage, LevelSum, Mark, MeasuringWindow, Store};
 use crate::{RunOutcome, Statistic};
 
 /// The samples of one quantity.
@@ -110,11 +110,11 @@ impl<'a> View<'a> {
     }
 
     /// The mean over time of a level in the measuring window; `None` without samples.
-    pub fn average(&self, quantity: &'static Quantity) -> Option<Level> {
+    pub fn average(&self, quantity: &'static Quantity) -> Option<LevelAverage> {
         match self.store(quantity)? {
             Store::Average { level, .. } => level.level(),
             Store::Series(samples) => {
-                let mut levels = Levels::default();
+                let mut levels = LevelSum::default();
                 samples.iter().for_each(|(at, value)| levels.take(self.window, *at, *value));
                 levels.level()
             }
