@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_experiment::{Experiment, PointRuns, Results, RunRecord, Status, Verdict};
+use netrig_experiment::{ClaimVerdict, Experiment, PointRuns, Results, RunRecord, Status};
 use netrig_tests::simulate;
 
 /// A file over a line that loses as many as `loss` says, with this application and this at the end.
@@ -76,7 +76,7 @@ expect = "less""#;
         responses: run.responses.iter().map(|(name, value)| (name.clone(), Some(*value))).collect(),
         ..RunRecord::default()
     };
-    let (mut nothing_lost, mut verdicts) = (0, BTreeMap::<Verdict, u32>::new());
+    let (mut nothing_lost, mut verdicts) = (0, BTreeMap::<ClaimVerdict, u32>::new());
     for pair in runs.chunks(2) {
         let point = netrig_experiment::Point(
             pair[0].levels.iter().map(|(f, l)| (f.clone(), netrig_experiment::Level(l.clone()))).collect(),
@@ -93,7 +93,7 @@ expect = "less""#;
         *verdicts.entry(results.claims[0].verdict).or_default() += 1;
     }
     assert!((10..=35).contains(&nothing_lost), "{nothing_lost} of 150");
-    assert_eq!(verdicts.get(&Verdict::Supported), None, "{verdicts:?}");
+    assert_eq!(verdicts.get(&ClaimVerdict::Supported), None, "{verdicts:?}");
 }
 
 /// The table of how often claims are supported, as the tests of `netrig-experiment` find it.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Instant, Sink};
-use netrig_experiment::{Experiment, Outcome, Paper, Plan, Reduction, Run, Substrate};
+use netrig_experiment::{Experiment, Paper, Plan, Reduction, Run, RunOutcome, Substrate};
 use netrig_sim::Simulator;
 
 pub use tape::{Seen, Tape};
@@ -24,7 +24,7 @@ pub struct Measured {
     /// From 1.
     pub replication: u32,
     /// What the run says of itself.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// The responses that it could measure.
     pub responses: BTreeMap<String, f64>,
 }
@@ -104,7 +104,7 @@ fn levels(plan: &Plan, place: usize) -> Levels {
     plan.point(place).0.into_iter().map(|(factor, level)| (factor, level.0)).collect()
 }
 
-fn carry_out(run: &Run, levels: &Levels, sink: &mut dyn Sink) -> Outcome {
+fn carry_out(run: &Run, levels: &Levels, sink: &mut dyn Sink) -> RunOutcome {
     let outcome = Simulator::default()
         .run(run, sink, &AtomicBool::new(false))
         .unwrap_or_else(|error| panic!("{levels:?}: {error}"));

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use netrig_experiment::{Results, Status, Verdict};
+use netrig_experiment::{ClaimVerdict, Results, Status};
 use netrig_runner::{PlanOutcome, PlanRequest, carry_out, provenance};
 use netrig_store::{Provenance, Store};
 
@@ -124,6 +124,6 @@ fn carry(
 
 fn code(results: &Results, require_claims: bool) -> ExitCode {
     let failed = results.points.iter().any(|point| point.status == Status::Failed);
-    let open = require_claims && results.claims.iter().any(|claim| claim.verdict != Verdict::Supported);
+    let open = require_claims && results.claims.iter().any(|claim| claim.verdict != ClaimVerdict::Supported);
     if failed || open { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
 }

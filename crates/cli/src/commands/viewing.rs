@@ -2,7 +2,7 @@
 
 use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
 use netrig_core::{Instant, Quantity};
-use netrig_experiment::{Flow, Heard, VideoQuality};
+use netrig_experiment::{Flow, MediaArrival, VideoQuality};
 use netrig_probe::video::{State, Watched, watch};
 use netrig_store::{Store, TimeSeries};
 
@@ -31,7 +31,7 @@ impl Viewing {
         if sent == 0.0 {
             return Ok(None);
         }
-        let heard = numbers.iter().zip(delays).map(|((at, number), (_, delay_s))| Heard {
+        let heard = numbers.iter().zip(delays).map(|((at, number), (_, delay_s))| MediaArrival {
             number: *number as u64,
             sent_s: at.as_secs_f64() - delay_s,
             delay_s: *delay_s,

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Frame, Instant, Note, Sample, Sink, Subject, pcapng};
-use netrig_experiment::Outcome;
+use netrig_experiment::RunOutcome;
 use serde_json::Value;
 
 use crate::common::carried_out::{carry_out, run};
@@ -189,7 +189,7 @@ impl Sink for Tape {
 }
 
 /// Runs a point of an experiment in namespaces.
-fn run_in_namespaces(experiment: &str, point: usize) -> (Tape, Outcome) {
+fn run_in_namespaces(experiment: &str, point: usize) -> (Tape, RunOutcome) {
     let mut tape = Tape::new();
     let outcome = carry_out(&run(experiment, point), &mut tape, &AtomicBool::new(false));
     (tape, outcome.unwrap_or_else(|error| panic!("{error}")))

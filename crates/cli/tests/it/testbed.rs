@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use netrig_core::{Direction, Dscp, Instant, Note, PacketEvent, Sample, Seeds, Sink, Step, Subject};
-use netrig_experiment::{Outcome, RunError};
+use netrig_experiment::{RunError, RunOutcome};
 use netrig_netns::{Journals, Namespaces};
 use serde_json::Value;
 
@@ -431,7 +431,7 @@ impl Course {
 }
 
 /// Runs the first point of a file in namespaces.
-fn run_in_namespaces(experiment: &str) -> (Course, Outcome) {
+fn run_in_namespaces(experiment: &str) -> (Course, RunOutcome) {
     let mut course = Course::default();
     let outcome = carry_out(&run(experiment, 0), &mut course, &AtomicBool::new(false));
     (course, outcome.unwrap_or_else(|error| panic!("{error}")))

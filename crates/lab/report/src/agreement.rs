@@ -1,6 +1,6 @@
 //! Agreement of substrates, as text for every format of the report.
 
-use netrig_experiment::{Accord, Agreement};
+use netrig_experiment::{Agreement, AgreementVerdict};
 
 use crate::Report;
 use crate::columns::{PointColumns, response_unit};
@@ -51,8 +51,11 @@ impl<'a> SubstratePair<'a> {
         };
         let (first, within) = asked().next().map(|(entry, asked)| (entry, &asked.within))?;
         let count = |verdict| asked().filter(|(_, asked)| asked.verdict == verdict).count();
-        let (agree, differ, open) =
-            (count(Accord::Agrees), count(Accord::Differs), count(Accord::Inconclusive));
+        let (agree, differ, open) = (
+            count(AgreementVerdict::Agrees),
+            count(AgreementVerdict::Differs),
+            count(AgreementVerdict::Inconclusive),
+        );
         let verb = |count: usize, verb: &str| format!("{verb}{}", if count == 1 { "s" } else { "" });
         let mut text = format!(
             "{}: {agree} of {} {} within {}",
@@ -81,8 +84,9 @@ impl<'a> SubstratePair<'a> {
 
     /// The points whose agreement is not shown: they differ or are inconclusive.
     pub fn open(&self) -> impl Iterator<Item = &'a Agreement> {
-        let agrees =
-            |entry: &&Agreement| entry.asked.as_ref().is_none_or(|asked| asked.verdict == Accord::Agrees);
+        let agrees = |entry: &&Agreement| {
+            entry.asked.as_ref().is_none_or(|asked| asked.verdict == AgreementVerdict::Agrees)
+        };
         self.points().filter(move |entry| !agrees(entry))
     }
 
@@ -133,10 +137,10 @@ impl AgreementNumbers {
 }
 
 /// A sign for an agreement, so that it is clear without colour.
-pub(crate) const fn accord_sign(accord: Accord) -> &'static str {
+pub(crate) const fn accord_sign(accord: AgreementVerdict) -> &'static str {
     match accord {
-        Accord::Agrees => "✓",
-        Accord::Differs => "✗",
-        Accord::Inconclusive => "?",
+        AgreementVerdict::Agrees => "✓",
+        AgreementVerdict::Differs => "✗",
+        AgreementVerdict::Inconclusive => "?",
     }
 }

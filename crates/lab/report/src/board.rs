@@ -1,7 +1,7 @@
 //! The overview of claims: each with its verdict, the deciding comparison, the places where it fails, and the figure or
 //! table that shows it.
 
-use netrig_experiment::{ClaimPoint, ClaimResult, Exhibit, Level, Verdict};
+use netrig_experiment::{ClaimPoint, ClaimResult, ClaimVerdict, Exhibit, Level};
 
 use crate::Report;
 use crate::columns::{in_order, is_ratio};
@@ -120,7 +120,7 @@ fn places(report: &Report<'_>, claim: &ClaimResult) -> String {
         return String::new();
     }
     let count = |verdict| all.iter().filter(|point| point.verdict == verdict).count();
-    let named = |verdict: Verdict| {
+    let named = |verdict: ClaimVerdict| {
         let found = all.iter().filter(|point| point.verdict == verdict);
         let names: Vec<String> = found.take(NAMED).map(|point| place(point, &varied)).collect();
         let more = count(verdict).saturating_sub(NAMED);
@@ -134,8 +134,8 @@ fn places(report: &Report<'_>, claim: &ClaimResult) -> String {
         let point = claim.decided_by.as_ref()?;
         Some(format!("weakest of {} places: {}", all.len(), place(point, &varied)))
     };
-    let failing = of("fails at", Verdict::Refuted);
-    failing.or_else(|| of("inconclusive at", Verdict::Inconclusive)).or_else(weakest).unwrap_or_default()
+    let failing = of("fails at", ClaimVerdict::Refuted);
+    failing.or_else(|| of("inconclusive at", ClaimVerdict::Inconclusive)).or_else(weakest).unwrap_or_default()
 }
 
 /// The factors whose levels differ between the places of a claim, in the order of the file.

@@ -1,6 +1,6 @@
 //! The report that `netrig run` prints at its end.
 
-use netrig_experiment::{Accord, Agreement, Verdict};
+use netrig_experiment::{Agreement, AgreementVerdict, ClaimVerdict};
 
 use crate::Report;
 use crate::agreement::{AgreementNumbers, SubstratePair, accord_sign};
@@ -153,7 +153,7 @@ fn disagreement(
     width: usize,
 ) -> String {
     let AgreementNumbers { response, means, ratio, difference, .. } = AgreementNumbers::of(report, entry);
-    let accord = entry.asked.as_ref().map_or(Accord::Inconclusive, |asked| asked.verdict);
+    let accord = entry.asked.as_ref().map_or(AgreementVerdict::Inconclusive, |asked| asked.verdict);
     let verdict = padded(&format!("{} {}", accord_sign(accord), accord.name()), INDENT, false);
     let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
     let numbers = format!(
@@ -171,7 +171,7 @@ fn claim(line: &ClaimLine<'_>, width: usize) -> String {
     let on = line.substrate.map_or(String::new(), |substrate| format!("[{substrate}] "));
     let verdict = padded(&format!("{} {}", sign(claim.verdict), claim.verdict.name()), INDENT, false);
     let mut out = wrapped(&format!("{verdict}{on}{}{p}", printable(&claim.says)), width, INDENT) + "\n";
-    let supported = claim.verdict == Verdict::Supported;
+    let supported = claim.verdict == ClaimVerdict::Supported;
     let mut said: Vec<String> = Vec::new();
     if !supported && !claim.why.is_empty() {
         said.push(claim.why.clone());

@@ -1,6 +1,6 @@
 //! Texts for names, levels, counts and verdicts, the same in every format of the report.
 
-use netrig_experiment::{Amount, Level, Status, Verdict};
+use netrig_experiment::{Amount, ClaimVerdict, Level, Status};
 
 use crate::Report;
 
@@ -45,18 +45,19 @@ pub(crate) const fn word(status: Status) -> &'static str {
 }
 
 /// A sign for a verdict, so that it is clear without colour.
-pub(crate) const fn sign(verdict: Verdict) -> &'static str {
+pub(crate) const fn sign(verdict: ClaimVerdict) -> &'static str {
     match verdict {
-        Verdict::Supported => "✓",
-        Verdict::Refuted => "✗",
-        Verdict::Inconclusive => "?",
-        Verdict::NotTested => "–",
+        ClaimVerdict::Supported => "✓",
+        ClaimVerdict::Refuted => "✗",
+        ClaimVerdict::Inconclusive => "?",
+        ClaimVerdict::NotTested => "–",
     }
 }
 
 /// The number of claims for each verdict; verdicts without claims are left out.
-pub(crate) fn counts(report: &Report<'_>) -> impl Iterator<Item = (usize, Verdict)> {
-    let all = [Verdict::Supported, Verdict::Refuted, Verdict::Inconclusive, Verdict::NotTested];
+pub(crate) fn counts(report: &Report<'_>) -> impl Iterator<Item = (usize, ClaimVerdict)> {
+    let all =
+        [ClaimVerdict::Supported, ClaimVerdict::Refuted, ClaimVerdict::Inconclusive, ClaimVerdict::NotTested];
     let count = |verdict| report.results.claims.iter().filter(|claim| claim.verdict == verdict).count();
     all.into_iter().map(move |verdict| (count(verdict), verdict)).filter(|(count, _)| *count > 0)
 }

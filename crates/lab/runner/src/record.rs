@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netrig_experiment::{Measured, Point, PointRuns, RunRecord, Status};
+use netrig_experiment::{MeasuredValue, Point, PointRuns, RunRecord, Status};
 use netrig_store::{RunEnd, StoredResponse};
 
 /// The record of a run. It is the same for a run that has just ended and for one from the store.
@@ -14,7 +14,7 @@ pub(crate) fn record(
 ) -> RunRecord {
     match end {
         RunEnd::Finished(outcome) => {
-            let measured: BTreeMap<String, Measured> =
+            let measured: BTreeMap<String, MeasuredValue> =
                 responses.iter().map(|(name, response)| (name.clone(), response.measured.clone())).collect();
             RunRecord::new(replication, seed, outcome, &measured)
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use netrig_core::{Duration, Instant};
-use netrig_experiment::{Measured, Outcome, Point, RunRemark};
+use netrig_experiment::{MeasuredValue, Point, RunOutcome, RunRemark};
 
 use crate::ProvenanceId;
 
@@ -14,8 +14,8 @@ pub struct ExperimentId(pub(crate) i64);
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEnd {
-    /// The run ended normally. [`Outcome::invalid`] says whether it is valid.
-    Finished(Outcome),
+    /// The run ended normally. [`RunOutcome::invalid`] says whether it is valid.
+    Finished(RunOutcome),
     /// The run failed or its result is inconsistent: the reason.
     Failed(String),
 }
@@ -57,7 +57,7 @@ pub struct StoredResponse {
     /// The unit as written in tables.
     pub unit: String,
     /// The value in that unit, or the reason why there is none.
-    pub measured: Measured,
+    pub measured: MeasuredValue,
 }
 
 /// A run to record.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::{Duration, Instant};
-use netrig_experiment::{Balance, Cut, Measured, Outcome, Point};
+use netrig_experiment::{Balance, Cut, MeasuredValue, Point, RunOutcome};
 use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row};
 use serde::de::DeserializeOwned;
@@ -291,7 +291,7 @@ fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
     let why: Option<String> = row.get(5)?;
     let end = match row.get_ref(4)?.as_str()? {
         "failed" => RunEnd::Failed(why.unwrap_or_default()),
-        _ => RunEnd::Finished(Outcome {
+        _ => RunEnd::Finished(RunOutcome {
             balance: Balance {
                 offered: unsigned(row, 6)?,
                 duplicated: unsigned(row, 7)?,
@@ -322,8 +322,8 @@ fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
 }
 
 /// Reads columns 2 to 5 of a response.
-fn measured(row: &Row<'_>) -> rusqlite::Result<Measured> {
-    let Some(value) = row.get(2)? else { return Ok(Measured::NotMeasured(row.get(3)?)) };
+fn measured(row: &Row<'_>) -> rusqlite::Result<MeasuredValue> {
+    let Some(value) = row.get(2)? else { return Ok(MeasuredValue::NotMeasured(row.get(3)?)) };
     let warm_up = match row.get::<_, Option<i64>>(4)? {
         Some(discarded) => Some(Cut {
             discarded: usize::try_from(discarded)
@@ -332,7 +332,7 @@ fn measured(row: &Row<'_>) -> rusqlite::Result<Measured> {
         }),
         None => None,
     };
-    Ok(Measured::Value { value, warm_up })
+    Ok(MeasuredValue::Value { value, warm_up })
 }
 
 /// Reads an unsigned number, which SQLite stores as a signed one with the same 64 bits.

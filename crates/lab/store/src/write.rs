@@ -1,6 +1,6 @@
 //! Records experiments and runs.
 
-use netrig_experiment::{Measured, Outcome, Point};
+use netrig_experiment::{MeasuredValue, Point, RunOutcome};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params, params};
 
 use crate::provenance::digest;
@@ -170,7 +170,7 @@ fn put_run(connection: &Connection, entry: &RunEntry) -> rusqlite::Result<Option
 }
 
 /// The remarks of a run as JSON for the store; `None` if there are none.
-fn remarks(outcome: &Outcome) -> Option<String> {
+fn remarks(outcome: &RunOutcome) -> Option<String> {
     let remarks = &outcome.remarks;
     (!remarks.is_empty()).then(|| serde_json::to_string(remarks).expect("sentences always have a JSON form"))
 }
@@ -190,8 +190,8 @@ fn put_parts(
     )?;
     for (name, StoredResponse { unit, measured }) in &entry.responses {
         let (value, why, cut) = match measured {
-            Measured::Value { value, warm_up } => (Some(*value), None, *warm_up),
-            Measured::NotMeasured(why) => (None, Some(why), None),
+            MeasuredValue::Value { value, warm_up } => (Some(*value), None, *warm_up),
+            MeasuredValue::NotMeasured(why) => (None, Some(why), None),
         };
         let discarded = cut.map(|cut| cut.discarded as i64);
         put.execute(params![run, name, unit, value, why, discarded, cut.map(|cut| cut.too_short)])?;

@@ -1,4 +1,4 @@
-//! What can be wrong with a part of an experiment file, told by field so that the loader finds the line.
+//! Faults in a part of an experiment file, by field, so that the loader finds the line.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use serde::{Deserializer, de};
 
 use crate::file::diagnostic::closest;
 
-/// A value that cannot stand where it stands.
+/// A value that its field cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {why}")]
 pub struct SpecError {
@@ -30,7 +30,7 @@ pub(crate) fn refuse(errors: &mut Vec<SpecError>, field: impl Into<String>, why:
     errors.push(SpecError::new(field, why));
 }
 
-/// `what`, then the name that was probably meant, or all of them.
+/// `what`, then the known name that is closest to `given`, or all known names.
 pub(crate) fn one_of(what: &str, given: &str, known: &[&str]) -> String {
     match closest(given, known) {
         Some(meant) => format!("{what}; did you mean `{meant}`?"),
@@ -39,15 +39,15 @@ pub(crate) fn one_of(what: &str, given: &str, known: &[&str]) -> String {
     }
 }
 
-/// Reads what is written as a text. The error arises while the text is visited, so that a reader which knows
-/// where the text stands can say so.
+/// Reads a value that the file writes as a text. The error arises while the text is visited, so that a reader
+/// that knows the position of the text can add it.
 pub(crate) fn from_text<'de, T, D>(deserializer: D, expected: &'static str) -> Result<T, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
     D: Deserializer<'de>,
 {
-    struct Text<T>(&'static str, PhantomData<T>);
-    impl<T: FromStr<Err: fmt::Display>> de::Visitor<'_> for Text<T> {
+    struct TextVisitor<T>(&'static str, PhantomData<T>);
+    impl<T: FromStr<Err: fmt::Display>> de::Visitor<'_> for TextVisitor<T> {
         type Value = T;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str(self.0)
@@ -56,5 +56,5 @@ where
             text.parse().map_err(E::custom)
         }
     }
-    deserializer.deserialize_any(Text(expected, PhantomData))
+    deserializer.deserialize_any(TextVisitor(expected, PhantomData))
 }

@@ -1,103 +1,79 @@
-//! Two sets of runs of one experiment beside each other: whether they agree, and where they are not alike.
+//! Comparison of two sets of runs of one experiment: whether they agree, and which constants differ.
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-
-use crate::{Agreement, Amount, Asked, Level, Margins, PointRuns};
-
-/// What the intervals of their ratio and difference say about two means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Accord {
-    /// They are the same within the margin.
-    Agrees,
-    /// They are further apart than the margin.
-    Differs,
-    /// The interval is too wide to tell.
-    Inconclusive,
-}
-
-impl Accord {
-    /// In a word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Agrees => "agrees",
-            Self::Differs => "differs",
-            Self::Inconclusive => "inconclusive",
-        }
-    }
-}
+use crate::{Agreement, AgreementAnswer, AgreementVerdict, Amount, Level, Margins, PointRuns};
 
 impl Agreement {
-    /// Asks whether the two means agree within one of `within`, and keeps the answer.
+    /// Decides whether the two means agree within one of `within`, and keeps the verdict.
     pub fn ask(&mut self, within: Margins) {
         let verdict = self.accord(&within);
-        self.asked = Some(Asked { within, verdict });
+        self.asked = Some(AgreementAnswer { within, verdict });
     }
 
-    /// Whether the two means are the same within one of the margins: they are if the whole interval of what a margin is
-    /// about (their ratio for a share, else their difference) lies inside it, they are not if of every margin it lies
-    /// outside (equivalence by inclusion of the interval: D. J. Schuirmann, "A comparison of the two one-sided tests
-    /// procedure and the power approach for assessing the equivalence of average bioavailability", 1987).
+    /// Whether the two means are equal within one of the margins. A share is a margin of their ratio, any other
+    /// amount a margin of their difference. They agree if the whole interval of that quantity lies inside a
+    /// margin. They differ if it lies outside every margin (equivalence by inclusion of the interval: D. J.
+    /// Schuirmann, "A comparison of the two one-sided tests procedure and the power approach for assessing the
+    /// equivalence of average bioavailability", 1987).
     ///
-    /// That one of several suffices needs no correction for their number: around one mean they lie within each other,
-    /// so that at the border of the widest no other can be met by luck alone. That all are violated needs none either
-    /// (intersection and union).
-    fn accord(&self, within: &Margins) -> Accord {
-        let mut told = within.iter().map(|margin| self.accord_within(margin));
-        let first = told.next().unwrap_or(Accord::Inconclusive);
-        told.fold(first, |before, next| match (before, next) {
-            (Accord::Agrees, _) | (_, Accord::Agrees) => Accord::Agrees,
-            (Accord::Differs, Accord::Differs) => Accord::Differs,
-            _ => Accord::Inconclusive,
+    /// One of several margins suffices without a correction for their number: margins around one mean are
+    /// nested, so at the border of the widest no other is met by chance alone. The violation of all needs no
+    /// correction either (intersection and union).
+    fn accord(&self, within: &Margins) -> AgreementVerdict {
+        let mut verdicts = within.iter().map(|margin| self.accord_within(margin));
+        let first = verdicts.next().unwrap_or(AgreementVerdict::Inconclusive);
+        verdicts.fold(first, |before, next| match (before, next) {
+            (AgreementVerdict::Agrees, _) | (_, AgreementVerdict::Agrees) => AgreementVerdict::Agrees,
+            (AgreementVerdict::Differs, AgreementVerdict::Differs) => AgreementVerdict::Differs,
+            _ => AgreementVerdict::Inconclusive,
         })
     }
 
-    fn accord_within(&self, margin: &Amount) -> Accord {
+    fn accord_within(&self, margin: &Amount) -> AgreementVerdict {
         match margin.of(&self.unit) {
             Ok(None) => self.accord_within_share(margin.base()),
             Ok(Some(margin)) => self.lies(-margin, margin),
             // A checked file has no other units.
-            Err(_) => Accord::Inconclusive,
+            Err(_) => AgreementVerdict::Inconclusive,
         }
     }
 
     /// Whether the second mean is within 1 ± `share` of the first.
-    fn accord_within_share(&self, share: f64) -> Accord {
+    fn accord_within_share(&self, share: f64) -> AgreementVerdict {
         match (self.ratio, self.low, self.high) {
-            // Any share of nothing is nothing.
+            // Any share of zero is zero.
             (None, ..) => self.lies(0.0, 0.0),
             (Some(_), Some(low), Some(high)) => match inclusion(low, high, 1.0 - share, 1.0 + share) {
-                // The ratio of two quantities above zero cannot be below it: with so few runs the interval says
-                // nothing.
-                Accord::Differs if low < 0.0 && 0.0 <= high => Accord::Inconclusive,
-                told => told,
+                // The ratio of two positive quantities cannot be negative: with so few runs the interval
+                // decides nothing.
+                AgreementVerdict::Differs if low < 0.0 && 0.0 <= high => AgreementVerdict::Inconclusive,
+                verdict => verdict,
             },
-            // One pair, or a first mean that cannot be told from 0.
-            _ => Accord::Inconclusive,
+            // One pair, or a first mean that does not differ significantly from 0.
+            _ => AgreementVerdict::Inconclusive,
         }
     }
 
     /// Whether the difference lies from `lowest` to `highest`.
-    fn lies(&self, lowest: f64, highest: f64) -> Accord {
+    fn lies(&self, lowest: f64, highest: f64) -> AgreementVerdict {
         let interval = self.difference.and_then(|difference| difference.low.zip(difference.high));
-        interval.map_or(Accord::Inconclusive, |(low, high)| inclusion(low, high, lowest, highest))
+        interval.map_or(AgreementVerdict::Inconclusive, |(low, high)| inclusion(low, high, lowest, highest))
     }
 }
 
-fn inclusion(low: f64, high: f64, lowest: f64, highest: f64) -> Accord {
+fn inclusion(low: f64, high: f64, lowest: f64, highest: f64) -> AgreementVerdict {
     if lowest <= low && high <= highest {
-        Accord::Agrees
+        AgreementVerdict::Agrees
     } else if high < lowest || highest < low {
-        Accord::Differs
+        AgreementVerdict::Differs
     } else {
-        Accord::Inconclusive
+        AgreementVerdict::Inconclusive
     }
 }
 
-/// Factors that have one level at all points of the first runs and one at all points of the second, but not the same
-/// one. A factor that a point does not have counts as one level of its own.
+/// Factors with one level at all points of the first runs and another at all points of the second. A missing
+/// factor counts as a level of its own.
 pub fn differing_constants(first: &[PointRuns], second: &[PointRuns]) -> BTreeSet<String> {
     let names: BTreeSet<&String> = first.iter().chain(second).flat_map(|runs| runs.point.0.keys()).collect();
     let differs = |name: &&String| match (constant_level(first, name), constant_level(second, name)) {
@@ -107,8 +83,8 @@ pub fn differing_constants(first: &[PointRuns], second: &[PointRuns]) -> BTreeSe
     names.into_iter().filter(differs).cloned().collect()
 }
 
-/// The level that a factor has at all points, or that there is no such factor; `None` if it has several levels, or there
-/// are no points.
+/// The level that a factor has at all points; `Some(None)` if no point has the factor. `None` if it has several
+/// levels, or if there are no points.
 pub fn constant_level<'a>(points: &'a [PointRuns], factor: &str) -> Option<Option<&'a Level>> {
     let first = points.first().map(|runs| runs.point.level(factor))?;
     points.iter().all(|runs| runs.point.level(factor) == first).then_some(first)
@@ -119,9 +95,14 @@ mod tests {
     use super::*;
     use crate::{AgreementSpec, Difference, Point, Status};
 
-    type Ends = Option<(f64, f64)>;
+    type IntervalEnds = Option<(f64, f64)>;
 
-    fn agreement(unit: &str, ratio: Option<f64>, of_ratio: Ends, of_difference: Ends) -> Agreement {
+    fn agreement(
+        unit: &str,
+        ratio: Option<f64>,
+        of_ratio: IntervalEnds,
+        of_difference: IntervalEnds,
+    ) -> Agreement {
         let (low, high) = of_difference.unzip();
         Agreement {
             factors: Point::default(),
@@ -139,7 +120,7 @@ mod tests {
         }
     }
 
-    /// What is said of an agreement if this, as a file writes it, is asked.
+    /// The verdict on an agreement within margins as a file writes them.
     fn verdict(mut agreement: Agreement, within: &str) -> &'static str {
         let spec: AgreementSpec = toml::from_str(&format!("within = {within}")).unwrap();
         agreement.ask(spec.within);
@@ -148,56 +129,57 @@ mod tests {
 
     #[test]
     fn of_a_ratio_the_whole_interval_decides() {
-        let told = |low: f64, high: f64, margin: &str| {
+        let verdict_of = |low: f64, high: f64, margin: &str| {
             verdict(agreement("B/s", Some(f64::midpoint(low, high)), Some((low, high)), None), margin)
         };
-        assert_eq!(told(0.96, 1.04, "'5 %'"), "agrees");
-        assert_eq!(told(1.01, 1.04, "'5 %'"), "agrees");
-        assert_eq!(told(0.96, 1.04, "'2 %'"), "inconclusive");
-        assert_eq!(told(0.90, 0.96, "'5 %'"), "inconclusive");
-        assert_eq!(told(-0.5, 2.35, "'5 %'"), "inconclusive");
-        assert_eq!(told(-0.5, 0.5, "'5 %'"), "inconclusive");
-        assert_eq!(told(0.5, 0.94, "'5 %'"), "differs");
-        assert_eq!(told(1.06, 1.5, "'5 %'"), "differs");
-        assert_eq!(told(1.0, 1.0, "'0 %'"), "agrees");
+        assert_eq!(verdict_of(0.96, 1.04, "'5 %'"), "agrees");
+        assert_eq!(verdict_of(1.01, 1.04, "'5 %'"), "agrees");
+        assert_eq!(verdict_of(0.96, 1.04, "'2 %'"), "inconclusive");
+        assert_eq!(verdict_of(0.90, 0.96, "'5 %'"), "inconclusive");
+        assert_eq!(verdict_of(-0.5, 2.35, "'5 %'"), "inconclusive");
+        assert_eq!(verdict_of(-0.5, 0.5, "'5 %'"), "inconclusive");
+        assert_eq!(verdict_of(0.5, 0.94, "'5 %'"), "differs");
+        assert_eq!(verdict_of(1.06, 1.5, "'5 %'"), "differs");
+        assert_eq!(verdict_of(1.0, 1.0, "'0 %'"), "agrees");
     }
 
     #[test]
     fn of_a_difference_in_whatever_unit_too() {
-        let told =
-            |ends: Ends, unit: &str, margin: &str| verdict(agreement(unit, Some(2.0), None, ends), margin);
-        assert_eq!(told(Some((-0.01, 0.03)), "1", "0.03"), "agrees");
-        assert_eq!(told(Some((-0.01, 0.031)), "1", "'3 pp'"), "inconclusive");
-        assert_eq!(told(Some((1.0, 2.9)), "%", "'3 pp'"), "agrees");
-        assert_eq!(told(Some((3.1, 4.0)), "%", "'3 pp'"), "differs");
-        assert_eq!(told(Some((3.1, 4.0)), "%", "3"), "differs");
-        assert_eq!(told(Some((-0.019, 0.019)), "ms", "'20 us'"), "agrees");
-        assert_eq!(told(Some((-0.03, -0.021)), "ms", "'20 us'"), "differs");
+        let verdict_of = |ends: IntervalEnds, unit: &str, margin: &str| {
+            verdict(agreement(unit, Some(2.0), None, ends), margin)
+        };
+        assert_eq!(verdict_of(Some((-0.01, 0.03)), "1", "0.03"), "agrees");
+        assert_eq!(verdict_of(Some((-0.01, 0.031)), "1", "'3 pp'"), "inconclusive");
+        assert_eq!(verdict_of(Some((1.0, 2.9)), "%", "'3 pp'"), "agrees");
+        assert_eq!(verdict_of(Some((3.1, 4.0)), "%", "'3 pp'"), "differs");
+        assert_eq!(verdict_of(Some((3.1, 4.0)), "%", "3"), "differs");
+        assert_eq!(verdict_of(Some((-0.019, 0.019)), "ms", "'20 us'"), "agrees");
+        assert_eq!(verdict_of(Some((-0.03, -0.021)), "ms", "'20 us'"), "differs");
         // One pair has no interval.
-        assert_eq!(told(None, "ms", "'20 us'"), "inconclusive");
+        assert_eq!(verdict_of(None, "ms", "'20 us'"), "inconclusive");
     }
 
     #[test]
     fn one_of_several_margins_suffices_and_all_must_be_violated() {
-        let told = |ratio: (f64, f64), difference: (f64, f64)| {
+        let verdict_of = |ratio: (f64, f64), difference: (f64, f64)| {
             verdict(agreement("s", Some(1.5), Some(ratio), Some(difference)), "['10 %', '20 us']")
         };
         let (us, ms) = (1e-6, 1e-3);
-        assert_eq!(told((0.95, 1.05), (-ms, ms)), "agrees");
-        assert_eq!(told((1.4, 1.6), (us, 2.0 * us)), "agrees");
-        assert_eq!(told((1.4, 1.6), (ms, 2.0 * ms)), "differs");
-        assert_eq!(told((1.05, 1.6), (ms, 2.0 * ms)), "inconclusive");
-        assert_eq!(told((1.4, 1.6), (us, 2.0 * ms)), "inconclusive");
+        assert_eq!(verdict_of((0.95, 1.05), (-ms, ms)), "agrees");
+        assert_eq!(verdict_of((1.4, 1.6), (us, 2.0 * us)), "agrees");
+        assert_eq!(verdict_of((1.4, 1.6), (ms, 2.0 * ms)), "differs");
+        assert_eq!(verdict_of((1.05, 1.6), (ms, 2.0 * ms)), "inconclusive");
+        assert_eq!(verdict_of((1.4, 1.6), (us, 2.0 * ms)), "inconclusive");
     }
 
     #[test]
     fn a_share_of_nothing_is_nothing() {
-        let told = |ends: Ends| verdict(agreement("1", None, None, ends), "'5 %'");
-        assert_eq!(told(Some((0.0, 0.0))), "agrees");
-        assert_eq!(told(Some((0.01, 0.02))), "differs");
-        assert_eq!(told(Some((-0.01, 0.02))), "inconclusive");
-        assert_eq!(told(None), "inconclusive");
-        // A first mean that cannot be told from nothing has a ratio without an interval.
+        let verdict_of = |ends: IntervalEnds| verdict(agreement("1", None, None, ends), "'5 %'");
+        assert_eq!(verdict_of(Some((0.0, 0.0))), "agrees");
+        assert_eq!(verdict_of(Some((0.01, 0.02))), "differs");
+        assert_eq!(verdict_of(Some((-0.01, 0.02))), "inconclusive");
+        assert_eq!(verdict_of(None), "inconclusive");
+        // A first mean that does not differ from zero has a ratio without an interval.
         let unbounded = agreement("1", Some(7.0), None, Some((0.01, 0.02)));
         assert_eq!(verdict(unbounded, "'5 %'"), "inconclusive");
     }

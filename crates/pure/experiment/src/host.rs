@@ -1,4 +1,4 @@
-//! What of a node as a host is varied: what its kernel is told, and what it has of its machine.
+//! Settings of a node as a host: its kernel's settings and its share of the machine.
 
 use std::collections::BTreeMap;
 
@@ -7,38 +7,39 @@ use netrig_transport::tcp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A node as a host of a real machine: what differs from a host that has its processors to itself, and its kernel as it is.
+/// A node as a host of a real machine: how it differs from a host with its own processors and default kernel
+/// settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Host {
-    /// The share of each of its processors that a load asks for beside all else that runs on it; of nothing, and yet a host
-    /// whose processors are part of what is measured, if it is zero.
+    /// The share of each of its processors that a load requests beside everything else on the node. Zero means
+    /// no load, but the node's processors are still part of the measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<Fraction>,
-    /// The share of the time of its processors that all that runs on it may have, the load included.
+    /// The share of processor time that everything on the node may use, the load included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<Fraction>,
-    /// The memory that all that runs on it may have.
+    /// The memory that everything on the node may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,
-    /// The longest IP packet that it sends; its TCP announces segments that leave room for the headers.
+    /// The longest IP packet that it sends. Its TCP announces segments that leave room for the headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Size>,
-    /// The longest segment that its TCP announces to take (RFC 9293 section 3.7.1).
+    /// The longest segment that its TCP announces to accept (RFC 9293 section 3.7.1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss: Option<Size>,
     /// The largest window that its TCP offers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Size>,
-    /// What becomes of a packet that is too long for a part of its path.
+    /// Treatment of a packet that is longer than a part of its path allows.
     #[serde(skip_serializing_if = "Fragmentation::is_usual")]
     pub fragmentation: Fragmentation,
-    /// Settings of its kernel's network by their whole names: `net.ipv4.tcp_rmem`.
+    /// Network settings of its kernel by their full names: `net.ipv4.tcp_rmem`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: BTreeMap<String, String>,
 }
 
 impl Host {
-    /// The first of its settings that only a real host has, by its name in the file.
+    /// The first setting, by its name in the file, that only a real host has.
     pub fn only_real(&self) -> Option<&'static str> {
         let settings = [
             ("load", self.load.is_some_and(|load| load.get() > 0.0)),
@@ -50,34 +51,35 @@ impl Host {
         settings.into_iter().find_map(|(name, given)| given.then_some(name))
     }
 
-    /// Whether it has less of its machine than it might: then what its processors do to what runs on it is part of what is
-    /// measured.
+    /// Whether it has less than all of its machine. The effect of its processors is then part of the
+    /// measurement.
     pub const fn is_constrained(&self) -> bool {
         self.load.is_some() || self.quota.is_some() || self.memory.is_some()
     }
 
-    /// The receive buffer of TCP with these constants on this host: the largest window that it offers.
+    /// The receive buffer of a TCP connection with these constants on this host: the largest window that it
+    /// offers.
     pub fn receive_buffer(&self, config: &tcp::Config) -> Size {
         self.window.map_or(config.receive_buffer, |window| window.min(config.receive_buffer))
     }
 
-    /// Whether it is like any other.
+    /// Whether all settings have their defaults.
     pub(crate) fn is_usual(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What becomes of a packet that a host sends and that is too long for a part of its path.
+/// How a host treats a packet that is longer than a part of its path allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fragmentation {
-    /// It may not be cut on its way, and the host cuts datagrams to what it has learned of the path (RFC 1191): what a kernel
-    /// does by itself.
+    /// Packets must not be fragmented on their way. The host fits datagrams to the path MTU that it has learned
+    /// (RFC 1191), as a kernel does by default.
     #[default]
     PathMtu,
-    /// It may be cut on its way: the host sets no DF, and learns nothing of paths. IPv4 only.
+    /// Packets may be fragmented on their way: the host does not set DF and learns no path MTU. IPv4 only.
     Allowed,
-    /// It may not be cut at all: a datagram that is longer than what is known of its path is not sent.
+    /// Packets are never fragmented: a datagram that is longer than the known path MTU is not sent.
     Never,
 }
 

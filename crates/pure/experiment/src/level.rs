@@ -1,18 +1,18 @@
-//! Levels of factors: their canonical text, and the typed value that documents show.
+//! Factors, their levels as canonical text and as typed values, and points.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::response::amount;
-use crate::{Amount, Margins, Point};
+use crate::Amount;
+use crate::response::amount::{self, TypedAmount};
 
 /// A level of a factor in its canonical text: `10 s`, `1.5`, `tcp`, `true`, `"0200"`.
 ///
-/// The text is the form in the store. [`Level::value`] recovers the type: a text of the file that would read as a number without a
-/// unit or as a truth value stands in double quotes here. [`Level::text`] is what readers see.
+/// The text is the form in the store. [`Level::value`] recovers the type: a text of the file that looks like a
+/// number without a unit, or like a truth value, stands in double quotes here. [`Level::text`] is the form for
+/// readers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Level(pub String);
@@ -23,7 +23,38 @@ impl fmt::Display for Level {
     }
 }
 
-/// What a level is. Its JSON form is `true`, `5`, `{"value": 10, "unit": "s"}` or `"tcp"`.
+/// A varied quantity: a name and its levels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Factor {
+    /// The name between `${` and `}`.
+    pub name: String,
+    /// The distinct levels, in the order of the file. A factor with one level is a constant.
+    pub levels: Vec<Level>,
+}
+
+/// One combination of levels: every factor of the experiment with its level at this point.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Point(pub BTreeMap<String, Level>);
+
+impl Point {
+    /// The level of `factor`, if the experiment has it.
+    pub fn level(&self, factor: &str) -> Option<&Level> {
+        self.0.get(factor)
+    }
+}
+
+impl fmt::Display for Point {
+    /// `down_for = 10 s, transport = tcp`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (factor, level)) in self.0.iter().enumerate() {
+            write!(f, "{}{factor} = {level}", if n > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// The typed value of a level. Its JSON form is `true`, `5`, `{"value": 10, "unit": "s"}` or `"tcp"`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LevelValue<'a> {
     /// `true` or `false`.
@@ -32,13 +63,13 @@ pub enum LevelValue<'a> {
     Integer(i64),
     /// Any other number, with its unit if it has one.
     Amount(Amount),
-    /// Everything else.
+    /// Any other text.
     Text(&'a str),
 }
 
 impl Level {
-    /// The level that a text of the file is. A number with a unit is an amount; a text that looks like a number without one, or
-    /// like a truth value, stays a text.
+    /// The level for a text of the file. A number with a unit is an amount. A text that looks like a number
+    /// without a unit, or like a truth value, stays a text.
     pub fn of_text(text: &str) -> Self {
         let looks_like_another = match LevelValue::read(text) {
             LevelValue::Switch(_) | LevelValue::Integer(_) => true,
@@ -58,13 +89,14 @@ impl Level {
         in_quotes(&self.0).map_or_else(|| LevelValue::read(&self.0), LevelValue::Text)
     }
 
-    /// What its text looks like, whether it stands in quotes or not.
+    /// The type that its text looks like, whether the text is quoted or not.
     pub(crate) fn looks_like(&self) -> LevelValue<'_> {
         LevelValue::read(self.text())
     }
 
-    /// Whether both mean the same: equal texts, or equal amounts such as `500 ms` and `0.5 s`. A number means the same as a text
-    /// that looks like it, so that a claim may name a level in quotes; two texts must be equal.
+    /// Whether both mean the same: equal texts, or equal amounts such as `500 ms` and `0.5 s`. A number means
+    /// the same as a text that looks like it, so that a claim may name a level in quotes. Two texts must be
+    /// equal.
     pub fn means(&self, other: &Self) -> bool {
         let are_texts = [self, other].iter().all(|level| in_quotes(&level.0).is_some());
         self.text() == other.text()
@@ -88,8 +120,8 @@ impl Level {
 pub struct LevelUnit(Option<&'static str>);
 
 impl LevelUnit {
-    /// That of the smallest of `levels`. `None` if there are none, or if they are not all amounts whose units convert into each other:
-    /// the column is then one of texts.
+    /// The unit of the smallest of `levels`. `None` if there are no levels, or if they are not all amounts
+    /// whose units convert into each other: the column then holds texts.
     pub fn common<'a>(levels: impl Iterator<Item = &'a Level> + Clone) -> Option<Self> {
         let base = |level: &Level| level.number().unwrap_or(f64::INFINITY);
         let smallest = levels.clone().min_by(|a, b| f64::total_cmp(&base(a), &base(b)))?;
@@ -97,12 +129,12 @@ impl LevelUnit {
         levels.map(|level| unit.number(level)).all(|number| number.is_some()).then_some(unit)
     }
 
-    /// Its name, if it has one.
+    /// The unit's name; `None` for numbers without a unit.
     pub const fn name(self) -> Option<&'static str> {
         self.0
     }
 
-    /// A level in this unit; `None` if it is none, or no number.
+    /// The level as a number in this unit; `None` if the level is no number or its unit does not convert.
     pub fn number(self, level: &Level) -> Option<f64> {
         let amount = level.amount()?;
         match (self.0, amount.unit()) {
@@ -113,13 +145,13 @@ impl LevelUnit {
     }
 }
 
-/// What stands between the double quotes around a text; `None` if there are none.
+/// The text between double quotes; `None` if there are no quotes.
 fn in_quotes(text: &str) -> Option<&str> {
     text.strip_prefix('"')?.strip_suffix('"')
 }
 
 impl<'a> LevelValue<'a> {
-    /// What a text without quotes is.
+    /// The typed value of a text without quotes.
     fn read(text: &'a str) -> Self {
         match (text.parse::<bool>(), text.parse::<i64>(), text.parse::<Amount>()) {
             (Ok(on), ..) => Self::Switch(on),
@@ -131,8 +163,8 @@ impl<'a> LevelValue<'a> {
 }
 
 impl LevelValue<'_> {
-    /// Whether both have one type: two texts, two truth values, two numbers without a unit, or two whose units convert into
-    /// each other.
+    /// Whether both have one type: two texts, two truth values, two numbers without a unit, or two amounts
+    /// whose units convert into each other.
     pub(crate) fn has_type_of(&self, other: &Self) -> bool {
         let unit = |value: &Self| if let Self::Amount(amount) = value { amount.unit() } else { None };
         match (self, other) {
@@ -172,34 +204,6 @@ impl Serialize for LevelValue<'_> {
     }
 }
 
-/// An amount as documents show it: a number, or a number with its unit.
-struct TypedAmount<'a>(&'a Amount);
-
-impl Serialize for TypedAmount<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let number = ShortNumber(self.0.value());
-        let Some(unit) = self.0.unit() else { return number.serialize(serializer) };
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("value", &number)?;
-        map.serialize_entry("unit", unit)?;
-        map.end()
-    }
-}
-
-/// A number that has no decimal point if it is whole, as a level is written in a file.
-struct ShortNumber(f64);
-
-impl Serialize for ShortNumber {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Every whole number below 2⁵³ is exact as either type.
-        if self.0.fract() == 0.0 && self.0.abs() < 9_007_199_254_740_992.0 {
-            serializer.serialize_i64(self.0 as i64)
-        } else {
-            serializer.serialize_f64(self.0)
-        }
-    }
-}
-
 /// Serialises a point with typed levels.
 pub(crate) fn typed_point<S: Serializer>(point: &Point, serializer: S) -> Result<S::Ok, S::Error> {
     typed_map(&point.0, serializer)
@@ -224,11 +228,6 @@ pub(crate) fn typed_pair<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     levels.as_ref().map(|pair| pair.each_ref().map(Level::value)).serialize(serializer)
-}
-
-/// Serialises margins, typed.
-pub(crate) fn typed_margins<S: Serializer>(margins: &Margins, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(margins.0.iter().map(TypedAmount))
 }
 
 #[cfg(test)]
@@ -271,9 +270,9 @@ mod tests {
             let levels = levels(texts);
             let found = LevelUnit::common(levels.iter());
             assert_eq!(found.map(LevelUnit::name), unit, "{texts:?}");
-            let told =
+            let found_numbers =
                 found.map_or_else(Vec::new, |unit| levels.iter().filter_map(|l| unit.number(l)).collect());
-            assert_eq!(told, numbers, "{texts:?}");
+            assert_eq!(found_numbers, numbers, "{texts:?}");
         }
     }
 

@@ -1,10 +1,10 @@
-//! `paper.toml`: the values that stand in a paper's text, to be shown beside ours and compared with them.
+//! `paper.toml`: values from the text of a paper, to be shown beside our results and compared with them.
 //!
 //! ```toml
 //! title = "Web Traffic Analysis according to the Link-down Duration of TCP and SCTP"
 //! [[value]]
 //! group = "fig2"
-//! where = { transport = "tcp", down_for = "5 s" }   # what it leaves open holds for every level
+//! where = { transport = "tcp", down_for = "5 s" }   # a factor that is not named may have any level
 //! response = "throughput"
 //! value = 54
 //! unit = "KB/s"
@@ -22,65 +22,65 @@ use toml::Spanned;
 use crate::claim::selection::Selection;
 use crate::{Amount, Point};
 
-/// What a paper says in numbers.
+/// The numbers of a paper.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Paper {
     /// Its title.
     pub title: String,
-    /// Who wrote it, where and when, as it is cited.
+    /// Authors, place and year, as it is cited.
     pub citation: String,
     /// Its values, in the order of the file.
     pub values: Vec<PaperValue>,
 }
 
-/// One value that stands in the paper's text.
+/// One value from the paper's text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PaperValue {
-    /// Its own name, `table3.tcp`; empty if it is known by its group and levels only.
+    /// Its own name, `table3.tcp`; empty if only its group and levels identify it.
     pub id: String,
-    /// The figure or table that it belongs to: `fig2`.
+    /// The figure or table that contains it: `fig2`.
     pub group: String,
-    /// The levels for which it is given; a factor that is not named may have any.
+    /// The levels for which it holds. A factor that is not named may have any level.
     #[serde(rename = "where")]
     pub at: Selection,
-    /// The response, or the column of a table, that it is a value of; empty for any.
+    /// The response or table column that it belongs to; empty for any.
     pub response: String,
     /// The value with its unit.
     pub value: Amount,
     /// Whether the text says "about".
     pub approximate: bool,
-    /// Whether it is a bound that the paper sets, and not a value that it measured.
+    /// Whether it is a bound that the paper sets instead of a measured value.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub threshold: bool,
-    /// The words of the text.
+    /// The quoted words of the text.
     pub quote: String,
-    /// Where it stands: page or section.
+    /// Page or section of the quotation.
     pub place: String,
 }
 
-/// What is wrong with a `paper.toml`, and where.
+/// A fault of a `paper.toml`, and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct PaperError {
-    /// Bytes of the text.
+    /// Position in the text, in bytes.
     pub span: Range<usize>,
-    /// What is wrong, as a sentence.
+    /// The fault, as a sentence.
     pub why: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct PaperFile {
     title: String,
     #[serde(default)]
     citation: String,
     #[serde(default)]
-    value: Vec<Spanned<Entry>>,
+    value: Vec<Spanned<PaperEntry>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct PaperEntry {
     #[serde(default)]
     id: String,
     #[serde(default)]
@@ -106,10 +106,10 @@ impl Paper {
     /// Reads a `paper.toml`.
     ///
     /// # Errors
-    /// Every fault with its place: what is no TOML, unknown or missing keys, unknown units, values without
-    /// a name, names given twice.
+    /// Every fault with its position: invalid TOML, unknown or missing keys, unknown units, values without a
+    /// name, names given twice.
     pub fn parse(text: &str) -> Result<Self, Vec<PaperError>> {
-        let file: File = toml::from_str(text).map_err(|error| {
+        let file: PaperFile = toml::from_str(text).map_err(|error| {
             vec![PaperError { span: error.span().unwrap_or(0..0), why: error.message().to_owned() }]
         })?;
         let mut errors = Vec::new();
@@ -137,12 +137,12 @@ impl Paper {
         if errors.is_empty() { Ok(paper) } else { Err(errors) }
     }
 
-    /// Whether a value or a group is called so.
+    /// Whether a value or a group has this name.
     pub fn has(&self, name: &str) -> bool {
         self.values.iter().any(|value| value.id == name || value.group == name)
     }
 
-    /// All names of values and groups, each once.
+    /// The distinct names of values and groups, sorted.
     pub fn names(&self) -> Vec<&str> {
         let names = self.values.iter().flat_map(|value| [value.id.as_str(), value.group.as_str()]);
         let mut names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
@@ -156,8 +156,8 @@ impl Paper {
         self.values.iter().filter(move |value| value.group == name)
     }
 
-    /// The value called `name`, or the one of the group `name` whose levels `point` has and which is of
-    /// `response`; of several the one that names most levels.
+    /// The value called `name`. Otherwise the value of group `name` for `response` whose levels match `point`;
+    /// among several, the one that names most levels.
     pub fn find(&self, name: &str, response: &str, point: &Point) -> Option<&PaperValue> {
         let by_id = self.values.iter().find(|value| value.id == name);
         let fits = |value: &PaperValue| {
@@ -165,14 +165,14 @@ impl Paper {
                 && (value.response.is_empty() || value.response == response)
                 && value.at.matches(point)
         };
-        // Of two that name as many levels the first stays.
+        // Among values with equally many levels the first wins.
         let closer = |best: &PaperValue, next: &PaperValue| next.at.0.len() > best.at.0.len();
         let of_group = || self.values.iter().filter(|value| fits(value));
         by_id.or_else(|| of_group().reduce(|best, next| if closer(best, next) { next } else { best }))
     }
 }
 
-impl Entry {
+impl PaperEntry {
     fn into_value(self, value: Amount) -> PaperValue {
         let page = self.page.map(|page| format!("page {page}"));
         let section = (!self.section.is_empty()).then(|| format!("section {}", self.section));

@@ -1,41 +1,17 @@
-//! Points, runs, and the plan of all runs.
+//! Runs, and the plan of all runs.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::experiment::Definition;
+use crate::file::Definition;
 use crate::file::diagnostic::Diagnostics;
 use crate::points::Points;
-use crate::{Level, Replications, Scenario, resolve};
+use crate::{Point, Replications, Scenario, resolve};
 
-/// One combination of levels: every factor of the experiment with the level it has here.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Point(pub BTreeMap<String, Level>);
-
-impl Point {
-    /// The level of `factor`, if the experiment has it.
-    pub fn level(&self, factor: &str) -> Option<&Level> {
-        self.0.get(factor)
-    }
-}
-
-impl fmt::Display for Point {
-    /// `down_for = 10 s, transport = tcp`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, (factor, level)) in self.0.iter().enumerate() {
-            write!(f, "{}{factor} = {level}", if n > 0 { ", " } else { "" })?;
-        }
-        Ok(())
-    }
-}
-
-/// Parts of resolved points that a plan keeps at most.
+/// Upper limit on the parts of resolved points that a plan caches.
 const KEPT: usize = 200_000;
 
 /// All runs of an experiment: its points and their replications.
@@ -45,7 +21,7 @@ pub struct Plan {
     points: Arc<Points>,
     replications: Replications,
     seed: u64,
-    /// Resolved points, as far as they are kept.
+    /// The cached points.
     scenarios: Vec<OnceLock<Arc<Scenario>>>,
     kept: AtomicUsize,
 }
@@ -61,12 +37,12 @@ impl Plan {
         Self { definition, points, replications, seed, scenarios, kept: AtomicUsize::new(0) }
     }
 
-    /// How many points there are; they are known by their place, from 0, in the order of the file.
+    /// Number of points. A point is known by its index, from 0, in the order of the file.
     pub fn len(&self) -> usize {
         self.points.len()
     }
 
-    /// Whether there is nothing to run. An experiment has at least one point, so there always is.
+    /// Always false: an experiment has at least one point.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -76,7 +52,7 @@ impl Plan {
         &self.replications
     }
 
-    /// Runs, if each point gets as many as it may.
+    /// Number of runs if each point gets its greatest number of replications.
     pub fn most_runs(&self) -> u64 {
         self.len() as u64 * u64::from(self.replications.max)
     }
@@ -105,8 +81,8 @@ impl Plan {
     /// The `i`-th point, resolved.
     ///
     /// # Errors
-    /// What is wrong with the file at this point. Every point of a small plan was checked when its file was
-    /// read, but of a very large one only some.
+    /// The faults of the file at this point. Reading a file checks every point of a small plan, but only some
+    /// points of a very large one.
     ///
     /// # Panics
     /// If there is no such point.
@@ -124,12 +100,12 @@ impl Plan {
         Ok(scenario)
     }
 
-    /// The seed of the `n`-th replication, from 1, of every point: the experiment's and n − 1.
+    /// The seed of the `n`-th replication, from 1, of every point: the experiment's seed plus n − 1.
     pub fn seed(&self, n: u32) -> u64 {
         self.seed.wrapping_add(u64::from(n.saturating_sub(1)))
     }
 
-    /// The `n`-th replication, from 1, of the `i`-th point, with the seed that [`Plan::seed`] says.
+    /// The `n`-th replication, from 1, of the `i`-th point, with the seed [`Plan::seed`].
     ///
     /// # Errors
     /// As [`Plan::scenario`].
@@ -141,25 +117,26 @@ impl Plan {
     }
 }
 
-/// One replication of one point: what a substrate carries out.
+/// One replication of one point: the unit that a substrate runs.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The levels.
     pub point: Point,
     /// The point, resolved. Shared by its replications.
     pub scenario: Arc<Scenario>,
-    /// From 1. The n-th replications of all points share their seed: common random numbers.
+    /// Number of the replication, from 1. The n-th replications of all points share their seed: common random
+    /// numbers.
     pub replication: u32,
     /// The seed of its random streams.
     pub seed: u64,
 }
 
 impl Run {
-    /// All that decides what this run does and what is made of it, as JSON without white space, its keys in the
-    /// order in which [`Scenario`] declares them: the same bytes on any machine. `reduction` is the description
-    /// of what is made of its samples.
+    /// Everything that decides the behaviour of this run and its reduction, as JSON without white space. Keys
+    /// have the order in which [`Scenario`] declares them: the same bytes on any machine. `reduction` describes
+    /// how its samples are reduced.
     ///
-    /// The names of factors are not in it: two files that resolve to the same scenario describe the same run.
+    /// It leaves out the names of factors: two files that resolve to the same scenario describe the same run.
     pub fn description(&self, reduction: &str) -> String {
         #[derive(Serialize)]
         struct Description<'a> {
@@ -172,8 +149,8 @@ impl Run {
             .expect("writing into memory cannot fail, and the keys of a scenario are all texts")
     }
 
-    /// What a store knows the run by: SHA-256, as 64 hexadecimal digits, over its description, the substrate
-    /// with what decides results there ([`Substrate::identity`](crate::Substrate::identity)), and netrig's
+    /// The identity of the run in a store: SHA-256, as 64 hexadecimal digits, over its description, the
+    /// substrate with its own identity ([`Substrate::identity`](crate::Substrate::identity)), and netrig's
     /// build.
     pub fn identity(
         &self,
@@ -184,7 +161,7 @@ impl Run {
     ) -> String {
         let mut hash = Sha256::new();
         for part in [self.description(reduction).as_str(), substrate, substrate_identity, build] {
-            // Each part with its length, so that no two lists of parts have the same bytes.
+            // Each part is preceded by its length, so that different lists of parts have different bytes.
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part.as_bytes());
         }

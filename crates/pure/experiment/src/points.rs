@@ -1,4 +1,4 @@
-//! Which combinations of levels an experiment has.
+//! The combinations of levels that an experiment has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,24 @@ use crate::file::factors::{Block, FactorValues};
 /// The most points that a plan may have.
 pub(crate) const MAX_POINTS: u64 = 1_000_000;
 
-/// Combinations of levels in the order of the file: of the factors, the first changes most slowly.
+/// Combinations of levels in the order of the file. The first factor changes most slowly.
 #[derive(Clone, Debug)]
 pub(crate) struct Points {
-    /// Places of the factors that have several levels.
+    /// Indices of the factors with several levels.
     varied: Vec<usize>,
-    /// Point after point the place of each varied factor's level.
+    /// For each point, the index of each varied factor's level.
     rows: Vec<u32>,
-    /// For each block of `[[points]]` its label and its first point.
+    /// For each block of `[[points]]`, its first point and its label.
     labels: Vec<(usize, Option<String>)>,
     len: usize,
 }
 
 impl Points {
-    /// The full cross product of the factors' levels or, if there are blocks, each block's cross product, one
-    /// after the other and no point twice.
+    /// Without blocks, the full cross product of the factors' levels. Otherwise the cross products of the
+    /// blocks, one after another, with no point twice.
     ///
     /// # Errors
-    /// A sentence with the numbers, if there would be more than [`MAX_POINTS`].
+    /// A sentence with the numbers if there would be more than [`MAX_POINTS`].
     pub(crate) fn new(factors: &[FactorValues], blocks: &[Block]) -> Result<Self, String> {
         let everything = [Block { label: None, levels: BTreeMap::new() }];
         let blocks = if blocks.is_empty() { &everything } else { blocks };
@@ -55,7 +55,7 @@ impl Points {
         self.len
     }
 
-    /// For each factor the place of its level at the `i`-th point.
+    /// For each factor, the index of its level at the `i`-th point.
     pub(crate) fn levels(&self, i: usize, factors: usize) -> Vec<usize> {
         let mut levels = vec![0; factors];
         let width = self.varied.len();
@@ -71,8 +71,8 @@ impl Points {
         self.labels[..after].last().and_then(|(_, label)| label.as_deref())
     }
 
-    /// Points among which each level of each factor is at least once, as few as come to hand: every point, if
-    /// there are no more than `most`.
+    /// A small set of points in which each level of each factor occurs at least once. If there are no more than
+    /// `most` points, all of them.
     pub(crate) fn sample(&self, most: usize) -> Vec<usize> {
         if self.len <= most {
             return (0..self.len).collect();
@@ -81,14 +81,14 @@ impl Points {
         let mut seen: BTreeSet<(usize, u32)> = BTreeSet::new();
         let fresh = |i: &usize| {
             let row = &self.rows[i * width..(i + 1) * width];
-            // Every level is marked, so no short cut at the first that is new.
+            // Every level must be marked, so the search does not stop at the first new one.
             row.iter().enumerate().filter(|(column, level)| seen.insert((*column, **level))).count() > 0
         };
         (0..self.len).filter(fresh).collect()
     }
 }
 
-/// Steps to the next row, the last column first; false after the last.
+/// Steps to the next row, last column first; false after the last row.
 fn advance(row: &mut [usize], columns: &[Vec<u32>]) -> bool {
     for (n, column) in row.iter_mut().zip(columns).rev() {
         *n += 1;
@@ -100,7 +100,7 @@ fn advance(row: &mut [usize], columns: &[Vec<u32>]) -> bool {
     false
 }
 
-/// The places of a factor's levels in a block.
+/// The indices of a factor's levels in a block.
 fn column(factor: &FactorValues, place: usize, block: &Block) -> Vec<u32> {
     // The number of levels is bounded far below 2³².
     match block.levels.get(&place) {
@@ -109,7 +109,7 @@ fn column(factor: &FactorValues, place: usize, block: &Block) -> Vec<u32> {
     }
 }
 
-/// Refuses more points than can be handled, before memory is taken for them.
+/// Refuses more than [`MAX_POINTS`] points before memory is allocated for them.
 fn check_number(factors: &[FactorValues], blocks: &[Block]) -> Result<(), String> {
     let mut total: u64 = 0;
     for block in blocks {

@@ -1,4 +1,4 @@
-//! Programs of others that run on nodes.
+//! External programs that run on nodes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,51 +14,51 @@ use crate::check::from_text;
 /// The most programs of a node, and the most files, counters and preparations of a program.
 pub(crate) const MOST: usize = 64;
 
-/// The shortest interval at which counters are read: a program is started for it each time.
+/// The shortest interval between two readings of counters: each reading starts a program.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// What a node runs beside the ends of flows.
+/// An application that a node runs beside the ends of flows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(extend("x-tag" = "kind"))]
 pub enum NodeApplication {
-    /// A program of others.
+    /// An external program.
     Program(Program),
 }
 
-/// A program of others, which runs on a node from before the run until its end. It must be allowed when the experiment is
-/// run (`--allow-programs`); the simulator has no programs.
+/// An external program, which runs on a node from before the run until its end. The user must allow it when the
+/// experiment is run (`--allow-programs`). The simulator has no programs.
 ///
-/// In `command`, `before`, `counters` and `files` `{folder}` stands for the program's own folder, `{address}` for the node's first address, and
-/// `{address:NAME}` for that of node NAME.
+/// In `command`, `before`, `counters` and `files`, `{folder}` stands for the program's own folder, `{address}`
+/// for the node's first address, and `{address:NAME}` for the first address of node NAME.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
     /// The program and its arguments, without a shell: `["kamailio", "-f", "{folder}/kamailio.cfg", "-DD"]`. It must stay in
     /// the foreground.
     pub command: Vec<String>,
-    /// Programs that are run to their ends before it starts, one after the other, as it is and in its folder.
+    /// Programs that run to completion before it starts, one after another, in the same way and in its folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<Vec<String>>,
-    /// When the run may begin: `"udp:5060"` or `"tcp:80"` once it listens there, `"sip:5060"` or `"sip:5060/tcp"` once it
-    /// answers SIP there, `"says:ready"` once it has written a line with that text. At once if not given, and then the program
-    /// may end before the run does.
+    /// When the run may begin: `"udp:5060"` or `"tcp:80"` once the program listens on the port, `"sip:5060"` or
+    /// `"sip:5060/tcp"` once it answers SIP on it, `"says:ready"` once it has written a line with that text. If
+    /// not given, the run begins at once and the program may end before the run does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// The packages of Debian that it is part of: told where it is missing.
+    /// The Debian packages that contain the program. They are named if the program is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
-    /// Files that are written into its folder before it starts, by their names: a text, or `{ file = "x.cfg" }` for that of
-    /// a file beside the experiment's.
+    /// Files that are written into its folder before it starts, by their names: a text, or `{ file = "x.cfg" }`
+    /// for the text of a file beside the experiment's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, FileText>")]
     pub files: BTreeMap<String, String>,
-    /// What it counts itself, and how that is read.
+    /// The counters of the program itself, and how they are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counters: Option<Counters>,
+    pub counters: Option<ProgramCounters>,
 }
 
-/// A file as it is written down. Those that are named are read before the rest is.
+/// A file as the experiment writes it. The loader replaces named files by their texts before it reads the rest.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[expect(dead_code, reason = "it is there for its schema")]
@@ -72,23 +72,24 @@ enum FileText {
     },
 }
 
-/// Counters of a program: a command that tells them, a line each, as `name = value`, `name: value` or `name:value`. They
-/// are read when the run begins and when it ends.
+/// Counters of a program: a command that prints them, one on a line, as `name = value`, `name: value` or
+/// `name:value`. They are read when the run begins and when it ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Counters {
-    /// The program that tells them and its arguments: `["kamcmd", "-s", "unixs:{folder}/ctl", "stats.fetch", "all"]`.
+pub struct ProgramCounters {
+    /// The program that prints them, and its arguments: `["kamcmd", "-s", "unixs:{folder}/ctl", "stats.fetch",
+    /// "all"]`.
     pub command: Vec<String>,
-    /// Those that can be measured, as `of = "node.NAME.counter.COUNTER"`.
+    /// The counters that can be measured, as `of = "node.NAME.counter.COUNTER"`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// Read them in these intervals too, of at least 10 ms.
+    /// Further readings at this interval, at least 10 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Duration>,
 }
 
 impl Program {
-    /// What is wrong with it, and where.
+    /// The key that is wrong, and the reason.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
         let names_none = |command: &Vec<String>| command.first().is_none_or(String::is_empty);
         let nothing = || "it must name a program".to_owned();
@@ -135,8 +136,8 @@ pub(crate) struct NodeApplications(pub(crate) Vec<NodeApplication>);
 
 impl<'de> Deserialize<'de> for NodeApplications {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrSeveral;
-        impl<'de> de::Visitor<'de> for OneOrSeveral {
+        struct ProgramsVisitor;
+        impl<'de> de::Visitor<'de> for ProgramsVisitor {
             type Value = NodeApplications;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`{ kind = \"program\", command = [ … ] }`, or a list of these")
@@ -153,7 +154,7 @@ impl<'de> Deserialize<'de> for NodeApplications {
                 Ok(NodeApplications(all))
             }
         }
-        deserializer.deserialize_any(OneOrSeveral)
+        deserializer.deserialize_any(ProgramsVisitor)
     }
 }
 
@@ -170,25 +171,25 @@ impl JsonSchema for NodeApplications {
     }
 }
 
-/// When a program is ready.
+/// The condition under which a program is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// It takes connections of TCP on this port.
+    /// It accepts TCP connections on this port.
     Tcp(u16),
-    /// It has a socket of UDP on this port.
+    /// It has a UDP socket on this port.
     Udp(u16),
     /// It answers SIP on this port.
     Sip {
         /// The port.
         port: u16,
-        /// Whether over TCP, and not over UDP.
+        /// Over TCP instead of UDP.
         over_tcp: bool,
     },
     /// It has written a line with this text.
     Says(String),
 }
 
-/// A text that is no [`Ready`].
+/// A text that does not describe a [`Ready`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` does not say when a program is ready: expected `tcp:80`, `udp:5060`, `sip:5060`, `sip:5060/tcp` or `says:` and a text"

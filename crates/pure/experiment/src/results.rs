@@ -1,16 +1,16 @@
-//! What came out of an experiment: every point's responses with their intervals, and the verdicts.
+//! The results of an experiment: the responses of every point with their intervals, and the verdicts.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Accord, Level, Margins, Point, TableResult};
+use crate::{Level, Margins, Point, TableResult};
 
-/// How a point ended.
+/// State of a point after its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// Valid runs, and responses from them.
+    /// It has valid runs, and responses from them.
     Ok,
     /// A run failed.
     Failed,
@@ -20,35 +20,35 @@ pub enum Status {
     Unsupported,
 }
 
-/// Everything that a report shows and `--json` prints.
+/// The content of a report and of `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Results {
     /// The experiment's name.
     pub experiment: String,
-    /// Of every interval.
+    /// Confidence level of every interval, between 0 and 1.
     pub confidence: f64,
     /// Version and commit of netrig.
     pub build: String,
-    /// The definition of the responses that are quantiles; absent if there are none.
+    /// The definition of quantile in use; absent if no response is a quantile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantiles: Option<&'static str>,
-    /// In the order of the plan.
+    /// Points in the order of the plan.
     pub points: Vec<PointResult>,
-    /// How far substrates agree; empty with one substrate.
+    /// Agreement of the substrates; empty with one substrate.
     pub agreement: Vec<Agreement>,
-    /// In the order of the file, for each substrate.
+    /// Claims in the order of the file, for each substrate.
     pub claims: Vec<ClaimResult>,
-    /// In the order of the file, for each substrate.
+    /// Tables in the order of the file, for each substrate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<TableResult>,
 }
 
 impl Results {
-    /// The fewest runs behind a comparison of a claim that is supported although chance had a part in it, and the probability below
-    /// which an outcome may be in none of so many. `None` without such a claim.
+    /// The fewest runs behind a comparison of a claim that is supported in spite of chance. With it, the
+    /// probability below which an outcome may be absent from that many runs. `None` without such a claim.
     pub fn most_unseen(&self) -> Option<(u32, f64)> {
         let by_chance = |claim: &&ClaimResult| {
-            claim.verdict == Verdict::Supported && claim.p_holm.is_some_and(|p| p > 0.0)
+            claim.verdict == ClaimVerdict::Supported && claim.p_holm.is_some_and(|p| p > 0.0)
         };
         let points = self.claims.iter().filter(by_chance).flat_map(|claim| &claim.points);
         let n = points.map(|point| point.n).min()?;
@@ -67,22 +67,22 @@ pub struct PointResult {
     pub factors: Point,
     /// How it ended.
     pub status: Status,
-    /// Why it is not ok.
+    /// Why the state is not `Ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What must stand beside the figures of its valid runs.
+    /// Remarks on the figures of its valid runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<PointRemark>,
-    /// By the response's name.
+    /// Responses by name.
     pub responses: BTreeMap<String, ResponseResult>,
 }
 
-/// Something that must stand beside the figures of a point.
+/// A remark that stands beside the figures of a point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PointRemark {
     /// A sentence.
     pub text: String,
-    /// Valid runs in which it was so.
+    /// Number of valid runs to which it applies.
     pub runs: u32,
 }
 
@@ -91,14 +91,13 @@ pub struct PointRemark {
 pub struct ResponseResult {
     /// Its unit.
     pub unit: String,
-    /// Mean over the valid runs (the geometric one where the response asks for an interval over logarithms);
-    /// absent if there is none.
+    /// Mean over the valid runs; the geometric mean if the interval is over logarithms. Absent without a value.
     pub mean: Option<f64>,
-    /// Lower end of the interval; absent below two runs, and where all are alike although chance had a part in them.
+    /// Lower end of the interval. Absent below two runs, and if random runs all gave the same value.
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
-    /// Valid runs that measured it.
+    /// Number of valid runs that measured it.
     pub n: u32,
     /// Every run, in the order of its replication.
     pub runs: Vec<RunValue>,
@@ -109,16 +108,16 @@ pub struct ResponseResult {
 pub struct RunValue {
     /// The run's seed.
     pub seed: u64,
-    /// The value; absent if the run could not measure it (nothing arrived).
+    /// The value; absent if the run could not measure it, for instance because nothing arrived.
     pub value: Option<f64>,
-    /// Whether it counts.
+    /// Whether the run is valid.
     pub valid: bool,
-    /// Why there is no value, why it does not count, or why to doubt it.
+    /// Why there is no value, why it does not count, or why it is doubtful.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// How far two substrates agree about a response, over the replications that both have.
+/// Agreement of two substrates about a response, over the replications that both have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
     /// The point; empty for all points together.
@@ -128,29 +127,31 @@ pub struct Agreement {
     pub response: String,
     /// The unit of the means and of their difference.
     pub unit: String,
-    /// The mean on the first and on the second substrate, over all points together the mean of theirs; absent without
-    /// pairs.
+    /// The means on the first and on the second substrate. Over all points: the means of the points' means.
+    /// Absent without pairs.
     pub means: Option<[f64; 2]>,
-    /// Mean on the second substrate divided by the mean on the first; absent without pairs and where the first is 0.
+    /// Mean on the second substrate divided by the mean on the first. Absent without pairs, and if the first
+    /// mean is 0.
     pub ratio: Option<f64>,
-    /// Lower end of its interval.
+    /// Lower end of the ratio's interval.
     pub low: Option<f64>,
-    /// Upper end of its interval.
+    /// Upper end of the ratio's interval.
     pub high: Option<f64>,
-    /// Mean on the second substrate less the mean on the first; absent without pairs.
+    /// Mean on the second substrate minus the mean on the first; absent without pairs.
     pub difference: Option<Difference>,
-    /// Valid runs of each substrate that measured it, over all points together their sum.
+    /// Number of valid runs of each substrate that measured the response; over all points, their sum.
     pub n: [u32; 2],
-    /// Replications that both substrates have, and all points if it is of all: what the rest is made of.
+    /// Number of replications behind the estimates: those that both substrates have, and over all points those that
+    /// all points have, too.
     pub pairs: u32,
     /// The two substrates.
     pub of: [String; 2],
-    /// What was asked here, and what came of it; absent where nothing was.
+    /// The margins that the file demands here, and the verdict; absent without a demand.
     #[serde(flatten)]
-    pub asked: Option<Asked>,
+    pub asked: Option<AgreementAnswer>,
 }
 
-/// The difference of two means, of paired values.
+/// The difference of two means of paired values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
     /// Its estimate.
@@ -161,32 +162,55 @@ pub struct Difference {
     pub high: Option<f64>,
 }
 
-/// How near two means were asked to be, and whether they are.
+/// The demanded agreement of two means, and the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Asked {
-    /// One of these suffices.
-    #[serde(serialize_with = "crate::level::typed_margins")]
+pub struct AgreementAnswer {
+    /// The margins, one of which suffices.
+    #[serde(serialize_with = "crate::response::typed_margins")]
     pub within: Margins,
-    /// What the intervals say of it.
-    pub verdict: Accord,
+    /// The verdict by the intervals.
+    pub verdict: AgreementVerdict,
 }
 
-/// What the evidence says of a claim.
+/// Verdict on two means by the intervals of their ratio and difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgreementVerdict {
+    /// The means are equal within the margin.
+    Agrees,
+    /// The means differ by more than the margin.
+    Differs,
+    /// The interval is too wide to decide.
+    Inconclusive,
+}
+
+impl AgreementVerdict {
+    /// The word in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Differs => "differs",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// Verdict on a claim by the evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The evidence is for it.
+pub enum ClaimVerdict {
+    /// The evidence supports it.
     Supported,
-    /// The evidence is against it.
+    /// The evidence refutes it.
     Refuted,
-    /// The intervals are too wide to tell.
+    /// The intervals are too wide to decide.
     Inconclusive,
     /// There are no valid points.
     NotTested,
 }
 
-impl Verdict {
-    /// The word for it in tables and files.
+impl ClaimVerdict {
+    /// The word in tables and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Supported => "supported",
@@ -197,55 +221,57 @@ impl Verdict {
     }
 }
 
-/// A claim's verdict and what decided it.
+/// A claim's verdict and the comparisons that decided it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimResult {
     /// Its key in the file.
     pub id: String,
-    /// The sentence.
+    /// The claimed statement.
     pub says: String,
-    /// Where it was tested.
+    /// The substrate that tested it.
     pub substrate: String,
     /// The verdict.
-    pub verdict: Verdict,
-    /// Adjusted over the study's claims (Holm); absent where no test applies, and 0 where chance had no part in what decided it.
+    pub verdict: ClaimVerdict,
+    /// p-value adjusted over the study's claims (Holm). Absent where no test applies; 0 if the deciding values
+    /// were not random.
     pub p_holm: Option<f64>,
     /// The verdict's reason in a sentence.
     pub why: String,
-    /// Replications that it would need, if it is inconclusive.
+    /// Number of replications that would decide an inconclusive claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needs: Option<u32>,
     /// Unit of the estimates.
     pub unit: String,
-    /// The comparison on which the verdict hangs: the one that is most against it if one by itself excludes it, else
-    /// the weakest; absent if nothing was compared.
+    /// The comparison that determines the verdict: if one comparison alone excludes the claim, the one most
+    /// against it, otherwise the weakest. Absent if nothing was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<ClaimPoint>,
-    /// What it was decided on.
+    /// All comparisons.
     pub points: Vec<ClaimPoint>,
 }
 
 /// One comparison that a claim rests on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimPoint {
-    /// The levels that are common to what was compared.
+    /// The levels that the compared values share.
     #[serde(serialize_with = "crate::level::typed_map")]
     pub factors: BTreeMap<String, Level>,
-    /// The levels that were compared, if two were: the estimate is of the first against the second.
+    /// The two compared levels: the estimate is for the first against the second. Absent if no two levels were
+    /// compared.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::level::typed_pair")]
     pub compared: Option<[Level; 2]>,
-    /// The estimate: a difference, a ratio, a value, as the claim says.
+    /// The estimate: a difference, a ratio or a value, depending on the claim.
     pub estimate: f64,
     /// Lower end of its interval.
     pub low: Option<f64>,
     /// Upper end of its interval.
     pub high: Option<f64>,
-    /// From where to where the claim says that it lies, margin included; an end that is open is absent. Absent for a
-    /// bend that may be anywhere.
+    /// The claimed range of the estimate, margin included; an open end is absent. Absent for a knee that may be
+    /// anywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed: Option<[Option<f64>; 2]>,
-    /// Replications behind it.
+    /// Number of replications behind the estimate.
     pub n: u32,
-    /// This comparison's own verdict.
-    pub verdict: Verdict,
+    /// The verdict on this comparison alone.
+    pub verdict: ClaimVerdict,
 }

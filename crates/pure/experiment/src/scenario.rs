@@ -1,5 +1,5 @@
-//! One point of an experiment with every `${factor}` replaced, every `count` expanded and every name
-//! resolved: all that a substrate needs to know.
+//! One point of an experiment, resolved: every `${factor}` replaced, every `count` expanded, every name looked
+//! up. It holds everything that a substrate needs.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,25 +15,25 @@ use serde::{Deserialize, Serialize};
 use crate::host::Host;
 use crate::program::Program;
 
-/// What a run simulates or builds. Nodes, links and flows are known by their places in these lists, which
-/// are also the numbers of [`netrig_core::Subject`].
+/// Input of a run. Nodes, links and flows are known by their indices in these lists, which are also the numbers
+/// in [`netrig_core::Subject`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scenario {
-    /// How long the run lasts.
+    /// Greatest length of the run.
     pub duration: Duration,
-    /// Flows with which it ends before that, as soon as all of them are done: their applications want nothing more and
-    /// all their connections have closed. None, if it lasts for `duration` whatever they do.
+    /// Flows that end the run early: it ends as soon as all of them are done, that is, their applications are
+    /// finished and their connections closed. If empty, the run lasts for `duration`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ends_with: Vec<usize>,
-    /// Interval of counted samples.
+    /// Sampling interval of counters.
     pub sample_every: Duration,
-    /// Hosts and routers: a node through which a route passes forwards.
+    /// Hosts and routers. A router is a node that a route passes through.
     pub nodes: Vec<Node>,
     /// Links, each of two directions.
     pub links: Vec<LinkSpec>,
-    /// Who sends what to whom, over what.
+    /// Traffic between nodes.
     pub flows: Vec<Flow>,
-    /// What happens when, in the order of time; ties in the order of the file.
+    /// Events in the order of time; ties in the order of the file.
     pub events: Vec<TimedEvent>,
 }
 
@@ -44,40 +44,40 @@ pub struct Node {
     pub name: String,
     /// The name in the file.
     pub group: String,
-    /// What it takes as a host to receive a packet; no time, if nothing is said.
+    /// The cost of receiving a packet as a host; no cost if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive: Option<Reception>,
-    /// Programs of others that it runs.
+    /// External programs on the node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
-    /// The processors of a real machine to which all that runs on it is bound, by their numbers; any if empty.
+    /// The processors of a real machine, by number, to which everything on the node is bound; any if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
-    /// What of it as a host is varied.
+    /// Its settings as a host.
     #[serde(skip_serializing_if = "Host::is_usual")]
     pub host: Host,
 }
 
 impl Node {
-    /// The names of its programs' counters that can be measured, in the order in which samples number them.
+    /// The measurable counters of its programs, in the order in which samples number them.
     pub fn counters(&self) -> impl Iterator<Item = &str> {
         let counters = self.programs.iter().filter_map(|program| program.counters.as_ref());
         counters.flat_map(|counters| &counters.names).map(String::as_str)
     }
 }
 
-/// What it costs a host to receive packets: they wait for one processor and are served one after the other, each for
-/// `per_packet` and, for every stream of its association, `per_stream`.
+/// The cost of receiving packets on a host. Packets wait for one processor, which serves them one after
+/// another. Each takes `per_packet`, plus `per_stream` for every stream of its association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reception {
-    /// For each packet, up to 1 s.
+    /// Time for each packet, up to 1 s.
     pub per_packet: Duration,
-    /// For each packet and each stream of its association, up to 1 ms: what sorting into streams costs. TCP has one
-    /// stream. Nothing if not given.
+    /// Time for each packet and each stream of its association, up to 1 ms: the cost of sorting into streams.
+    /// TCP has one stream. Zero if not given.
     #[serde(default)]
     pub per_stream: Duration,
-    /// So many packets may wait, 1000 if not given; what comes beyond is dropped.
+    /// Greatest number of waiting packets, 1000 if not given. Further packets are dropped.
     #[serde(default = "backlog")]
     pub queue: u32,
 }
@@ -88,7 +88,7 @@ fn backlog() -> u32 {
 }
 
 impl Reception {
-    /// How long a packet of an association with so many streams takes.
+    /// Service time of a packet of an association with `streams` streams.
     pub fn takes(&self, streams: u16) -> Duration {
         self.per_packet + self.per_stream.saturating_mul(streams.into())
     }
@@ -109,13 +109,13 @@ pub struct LinkSpec {
     pub forward: LinkSettings,
     /// From the second node to the first.
     pub backward: LinkSettings,
-    /// Of WiFi, which channel's air it shares: links with the same name share it.
+    /// The channel of a WiFi link: links with the same channel share its air.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
 }
 
 impl LinkSpec {
-    /// One of its directions.
+    /// The settings of one direction.
     pub fn towards(&self, direction: Direction) -> &LinkSettings {
         match direction {
             Direction::Forward => &self.forward,
@@ -123,7 +123,7 @@ impl LinkSpec {
         }
     }
 
-    /// Whether it is a cable and nothing more.
+    /// Whether it is a cable without a model of its own.
     pub const fn is_direct(&self) -> bool {
         self.forward.is_direct()
     }
@@ -139,24 +139,24 @@ impl LinkSpec {
 pub struct WifiLane<'a> {
     /// Place in [`Scenario::links`].
     pub link: usize,
-    /// Which way.
+    /// Direction along the link.
     pub direction: Direction,
-    /// The node that sends.
+    /// Index of the sending node in [`Scenario::nodes`].
     pub station: usize,
     /// The link's name and the direction, as its random streams have them: `wifi/forward`.
     pub name: String,
-    /// How it sends.
+    /// The settings of the sender.
     pub settings: &'a WifiSettings,
 }
 
 impl WifiLane<'_> {
-    /// As a medium takes it.
+    /// The lane in the form that a medium takes.
     pub fn as_lane(&self) -> LaneSettings<'_> {
         LaneSettings { station: self.station, name: &self.name, settings: self.settings }
     }
 }
 
-/// The channels of WiFi by name, each with its lanes in the order of the links, forward before backward.
+/// The WiFi channels by name, each with its lanes in the order of the links, forward before backward.
 pub fn channels(links: &[LinkSpec]) -> BTreeMap<&str, Vec<WifiLane<'_>>> {
     let mut channels: BTreeMap<&str, Vec<WifiLane<'_>>> = BTreeMap::new();
     for (link, spec) in links.iter().enumerate() {
@@ -171,8 +171,8 @@ pub fn channels(links: &[LinkSpec]) -> BTreeMap<&str, Vec<WifiLane<'_>>> {
     channels
 }
 
-/// The port on which the second end of a flow with this number listens, unless its application says otherwise: of RFC 6335's
-/// user ports.
+/// The port on which the second end of flow `number` listens, unless its application sets another one. It lies
+/// in the range of user ports (RFC 6335).
 pub const fn server_port(number: u32) -> u16 {
     5001 + (number % 20_000) as u16
 }
@@ -190,42 +190,42 @@ pub struct Flow {
     pub to: usize,
     /// The name of its `[transport.*]` table, for tables and notes.
     pub transport: String,
-    /// What carries it.
+    /// The transport protocol.
     pub carrier: Carrier,
-    /// What the kernel's sockets at both of its ends are told.
+    /// Options of the kernel's sockets at both ends.
     #[serde(skip_serializing_if = "Sockets::is_usual")]
     pub sockets: Sockets,
-    /// The DiffServ code point with which both ends send all its packets, unless the second has one of its own.
+    /// The DiffServ code point of all packets; of the first end's only, if `answer_dscp` is set.
     #[serde(skip_serializing_if = "is_best_effort")]
     pub dscp: Dscp,
-    /// The code point with which the second end sends what it sends.
+    /// The code point of the packets that the second end sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_dscp: Option<Dscp>,
-    /// What a rate of its datagrams counts.
+    /// The layer at which the rate of datagrams is counted.
     #[serde(skip_serializing_if = "RateLayer::is_ip")]
     pub layer: RateLayer,
     /// Its paths from `from` to `to`, the primary first; at least one.
     pub paths: Vec<Route>,
-    /// Who sends what, when.
+    /// The application: which data are sent, and when.
     pub application: netrig_traffic::Settings,
-    /// How fast the end that gets the data reads them; at once, if nothing is said.
+    /// The reading rate of the receiving end; it reads at once if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<netrig_traffic::Reads>,
-    /// When it starts.
+    /// Start of the flow.
     #[serde(serialize_with = "write_moment")]
     pub start: Instant,
-    /// When it begins nothing new any more.
+    /// End of new activity: the application starts nothing new from here on.
     #[serde(serialize_with = "write_moment")]
     pub stop: Instant,
 }
 
 impl Flow {
-    /// The code points with which its first and its second end send.
+    /// The code points of the first and of the second end.
     pub fn code_points(&self) -> [Dscp; 2] {
         [self.dscp, self.answer_dscp.unwrap_or(self.dscp)]
     }
 
-    /// The port on which its second end listens, where this is its number.
+    /// The port on which its second end listens if `number` is the flow's number.
     pub const fn server_port(&self, number: u32) -> u16 {
         match self.application.sip() {
             Some(sip) => sip.port,
@@ -233,7 +233,7 @@ impl Flow {
         }
     }
 
-    /// The video that it carries, if it carries one.
+    /// The settings of its video, if the application is a video.
     pub fn video(&self) -> Option<&netrig_traffic::Video> {
         match &self.application {
             netrig_traffic::Settings::Video(video) => Some(video),
@@ -241,7 +241,7 @@ impl Flow {
         }
     }
 
-    /// What a rate of its datagrams counts of a packet beside the payload, bytes.
+    /// Bytes of headers that the rate counts for each datagram beside the payload.
     pub fn rate_headers(&self) -> u32 {
         match (&self.carrier, self.layer) {
             (Carrier::Udp { headers: true }, RateLayer::Ip) => netrig_traffic::UDP_IPV4_HEADERS,
@@ -250,28 +250,28 @@ impl Flow {
     }
 }
 
-/// What a kernel's sockets are told; a buffer that is not given is the kernel's own choice.
+/// Options of a kernel's sockets. The kernel chooses a buffer that is not given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sockets {
-    /// SO_SNDBUF, of which the kernel allots twice as much (socket(7)).
+    /// SO_SNDBUF. The kernel allocates twice as much (socket(7)).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<Size>,
-    /// SO_RCVBUF of sockets for datagrams; of TCP the window says it.
+    /// SO_RCVBUF of datagram sockets. For TCP, the window sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
-    /// When a datagram has arrived.
+    /// The place at which a datagram counts as received.
     #[serde(skip_serializing_if = "ArrivesAt::is_kernel")]
     pub arrives_at: ArrivesAt,
 }
 
-/// What of a host a datagram has reached when it has arrived. A simulated host is one with what runs on it.
+/// The place at which a datagram counts as received. On a simulated host both are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrivesAt {
-    /// Its kernel, by whose stamp it has arrived: what a host's program is kept from is no delay.
+    /// The kernel, by its time stamp: delays of the receiving program do not count.
     #[default]
     Kernel,
-    /// The program, which has read it: how late that is, is a part of what is measured.
+    /// The program, when it has read the datagram: its lateness is part of the measurement.
     Program,
 }
 
@@ -287,14 +287,14 @@ impl Sockets {
     }
 }
 
-/// What a rate of datagrams counts.
+/// The layer at which the rate of datagrams is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RateLayer {
     /// IP packets.
     #[default]
     Ip,
-    /// Their payload alone, as traffic generators count.
+    /// The payload alone, as traffic generators count.
     Payload,
 }
 
@@ -314,14 +314,14 @@ pub enum Carrier {
     Sctp(Arc<sctp::Config>),
     /// A Multipath TCP connection (RFC 8684) over all paths.
     Mptcp(Mptcp),
-    /// Datagrams. Without headers a datagram's payload is the packet, as queueing theory has it.
+    /// UDP datagrams. Without headers, a packet is the payload of a datagram, as in queueing theory.
     Udp {
         /// Whether IP and UDP headers count.
         headers: bool,
     },
 }
 
-/// Multipath TCP: how each subflow is, and what becomes of the paths.
+/// Multipath TCP: its subflows and the use of its paths.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mptcp {
     /// The constants of each subflow.
@@ -334,7 +334,7 @@ pub struct Mptcp {
 }
 
 impl Carrier {
-    /// Streams in one direction, as asked for.
+    /// Number of requested streams in one direction.
     pub fn streams(&self) -> u16 {
         match self {
             Self::Sctp(config) => config.streams,
@@ -343,7 +343,7 @@ impl Carrier {
     }
 }
 
-/// A way through the topology. Packets back take the same links in reverse.
+/// A path through the topology. Packets in the other direction take the same links in reverse.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Route {
     /// The name of its link, or of its links joined by `>`.
@@ -357,23 +357,23 @@ pub struct Route {
 pub struct Hop {
     /// Place in [`Scenario::links`].
     pub link: usize,
-    /// Which way along it.
+    /// Direction along the link.
     #[serde(serialize_with = "write_direction")]
     pub direction: Direction,
 }
 
-/// Something that happens at a moment of the run.
+/// An event of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimedEvent {
-    /// When.
+    /// Time from the start of the run.
     #[serde(serialize_with = "write_moment")]
     pub at: Instant,
-    /// What.
+    /// The effect.
     pub action: Action,
 }
 
 impl TimedEvent {
-    /// The change of this direction of link number `number`, if the event is one.
+    /// The change of link `number` in this direction, if the event is one.
     pub fn change_of(&self, number: usize, towards: Direction) -> Option<LinkEvent> {
         match self.action {
             Action::Link { link, direction, event } if link == number && direction == towards => Some(event),
@@ -382,33 +382,33 @@ impl TimedEvent {
     }
 }
 
-/// What an event does.
+/// The effect of an event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// A link changes, in one direction.
+    /// A change of one direction of a link.
     Link {
         /// Place in [`Scenario::links`].
         link: usize,
-        /// Which way.
+        /// Direction along the link.
         #[serde(serialize_with = "write_direction")]
         direction: Direction,
         /// The change.
         #[serde(serialize_with = "write_link_event")]
         event: LinkEvent,
     },
-    /// A node's own interface goes down or up: its endpoints are told at once. The link's own outage is
-    /// an event beside it.
+    /// A node's own interface goes down or up, and its endpoints are notified at once. The outage of the link
+    /// is a separate event.
     Interface {
         /// Place in [`Scenario::nodes`].
         node: usize,
-        /// Place in [`Scenario::links`]: the interface to this link.
+        /// The link of the interface, as an index in [`Scenario::links`].
         link: usize,
         /// Up or down.
         up: bool,
     },
-    /// The user at a node sets the primary path of its multi-homed flows to the one whose first link (seen
-    /// from that node) this is.
+    /// The user at a node sets the primary path of its multi-homed flows: the path whose first link, seen from
+    /// the node, is `link`.
     SetPrimary {
         /// Place in [`Scenario::nodes`].
         node: usize,
@@ -430,13 +430,13 @@ fn write_moment<S: serde::Serializer>(at: &Instant, s: S) -> Result<S::Ok, S::Er
 }
 
 fn write_link_event<S: serde::Serializer>(event: &LinkEvent, s: S) -> Result<S::Ok, S::Error> {
-    // The debug form is complete and stable, and this text only feeds the run's identity.
+    // The debug form is complete and stable, and this text serves only the run's identity.
     s.collect_str(&format_args!("{event:?}"))
 }
 
 impl Scenario {
-    /// How many things it is made of, for what keeps or visits many scenarios: with nodes, links and flows also what
-    /// these hold lists of.
+    /// Number of its parts, a measure of the cost of keeping or visiting it: nodes, links, flows and events,
+    /// and the entries of their lists.
     pub(crate) fn parts(&self) -> usize {
         let lists = |link: &LinkSettings| link.drop().len() + link.rules();
         let drops = self.links.iter().map(|link| lists(&link.forward) + lists(&link.backward));
@@ -449,21 +449,22 @@ impl Scenario {
             + hops.sum::<usize>()
     }
 
-    /// The first program of others that a node runs, with the node.
+    /// The first external program, with its node.
     pub fn first_program(&self) -> Option<(&Node, &Program)> {
         self.nodes.iter().find_map(|node| Some((node, node.programs.first()?)))
     }
 
-    /// The address of `node`'s interface on `link`, if it has one there.
+    /// The address of `node`'s interface on `link`; `None` if the node is no end of the link.
     pub fn address(&self, node: usize, link: usize) -> Option<IpAddr> {
         let spec = self.links.get(link)?;
         let end = spec.ends.iter().position(|n| *n == node)?;
         Some(spec.addresses[end])
     }
 
-    /// A subject by the names of the file, as it stands in the store: `flow/web`, `flow/web/path/primary`,
-    /// `link/primary/forward`, `link/primary/forward/class/premium`, `link/primary/forward/rule/1`, `node/client`,
-    /// `node/client/counter/requests`, `run`. One that the scenario does not have keeps its number.
+    /// A subject by the names of the file, as in the store: `flow/web`, `flow/web/path/primary`,
+    /// `link/primary/forward`, `link/primary/forward/class/premium`, `link/primary/forward/rule/1`,
+    /// `node/client`, `node/client/counter/requests`, `run`. A subject that the scenario does not have keeps
+    /// its number.
     pub fn name_of(&self, subject: Subject) -> String {
         let or_number = |name: Option<&str>, number: u32| name.map_or(number.to_string(), str::to_owned);
         let flow = |number: u32| self.flows.get(number as usize);

@@ -31,7 +31,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Sink, Size};
-use netrig_experiment::{Carrier, Flow, Outcome, Route, Run, RunError, Scenario, Substrate, Unsupported};
+use netrig_experiment::{Carrier, Flow, Route, Run, RunError, RunOutcome, Scenario, Substrate, Unsupported};
 use netrig_sip::settings::{LargeRequests, LoadSettings};
 use netrig_traffic::{Settings, UDP_IPV4_HEADERS};
 use netrig_transport::tcp::Congestion;
@@ -177,7 +177,7 @@ impl Substrate for Simulator {
         NonZeroUsize::MAX
     }
 
-    fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
+    fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<RunOutcome, RunError> {
         world::Simulation::new(run, self.most_memory, sink)?.run(sink, cancel)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{CLIENT_PORT, Duration, Instant, Quantity, Seeds, Sink, Size, Subject, Timeline, quantity};
-use netrig_experiment::{Action, Flow, Outcome, Route, Run, RunError, Scenario, TimedEvent};
+use netrig_experiment::{Action, Flow, Route, Run, RunError, RunOutcome, Scenario, TimedEvent};
 use netrig_link::wire::words;
 use netrig_traffic::{AppEvent, Application, FlowContext};
 use netrig_transport::ReportingEnds;
@@ -65,7 +65,7 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// [`RunError::Cancelled`] soon after `cancel` is set. [`RunError::Failed`] if packets or bytes do not balance, the run exceeds
     /// its memory or an application gives up.
-    pub fn run(mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
+    pub fn run(mut self, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<RunOutcome, RunError> {
         self.fill_agenda();
         for (node, number) in self.scenario.nodes.iter().zip(0..).filter(|(node, _)| !node.cpus.is_empty()) {
             let words =
@@ -97,7 +97,7 @@ impl<'a> Simulation<'a> {
         let balance = self.network.balance(self.end)?;
         let events = self.network.agenda.handled();
         let lasted = Some(self.end.since(Instant::ZERO)).filter(|span| *span < self.scenario.duration);
-        Ok(Outcome {
+        Ok(RunOutcome {
             balance,
             events,
             lasted,

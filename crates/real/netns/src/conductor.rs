@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use netrig_agent::control::{self, Column, Epoch, Reply, Request};
 use netrig_agent::{EndRemark, EndReport, RunOrder, Side};
 use netrig_core::{Note, Quantity, Sink, Subject, quantity};
-use netrig_experiment::{Host, Outcome, Run, RunError, RunRemark, Scenario};
+use netrig_experiment::{Host, Run, RunError, RunOutcome, RunRemark, Scenario};
 use netrig_host::Clock;
 use netrig_host::frames::{self, FrameError};
 
@@ -173,7 +173,7 @@ impl<'a> Conductor<'a> {
         mut self,
         sink: &mut dyn Sink,
         cancel: &AtomicBool,
-    ) -> Result<(Outcome, Vec<EndReport>), RunError> {
+    ) -> Result<(RunOutcome, Vec<EndReport>), RunError> {
         let findings = self.tell.clone();
         let tell = move |found| {
             // Who does not listen any more has given the run up.
@@ -226,7 +226,7 @@ impl<'a> Conductor<'a> {
         let lasted = end.since(netrig_core::Instant::ZERO);
         let lasted = Some(lasted).filter(|lasted| *lasted < scenario.duration);
         let faults = told.faults.into_iter().chain(intruded);
-        let outcome = Outcome { lasted, ..outcome(&report, &interfaces, &ends, faults) };
+        let outcome = RunOutcome { lasted, ..outcome(&report, &interfaces, &ends, faults) };
         Ok((outcome, ends))
     }
 
@@ -439,14 +439,14 @@ fn outcome(
     interfaces: &InterfaceReport,
     ends: &[EndReport],
     others: impl Iterator<Item = String>,
-) -> Outcome {
+) -> RunOutcome {
     let mut faults = router.faults_of_run(ends);
     faults.extend(interfaces.faults.iter().cloned());
     faults.extend(others);
     let sources = ends.iter().filter_map(|end| end.source.as_ref());
     let late = sources.map(|source| netrig_core::Duration::from_secs_f64(source.late_max));
     let late = late.chain([interfaces.lateness.max()]);
-    Outcome {
+    RunOutcome {
         balance: router.balance,
         events: router.forwarded,
         lasted: None,

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use netrig_core::{Instant, Note, Sample, Sink, Subject, quantity};
-use netrig_experiment::{Counters, RunError};
+use netrig_experiment::{ProgramCounters, RunError};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::process::{MARK, ended_within};
@@ -86,7 +86,7 @@ impl Teller {
 #[derive(Debug)]
 pub(crate) struct Counting {
     teller: Teller,
-    spec: Counters,
+    spec: ProgramCounters,
     node: u32,
     /// The number of the first of its names among those of its node.
     first: u16,
@@ -99,7 +99,7 @@ impl Counting {
     ///
     /// # Errors
     /// If they cannot be read, or one that is to be measured is not among them.
-    pub fn begin(teller: Teller, spec: Counters, node: u32) -> Result<Self, RunError> {
+    pub fn begin(teller: Teller, spec: ProgramCounters, node: u32) -> Result<Self, RunError> {
         let begun = teller.read()?;
         if let Some(missing) = spec.names.iter().find(|name| !begun.contains_key(*name)) {
             let known: Vec<_> = begun.keys().take(TOLD).map(String::as_str).collect();
@@ -194,7 +194,7 @@ mod tests {
         }
         let why = |script: &str, names: &[&str]| {
             let names = names.iter().map(ToString::to_string).collect();
-            let spec = Counters { names, ..Counters::default() };
+            let spec = ProgramCounters { names, ..ProgramCounters::default() };
             Counting::begin(teller(script), spec, 0).unwrap_err().to_string()
         };
         assert!(why("exit 3", &[]).contains("the counters of `x`: /bin/sh ended with"));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use netrig_agent::{EndReport, RunOrder};
 use netrig_core::Sink;
-use netrig_experiment::{Outcome, Run, RunError, Scenario, Substrate, Unsupported};
+use netrig_experiment::{Run, RunError, RunOutcome, Scenario, Substrate, Unsupported};
 
 use crate::capabilities::lacks;
 use crate::conductor::Conductor;
@@ -105,7 +105,7 @@ impl Namespaces {
         errands: Vec<Errand>,
         sink: &mut dyn Sink,
         cancel: &AtomicBool,
-    ) -> Result<(Outcome, Vec<EndReport>), RunError> {
+    ) -> Result<(RunOutcome, Vec<EndReport>), RunError> {
         // Threads run where the one runs that starts them.
         let _elsewhere = Elsewhere::of(&run.scenario);
         let testbed = self.build(&run.scenario).map_err(RunError::because)?;
@@ -165,7 +165,7 @@ impl Substrate for Namespaces {
         NonZeroUsize::MIN
     }
 
-    fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
+    fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<RunOutcome, RunError> {
         check_frames(&run.scenario, sink)?;
         let errands = errands(&run.scenario).map_err(RunError::because)?;
         let mut orders = orders(run).map_err(RunError::because)?;

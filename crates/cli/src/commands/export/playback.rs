@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Frame, Instant, Quantity, Sample, Sink, Subject};
-use netrig_experiment::{Outcome, Run, RunError, Scenario};
+use netrig_experiment::{Run, RunError, RunOutcome, Scenario};
 use netrig_store::{Replication, Store};
 
 use crate::arguments::{Capture, Export};
@@ -104,7 +104,7 @@ impl Playback {
     }
 
     /// Makes the run again. The inner error is the run's own.
-    pub fn make(&self, sink: &mut dyn Sink) -> Result<Result<Outcome, RunError>, Failure> {
+    pub fn make(&self, sink: &mut dyn Sink) -> Result<Result<RunOutcome, RunError>, Failure> {
         Ok(substrate(&self.replication.run.substrate)?.run(&self.run, sink, &self.cancel))
     }
 

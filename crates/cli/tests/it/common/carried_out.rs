@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use netrig_core::Sink;
-use netrig_experiment::{Experiment, Outcome, Run, RunError, Substrate as _};
+use netrig_experiment::{Experiment, Run, RunError, RunOutcome, Substrate as _};
 use netrig_netns::{Journals, Namespaces};
 
 /// A replication of a point of an experiment.
@@ -13,7 +13,7 @@ pub fn run(experiment: &str, point: usize) -> Run {
 }
 
 /// What becomes of it in namespaces, with the programs of its nodes. It tells `sink`, until `cancel` is set.
-pub fn carry_out(run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
+pub fn carry_out(run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<RunOutcome, RunError> {
     let journals = tempfile::tempdir().expect("a folder for the journals");
     let substrate = Namespaces::new(env!("CARGO_BIN_EXE_netrig"), Journals::at(journals.path()));
     substrate.allow_programs();

@@ -1,6 +1,6 @@
 //! Agreement of substrates: the margins, the points that do not agree, and every comparison.
 
-use netrig_experiment::{Accord, Agreement, Verdict};
+use netrig_experiment::{Agreement, AgreementVerdict, ClaimVerdict};
 
 use super::elements::{details, headings, judged, table, verdict_class};
 use super::points::OPEN;
@@ -91,11 +91,11 @@ fn row(m: &mut Markup, report: &Report<'_>, place: &str, entry: &Agreement) {
 }
 
 /// An agreement as a sign and a word, in the colour of the corresponding verdict.
-fn accord(m: &mut Markup, accord: Accord) {
+fn accord(m: &mut Markup, accord: AgreementVerdict) {
     let as_good = match accord {
-        Accord::Agrees => Verdict::Supported,
-        Accord::Differs => Verdict::Refuted,
-        Accord::Inconclusive => Verdict::Inconclusive,
+        AgreementVerdict::Agrees => ClaimVerdict::Supported,
+        AgreementVerdict::Differs => ClaimVerdict::Refuted,
+        AgreementVerdict::Inconclusive => ClaimVerdict::Inconclusive,
     };
     judged(m, "td", &verdict_class(as_good), accord_sign(accord), accord.name());
 }

@@ -1,7 +1,7 @@
 //! The elements that the sections of a page are made of: tables, details, notes, verdicts, definitions.
 
 use netrig_core::xml::Markup;
-use netrig_experiment::Verdict;
+use netrig_experiment::ClaimVerdict;
 
 use crate::wording::{sign, unit_words, words};
 use crate::{Report, prose};
@@ -49,7 +49,7 @@ pub(super) fn note(m: &mut Markup, note: Option<&str>) {
 }
 
 /// A verdict as a sign and a word; its class gives its colour.
-pub(super) fn verdict(m: &mut Markup, tag: &str, verdict: Verdict) {
+pub(super) fn verdict(m: &mut Markup, tag: &str, verdict: ClaimVerdict) {
     judged(m, tag, &verdict_class(verdict), sign(verdict), verdict.name());
 }
 
@@ -62,7 +62,7 @@ pub(super) fn judged(m: &mut Markup, tag: &str, class: &str, sign: &str, word: &
 }
 
 /// The class with the colour of a verdict.
-pub(super) fn verdict_class(verdict: Verdict) -> String {
+pub(super) fn verdict_class(verdict: ClaimVerdict) -> String {
     verdict.name().replace(' ', "-")
 }
 

@@ -1,6 +1,6 @@
 //! The formats that other programs read: CSV, JSON, Markdown.
 
-use netrig_experiment::{Level, Verdict};
+use netrig_experiment::{ClaimVerdict, Level};
 use serde_json::Value;
 
 use super::fixture;
@@ -169,7 +169,7 @@ fn markdown_tables_are_aligned() {
 #[test]
 fn what_few_runs_may_miss_is_told_once_in_each_form() {
     const TOLD: &str = "outcomes that occur in fewer than 26 % of runs may be absent";
-    let forms = |verdict: Verdict, p: f64, n: u32| {
+    let forms = |verdict: ClaimVerdict, p: f64, n: u32| {
         let mut study = fixture::outage();
         for claim in &mut study.results.claims {
             (claim.verdict, claim.p_holm) = (verdict, Some(p));
@@ -178,13 +178,15 @@ fn what_few_runs_may_miss_is_told_once_in_each_form() {
         let report = report(&study);
         [report.terminal(120), report.markdown(), report.html(), report.json(true)]
     };
-    for form in forms(Verdict::Supported, 0.01, 10) {
+    for form in forms(ClaimVerdict::Supported, 0.01, 10) {
         assert_eq!(form.matches(TOLD).count(), 1, "{form}");
     }
     // There is no warning without chance, without a supported claim, or with many runs.
-    for (verdict, p, n) in
-        [(Verdict::Supported, 0.0, 10), (Verdict::Inconclusive, 0.2, 10), (Verdict::Supported, 0.01, 59)]
-    {
+    for (verdict, p, n) in [
+        (ClaimVerdict::Supported, 0.0, 10),
+        (ClaimVerdict::Inconclusive, 0.2, 10),
+        (ClaimVerdict::Supported, 0.01, 59),
+    ] {
         assert!(forms(verdict, p, n).iter().all(|form| !form.contains("may be absent")));
     }
 }

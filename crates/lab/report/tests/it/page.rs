@@ -286,8 +286,8 @@ fn the_page_begins_with_every_claim_at_a_glance() {
     let mut study = fixture::outage();
     // One claim is refuted at one of its places.
     let claim = &mut study.results.claims[2];
-    claim.verdict = netrig_experiment::Verdict::Refuted;
-    claim.points[1].verdict = netrig_experiment::Verdict::Refuted;
+    claim.verdict = netrig_experiment::ClaimVerdict::Refuted;
+    claim.points[1].verdict = netrig_experiment::ClaimVerdict::Refuted;
     let failed = claim.points[1].factors["down_for"].0.clone();
     let page = report(&study).html();
     let document = parsed(&page);
@@ -330,7 +330,7 @@ fn what_was_not_compared_says_why_on_the_board() {
     let mut study = fixture::queue();
     let claim = &mut study.results.claims[0];
     (claim.points, claim.decided_by) = (Vec::new(), None);
-    claim.verdict = netrig_experiment::Verdict::NotTested;
+    claim.verdict = netrig_experiment::ClaimVerdict::NotTested;
     claim.why = "nothing could be compared".into();
     let page = report(&study).html();
     let document = parsed(&page);

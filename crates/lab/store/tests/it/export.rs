@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use data_encoding::BASE64;
-use netrig_experiment::{Level, Measured, Outcome, Point};
+use netrig_experiment::{Level, MeasuredValue, Point, RunOutcome};
 use netrig_store::{ReplicationTable, RunEnd, Store};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
@@ -21,8 +21,8 @@ fn filled() -> (tempfile::TempDir, Store, ReplicationTable) {
     second.point = point(&[("label", "line\nbreak"), ("seed", "none")]);
     second.replication = 2;
     second.end =
-        RunEnd::Finished(Outcome { invalid: Some("late by 3 ms, too much".to_owned()), ..outcome() });
-    second.responses = responses(&[("throughput", "B/s", Measured::from(0.1))]);
+        RunEnd::Finished(RunOutcome { invalid: Some("late by 3 ms, too much".to_owned()), ..outcome() });
+    second.responses = responses(&[("throughput", "B/s", MeasuredValue::from(0.1))]);
     store.record(&first).unwrap();
     store.record(&second).unwrap();
     let table = ReplicationTable::of(&store, experiment, |_| true).unwrap();

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use netrig_core::{Duration, Instant};
-use netrig_experiment::{Cut, Measured, Outcome, RunRemark};
+use netrig_experiment::{Cut, MeasuredValue, RunOutcome, RunRemark};
 use netrig_store::{ExperimentId, NoteLine, ProvenanceId, RunEnd, RunEntry, Store, StoreError, TimeSeries};
 
 use crate::it::common::{entry, outcome, point, provenance, responses};
@@ -29,13 +29,13 @@ fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [Ru
         details: vec!["FAIL REG-BIND-01".to_owned()],
     };
     let remarks = if form >= 4 { vec![remark] } else { Vec::new() };
-    whole.end = RunEnd::Finished(Outcome { lasted, deterministic, remarks, ..outcome() });
+    whole.end = RunEnd::Finished(RunOutcome { lasted, deterministic, remarks, ..outcome() });
     whole.seed = u64::MAX;
     let cut = Some(Cut { discarded: 15, too_short: true });
     whole.responses = responses(&[
-        ("throughput", "B/s", Measured::from(54012.25)),
-        ("delay", "s", Measured::Value { value: 0.1, warm_up: cut }),
-        ("recovery", "s", Measured::not("nothing arrived after the outage")),
+        ("throughput", "B/s", MeasuredValue::from(54012.25)),
+        ("delay", "s", MeasuredValue::Value { value: 0.1, warm_up: cut }),
+        ("recovery", "s", MeasuredValue::not("nothing arrived after the outage")),
     ]);
     whole.series = vec![TimeSeries {
         subject: "flow/web".to_owned(),
@@ -48,7 +48,7 @@ fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [Ru
         vec![NoteLine { at: Instant::from_nanos(51_110_000_000), subject: "flow/web".to_owned(), text }];
     let mut invalid = entry(experiment, provenance, "bb");
     invalid.replication = 2;
-    invalid.end = RunEnd::Finished(Outcome {
+    invalid.end = RunEnd::Finished(RunOutcome {
         invalid: Some("the sender was late".to_owned()),
         deterministic,
         ..outcome()

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use netrig_core::Instant;
-use netrig_experiment::{Cut, Measured, Outcome};
+use netrig_experiment::{Cut, MeasuredValue, RunOutcome};
 use netrig_store::{Enrolment, NoteLine, RecordOutcome, RunEnd, Store, StoreError, TimeSeries};
 use proptest::prelude::*;
 
@@ -59,7 +59,7 @@ fn a_valid_run_stays() {
     let (_folder, mut store, experiment, provenance) = store();
     store.record(&entry(experiment, provenance, "aa")).unwrap();
     let mut second = entry(experiment, provenance, "aa");
-    second.responses = responses(&[("throughput", "B/s", Measured::from(1.0))]);
+    second.responses = responses(&[("throughput", "B/s", MeasuredValue::from(1.0))]);
     assert_eq!(store.record(&second).unwrap(), RecordOutcome::AlreadyThere);
     let run = store.run("aa").unwrap().unwrap();
     assert_eq!(run.responses["throughput"].measured.value(), Some(54012.25));
@@ -74,8 +74,9 @@ fn a_failed_or_invalid_run_gives_way_with_all_that_belongs_to_it() {
     failed.responses.clear();
     failed.notes = vec![NoteLine { at: Instant::ZERO, subject: "run".to_owned(), text: "began".to_owned() }];
     let mut invalid = entry(experiment, provenance, "aa");
-    invalid.end = RunEnd::Finished(Outcome { invalid: Some("the sender was late".to_owned()), ..outcome() });
-    invalid.responses = responses(&[("old", "1", Measured::from(1.0))]);
+    invalid.end =
+        RunEnd::Finished(RunOutcome { invalid: Some("the sender was late".to_owned()), ..outcome() });
+    invalid.responses = responses(&[("old", "1", MeasuredValue::from(1.0))]);
 
     for attempt in [&failed, &invalid, &entry(experiment, provenance, "aa")] {
         assert_eq!(store.record(attempt).unwrap(), RecordOutcome::Stored);
@@ -166,9 +167,9 @@ proptest! {
         run.replication = replication;
         run.point = point(&[("factor", &level)]);
         run.responses = responses(&[
-            ("r", "1", Measured::Value { value, warm_up }), ("s", "1", Measured::not(&*why)),
+            ("r", "1", MeasuredValue::Value { value, warm_up }), ("s", "1", MeasuredValue::not(&*why)),
         ]);
-        run.end = RunEnd::Finished(Outcome { events, invalid: Some(why), ..outcome() });
+        run.end = RunEnd::Finished(RunOutcome { events, invalid: Some(why), ..outcome() });
         store.record(&run).unwrap();
         let list = store.replications(experiment).unwrap();
         prop_assert_eq!((&list[0].point, list[0].number), (&run.point, replication));

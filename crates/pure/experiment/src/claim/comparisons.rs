@@ -1,44 +1,45 @@
-//! From a claim and the cells that it is about to the comparisons that it rests on.
+//! The comparisons that a claim rests on, made from its cells.
 
 use std::collections::BTreeMap;
 
 use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, compare};
 
-use super::effect::{Contrast, Effect, Finding, Region, has_spread, tested};
-use super::sample::{Cell, Missing, Nature, Sample, Values};
+use super::effect::{Contrast, Effect, Region, RegionTest, tested};
+use super::sample::{Cell, MissingSample, Nature, PointValues, Sample, has_spread};
 use super::spec::{ClaimSpec, Expect, Target};
 use crate::judge::Design;
 use crate::{Factor, Level, Point, Status};
 
-/// More than this share of a rise within a range makes it a sharp one there.
+/// A rise is sharp within a range if more than this share of it takes place there.
 const SHARP: f64 = 0.5;
 
-/// One comparison that was made.
+/// One comparison.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
-    /// The levels that are common to what was compared.
+    /// The levels that the compared values share.
     pub factors: BTreeMap<String, Level>,
-    /// The two levels that were compared, if two were.
+    /// The two compared levels; `None` if no two levels were compared.
     pub compared: Option<[Level; 2]>,
     /// The estimate with its interval.
     pub interval: Interval,
-    /// The interval that decides, if it is not `interval`: one at a higher confidence, for all claims share the error rate.
+    /// The interval that decides, if it is not `interval`: it has a higher confidence, because all claims share
+    /// the error rate.
     pub strict: Option<Interval>,
-    /// Where the claim says that it lies; `None` for a bend that may be anywhere.
+    /// The claimed range of the estimate; `None` for a knee that may be anywhere.
     pub region: Option<Region>,
-    /// What the data say.
-    pub finding: Finding,
+    /// The result of the test.
+    pub finding: RegionTest,
     /// Replications that would decide it.
     pub needs: Option<usize>,
-    /// Replications that only one of two sides measured, and that were left out.
+    /// Replications that were left out because only one side measured them.
     pub unpaired: usize,
-    /// Levels at the ends of the axis that were left out, because too few of their runs are valid.
+    /// Levels at the ends of the axis that were left out because too few of their runs are valid.
     pub left_out: Vec<Level>,
 }
 
 impl Made {
-    /// Whether it was made, of several replications, and there is no test of it: they were all alike by chance.
+    /// Whether it has no test in spite of several replications, because random values were all alike.
     pub(super) fn says_nothing(&self) -> bool {
         self.interval.n > 1 && self.finding.p.is_none()
     }
@@ -47,17 +48,17 @@ impl Made {
 /// All comparisons of a claim.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Comparisons {
-    /// Those of each place at which the claim must hold.
+    /// The comparisons at each place at which the claim must hold.
     pub places: Vec<Vec<Made>>,
     /// Places that could not be compared.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingSample>,
 }
 
-/// What the comparisons of a claim have in common.
+/// The inputs that the comparisons of a claim share.
 pub(super) struct Context<'a> {
     pub spec: &'a ClaimSpec,
     pub design: &'a Design,
-    /// How many claims share the error rate.
+    /// Number of claims that share the error rate.
     pub claims: usize,
 }
 
@@ -87,7 +88,7 @@ impl Context<'_> {
         }
     }
 
-    /// Whether two means are compared by their ratio: a margin in percent of another mean.
+    /// Whether two means are compared by their ratio: the margin is a share of another mean.
     pub(super) fn is_relative(&self) -> bool {
         let share = |margin: &crate::Amount| margin.is_share() && margin.value() != 0.0;
         let of_levels = self.spec.compare.is_some() || self.spec.over.is_some();
@@ -95,14 +96,14 @@ impl Context<'_> {
     }
 
     fn is_about(&self, point: &Point) -> bool {
-        // What the claim compares is not for `where` to take away.
+        // `where` must not remove the compared levels.
         let compared = self.spec.compared().map(|(factor, _)| factor);
         let others = self.spec.at.0.iter().filter(|(factor, _)| Some(factor.as_str()) != compared);
         let mut rest = others.map(|(factor, wanted)| (point.level(factor), wanted));
         rest.all(|(level, wanted)| level.is_some_and(|level| wanted.iter().any(|w| w.means(level))))
     }
 
-    /// The cells by the levels of all factors but the compared one.
+    /// The cells, grouped by the levels of all factors but the compared one.
     fn places<'a>(&self, cells: &[&'a Cell]) -> BTreeMap<Point, Vec<&'a Cell>> {
         let varied = self.spec.compared().map(|(factor, _)| factor).or(self.spec.over.as_deref());
         let mut places: BTreeMap<Point, Vec<&Cell>> = BTreeMap::new();
@@ -113,7 +114,7 @@ impl Context<'_> {
             }
             places.entry(place).or_default().push(cell);
         }
-        // A place that has only one of the levels, by the plan, is none at which they could be compared.
+        // A place where the plan has only one of the two levels is left out.
         if let Some((factor, levels)) = self.spec.compared() {
             let is = |cell: &Cell, level: &Level| cell.factors.level(factor).is_some_and(|l| l.means(level));
             places.retain(|_, cells| levels.iter().all(|level| cells.iter().any(|cell| is(cell, level))));
@@ -123,7 +124,7 @@ impl Context<'_> {
         places
     }
 
-    fn at_place(&self, place: &Point, cells: &[&Cell]) -> Result<Vec<Made>, Missing> {
+    fn at_place(&self, place: &Point, cells: &[&Cell]) -> Result<Vec<Made>, MissingSample> {
         if let Some((factor, levels)) = self.spec.compared() {
             let side = |level: &Level| {
                 let here = |cell: &&&Cell| cell.factors.level(factor).is_some_and(|l| l.means(level));
@@ -138,8 +139,14 @@ impl Context<'_> {
         }
     }
 
-    /// Two means against each other.
-    fn pair(&self, place: &Point, levels: [&Level; 2], a: &Sample, b: &Sample) -> Result<Made, Missing> {
+    /// Compares two means.
+    fn pair(
+        &self,
+        place: &Point,
+        levels: [&Level; 2],
+        a: &Sample,
+        b: &Sample,
+    ) -> Result<Made, MissingSample> {
         let (contrast, no_difference) =
             if self.is_relative() { (Contrast::Ratio(a, b), 1.0) } else { (Contrast::Difference(a, b), 0.0) };
         if self.is_relative() && (a.is_extreme() || b.is_extreme()) {
@@ -154,8 +161,8 @@ impl Context<'_> {
         self.made(place, Some([levels[0].clone(), levels[1].clone()]), contrast, region)
     }
 
-    /// One mean against a number.
-    fn alone(&self, place: &Point, sample: &Sample) -> Result<Made, Missing> {
+    /// Compares one mean with a number.
+    fn alone(&self, place: &Point, sample: &Sample) -> Result<Made, MissingSample> {
         let region = match self.spec.expect {
             Expect::Between => {
                 let [low, high] =
@@ -175,16 +182,16 @@ impl Context<'_> {
         self.made(place, None, Contrast::Value(sample), region)
     }
 
-    /// All levels of a factor.
-    fn over(&self, place: &Point, over: &str, cells: &[&Cell]) -> Result<Vec<Made>, Missing> {
+    /// Compares all levels of a factor.
+    fn over(&self, place: &Point, over: &str, cells: &[&Cell]) -> Result<Vec<Made>, MissingSample> {
         let factor = self.design.factor(over).ok_or_else(unclear)?;
         let mut levels = Vec::new();
         for level in rising(factor, &self.spec.at.levels(factor).collect::<Vec<_>>()) {
             let here = |cell: &&&Cell| cell.factors.level(over) == Some(level);
             match cells.iter().find(here).map(|cell| present(cell)) {
                 Some(Ok(sample)) => levels.push((level, Ok(sample))),
-                // A level that the substrate cannot run leaves the others to be compared.
-                Some(Err(Missing { status: Status::Unsupported, .. })) | None => {}
+                // A level that the substrate cannot run does not prevent the comparison of the others.
+                Some(Err(MissingSample { status: Status::Unsupported, .. })) | None => {}
                 Some(Err(missing)) if missing.status == Status::Invalid => levels.push((level, Err(missing))),
                 Some(Err(missing)) => return Err(missing),
             }
@@ -194,7 +201,7 @@ impl Context<'_> {
             (levels, left_out) = well_measured(levels, self.spec.fewest_levels());
         }
         let levels = levels.into_iter().map(|(level, sample)| Ok((level, sample?)));
-        let levels = levels.collect::<Result<Vec<(&Level, &Sample)>, Missing>>()?;
+        let levels = levels.collect::<Result<Vec<(&Level, &Sample)>, MissingSample>>()?;
         if levels.len() < 2 {
             return nothing();
         }
@@ -210,8 +217,13 @@ impl Context<'_> {
         }
     }
 
-    /// How much of the rise from the first level to the last lies between two of them.
-    fn rise(&self, place: &Point, factor: &Factor, levels: &[(&Level, &Sample)]) -> Result<Made, Missing> {
+    /// The share of the rise from the first level to the last that lies between two of them.
+    fn rise(
+        &self,
+        place: &Point,
+        factor: &Factor,
+        levels: &[(&Level, &Sample)],
+    ) -> Result<Made, MissingSample> {
         let x = abscissa(factor, levels)?;
         let (replications, y) = aligned(levels);
         let nature = nature_of(levels);
@@ -221,17 +233,23 @@ impl Context<'_> {
         let between = |from: usize, to: usize| {
             let differences = y[from].iter().zip(&y[to]).map(|(from, to)| to - from);
             let by_replication = replications.iter().copied().zip(differences).collect();
-            Sample::plain(&Values { by_replication, nature })
+            Sample::plain(&PointValues { by_replication, nature })
         };
         let (part, whole) = (between(low, high), between(0, last));
         let mut made = self.made(place, None, Contrast::Ratio(&part, &whole), Region::Above(SHARP))?;
-        // A share of nothing says nothing: which way the whole goes must be as sure as the share.
+        // A share of a rise near zero means nothing: the direction of the whole rise must be as certain as the
+        // share.
         let whole = Effect::new(Contrast::Value(&whole), self.design.confidence).map_err(impossible)?;
         made.finding = made.finding.and_surely(Region::Above(0.0).test(&whole));
         Ok(made)
     }
 
-    fn knee(&self, place: &Point, factor: &Factor, levels: &[(&Level, &Sample)]) -> Result<Made, Missing> {
+    fn knee(
+        &self,
+        place: &Point,
+        factor: &Factor,
+        levels: &[(&Level, &Sample)],
+    ) -> Result<Made, MissingSample> {
         let unit = axis_unit(factor);
         let x = abscissa(factor, levels)?;
         let (_, y) = aligned(levels);
@@ -239,18 +257,18 @@ impl Context<'_> {
         let confidence = self.design.confidence;
         let mut found = compare::knee(&x, &y, confidence).map_err(impossible)?;
         if !deterministic && found.location.n > 1 && are_alike(&y) {
-            // Curves that are all alike by chance say neither where they bend nor that they do.
+            // Random curves that are all alike show neither a knee nor its position.
             (found.location.low, found.location.high, found.p_value) = (None, None, None);
         }
         if !deterministic {
             found.p_value = found.p_value.map(tested);
         }
-        let mut finding = Finding { p: found.p_value, p_against: None };
+        let mut finding = RegionTest { p: found.p_value, p_against: None };
         let range = self.range(unit)?;
         let mut decides = None;
         if let Some([low, high]) = range {
-            // The place has an interval but no p-value: at the share of the error rate that is this claim's
-            // even if Holm leaves it no more.
+            // The knee's position has an interval but no p-value. Its confidence uses this claim's share of the
+            // error rate, the smallest that Holm's procedure grants.
             let share = (1.0 - confidence) / self.claims as f64;
             let strict = compare::knee(&x, &y, 1.0 - share).map_err(impossible)?;
             let inside = strict.location.lies_within(low, high);
@@ -280,7 +298,7 @@ impl Context<'_> {
         compared: Option<[Level; 2]>,
         contrast: Contrast<'_>,
         region: Region,
-    ) -> Result<Made, Missing> {
+    ) -> Result<Made, MissingSample> {
         let effect = Effect::new(contrast, self.design.confidence).map_err(impossible)?;
         let level = (1.0 - self.design.confidence) / self.claims as f64;
         let needs = region.needs(&effect, level);
@@ -294,8 +312,8 @@ impl Context<'_> {
         Ok(Made { factors, compared, interval, strict: None, region, finding, needs, unpaired, left_out })
     }
 
-    /// The margin in the unit of the estimate; a share is of `base`.
-    fn margin(&self, base: f64) -> Result<f64, Missing> {
+    /// The margin in the unit of the estimate; a margin in percent is a share of `base`.
+    fn margin(&self, base: f64) -> Result<f64, MissingSample> {
         match &self.spec.margin {
             None => Ok(0.0),
             Some(margin) if margin.is_share() => Ok(base * margin.base()),
@@ -303,7 +321,7 @@ impl Context<'_> {
         }
     }
 
-    fn range(&self, unit: &str) -> Result<Option<[f64; 2]>, Missing> {
+    fn range(&self, unit: &str) -> Result<Option<[f64; 2]>, MissingSample> {
         let Some([low, high]) = &self.spec.between else { return Ok(None) };
         match (low.in_unit(unit), high.in_unit(unit)) {
             (Ok(low), Ok(high)) => Ok(Some([low, high])),
@@ -311,8 +329,8 @@ impl Context<'_> {
         }
     }
 
-    /// The number that the claim compares with at this place.
-    fn target(&self, place: &Point) -> Result<f64, Missing> {
+    /// The claim's target at this place.
+    fn target(&self, place: &Point) -> Result<f64, MissingSample> {
         let unit = self.design.unit_of(&self.spec.response);
         let amount = match &self.spec.target {
             Some(Target::Amount(amount)) => amount,
@@ -330,7 +348,7 @@ impl Context<'_> {
 }
 
 /// The levels as numbers in the unit of the factor's axis.
-fn abscissa(factor: &Factor, levels: &[(&Level, &Sample)]) -> Result<Vec<f64>, Missing> {
+fn abscissa(factor: &Factor, levels: &[(&Level, &Sample)]) -> Result<Vec<f64>, MissingSample> {
     let unit = axis_unit(factor);
     let at = |level: &Level| level.amount().and_then(|amount| amount.in_unit(unit).ok());
     levels.iter().map(|(level, _)| at(level)).collect::<Option<_>>().ok_or_else(unclear)
@@ -347,12 +365,13 @@ fn aligned(levels: &[(&Level, &Sample)]) -> (Vec<u32>, Vec<Vec<f64>>) {
     (shared, values)
 }
 
-/// A level and its sample, or why it has none.
-type Measured<'a> = (&'a Level, Result<&'a Sample, Missing>);
+/// A level and its sample, or the reason for a missing sample.
+type Measured<'a> = (&'a Level, Result<&'a Sample, MissingSample>);
 
-/// The widest range of levels that at least half of the replications measured as a whole, and the levels outside of it. A rate at which the
-/// tester was the limit in most runs would otherwise take the knee from all the others. If there is no such range of `fewest` levels, all
-/// levels are in it. The choice looks at no value of the response.
+/// The widest range of levels that at least half of the replications measured completely, and the levels
+/// outside it. Otherwise a rate at which the tester was the limit in most runs would spoil the knee of all
+/// others. If no such range has `fewest` levels, it contains all levels. The choice does not depend on the
+/// values of the response.
 fn well_measured<'a>(levels: Vec<Measured<'a>>, fewest: usize) -> (Vec<Measured<'a>>, Vec<Level>) {
     let replications = |(_, sample): &Measured<'a>| {
         sample.as_ref().map_or_else(|_| Vec::new(), |sample| sample.replications())
@@ -366,7 +385,7 @@ fn well_measured<'a>(levels: Vec<Measured<'a>>, fewest: usize) -> (Vec<Measured<
     let lengths = (fewest.max(1)..=levels.len()).rev();
     let mut ranges = lengths.filter_map(|length| {
         let firsts = (0..=levels.len() - length).map(|first| (shared(first, length), first));
-        // Of ranges of one length the first with the most replications.
+        // Among ranges of one length: the first with the most replications.
         firsts
             .filter(|(shared, _)| *shared > 0 && shared * 2 >= most)
             .rev()
@@ -385,12 +404,12 @@ fn well_measured<'a>(levels: Vec<Measured<'a>>, fewest: usize) -> (Vec<Measured<
     (kept, left_out)
 }
 
-/// What is known of values that hang on all levels.
+/// The nature of values that depend on all levels.
 fn nature_of(levels: &[(&Level, &Sample)]) -> Nature {
     Nature { deterministic: levels.iter().all(|(_, sample)| sample.nature().deterministic), range: None }
 }
 
-/// Whether the curves of all replications are the same, or the same but for what is added to all of a curve.
+/// Whether the curves of all replications are equal up to a constant offset.
 fn are_alike(levels: &[Vec<f64>]) -> bool {
     let steps = levels.windows(2);
     let mut steps = steps.map(|pair| -> (f64, Summary) {
@@ -400,7 +419,7 @@ fn are_alike(levels: &[Vec<f64>]) -> bool {
     !steps.any(|(largest, step)| has_spread(step.sd(), largest))
 }
 
-/// The levels in rising order if all are numbers, else in the order of the file.
+/// The levels in rising order if all are numbers, otherwise in the order of the file.
 fn rising<'a>(factor: &'a Factor, chosen: &[&'a Level]) -> Vec<&'a Level> {
     let mut levels = chosen.to_vec();
     if factor.levels.iter().all(|level| level.number().is_some()) {
@@ -410,38 +429,39 @@ fn rising<'a>(factor: &'a Factor, chosen: &[&'a Level]) -> Vec<&'a Level> {
     levels
 }
 
-/// The unit in which a factor's levels stand on an axis: that of its last level, in which most files write
-/// all of them.
+/// The unit of a factor's axis: the unit of its last level. Most files write all levels in one unit.
 pub(crate) fn axis_unit(factor: &Factor) -> &'static str {
     unit_of_levels(factor.levels.iter()).unwrap_or("1")
 }
 
-/// The unit of the last of these levels that has one.
+/// The unit of the last of these levels that has a unit.
 pub(crate) fn unit_of_levels<'a>(levels: impl DoubleEndedIterator<Item = &'a Level>) -> Option<&'static str> {
     levels.rev().find_map(|level| level.amount()?.unit())
 }
 
-fn present<'a>(cell: &&'a Cell) -> Result<&'a Sample, Missing> {
+fn present<'a>(cell: &&'a Cell) -> Result<&'a Sample, MissingSample> {
     match &cell.sample {
         Ok(sample) if sample.n() > 0 => Ok(sample),
-        Ok(_) => Err(Missing { status: Status::Failed, why: "no valid run measured the response".into() }),
+        Ok(_) => {
+            Err(MissingSample { status: Status::Failed, why: "no valid run measured the response".into() })
+        }
         Err(missing) => Err(missing.clone()),
     }
 }
 
-fn nothing<T>() -> Result<T, Missing> {
+fn nothing<T>() -> Result<T, MissingSample> {
     Err(unsupported("there are no points to compare"))
 }
 
-fn unsupported(why: impl Into<String>) -> Missing {
-    Missing { status: Status::Unsupported, why: why.into() }
+fn unsupported(why: impl Into<String>) -> MissingSample {
+    MissingSample { status: Status::Unsupported, why: why.into() }
 }
 
-/// What a checked file cannot contain.
-fn unclear() -> Missing {
+/// The error for a claim that a checked file cannot contain.
+fn unclear() -> MissingSample {
     unsupported("the claim does not say what it compares with")
 }
 
-fn impossible(error: netrig_stats::StatsError) -> Missing {
-    Missing { status: Status::Failed, why: format!("the comparison is not possible: {error}") }
+fn impossible(error: netrig_stats::StatsError) -> MissingSample {
+    MissingSample { status: Status::Failed, why: format!("the comparison is not possible: {error}") }
 }

@@ -3,28 +3,27 @@
 use netrig_stats::multiple;
 
 use super::comparisons::{Comparisons, Context, Made};
-use super::effect::Region;
-use super::sample::{Cell, Missing};
+use super::effect::{Region, passes};
+use super::sample::{Cell, MissingSample};
 use super::spec::ClaimSpec;
 use crate::judge::Design;
-use crate::{ClaimPoint, ClaimResult, Status, Verdict};
+use crate::{ClaimPoint, ClaimResult, ClaimVerdict, Status};
 
-/// A claim whose comparisons are made but whose verdict waits for the others' p-values.
+/// A claim after its comparisons. Its verdict waits for the p-values of the other claims.
 pub(super) struct Draft<'a> {
     id: &'a str,
     pub(super) spec: &'a ClaimSpec,
     pub(super) comparisons: Comparisons,
     pub(super) relative: bool,
     pub(super) unit: String,
-    /// Of the test that it holds at every place (intersection–union: the largest); `None` where no test
-    /// applies.
+    /// p-value of the test that the claim holds at every place (intersection–union: the largest); `None` where
+    /// no test applies.
     pub(super) p: Option<f64>,
-    /// Of the test that it fails at some place, corrected for their number.
+    /// p-value of the test that it fails at some place, corrected for the number of comparisons.
     p_against: Option<f64>,
 }
 
-/// The verdicts on all claims of a study on one substrate. `cells` gives the places that a claim may be
-/// about.
+/// The verdicts on all claims of a study on one substrate. `cells` returns the places of a claim.
 pub(crate) fn decide(
     design: &Design,
     substrate: &str,
@@ -42,7 +41,7 @@ pub(crate) fn decide(
         .collect();
     let tested: Vec<f64> = drafts.iter().filter_map(|draft| draft.p).collect();
     let count = tested.len();
-    // Values from tests lie between 0 and 1, which is all that can be refused.
+    // `holm` refuses only values outside 0 to 1, and p-values lie inside.
     let mut adjusted = multiple::holm(&tested).unwrap_or(tested).into_iter();
     drafts
         .into_iter()
@@ -59,7 +58,7 @@ impl<'a> Draft<'a> {
         let all: Option<Vec<f64>> = made.iter().map(|made| made.finding.p).collect();
         let p = all.filter(|all| !all.is_empty()).map(|all| all.into_iter().fold(0.0, f64::max));
         let against = made.iter().filter_map(|made| made.finding.p_against);
-        // Bonferroni: one of many intervals misses the truth sooner than one alone.
+        // Bonferroni: one of several intervals misses the true value more often than a single one.
         let p_against = against.reduce(f64::min).map(|least| (least * made.len() as f64).min(1.0));
         Self { id, spec, relative: context.is_relative(), unit: context.unit(), p, p_against, comparisons }
     }
@@ -68,23 +67,23 @@ impl<'a> Draft<'a> {
         self.comparisons.places.iter().flatten()
     }
 
-    /// A point that ought to have been measured and was not.
-    fn broken(&self) -> Option<&Missing> {
+    /// A point that should have been measured but was not.
+    fn broken(&self) -> Option<&MissingSample> {
         self.comparisons.missing.iter().find(|missing| missing.status != Status::Unsupported)
     }
 
     fn result(self, design: &Design, substrate: &str, p_holm: Option<f64>, tested: usize) -> ClaimResult {
         let level = 1.0 - design.confidence;
         let verdict = if self.made().next().is_none() {
-            Verdict::NotTested
+            ClaimVerdict::NotTested
         } else if passes(self.p_against, level) {
-            Verdict::Refuted
+            ClaimVerdict::Refuted
         } else if passes(p_holm, level) && self.broken().is_none() {
-            Verdict::Supported
+            ClaimVerdict::Supported
         } else {
-            Verdict::Inconclusive
+            ClaimVerdict::Inconclusive
         };
-        let open = verdict == Verdict::Inconclusive;
+        let open = verdict == ClaimVerdict::Inconclusive;
         let needs = if open { self.needs(level / design.claims.len() as f64) } else { None };
         let ruling = Ruling { verdict, p_holm, tested, needs, level };
         let points = self.comparisons.places.iter().map(|made| point(deciding(made), level));
@@ -102,7 +101,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Replications after which the least decided comparison would be decided.
+    /// The number of replications that would decide the least certain comparison.
     fn needs(&self, level: f64) -> Option<u32> {
         if self.made().any(|made| made.interval.n < 2) {
             return Some(2);
@@ -113,24 +112,18 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// What was ruled, for the words that explain it.
+/// The verdict with its numbers, for the sentence that explains it.
 pub(super) struct Ruling {
-    pub verdict: Verdict,
+    pub verdict: ClaimVerdict,
     pub p_holm: Option<f64>,
-    /// How many claims shared the error rate.
+    /// Number of claims that share the error rate.
     pub tested: usize,
     pub needs: Option<u32>,
     /// 1 − confidence.
     pub level: f64,
 }
 
-/// Whether a p-value is small enough.
-pub(super) fn passes(p: Option<f64>, level: f64) -> bool {
-    // A hair more than the level: 1 − 0.95 is not quite 0.05.
-    p.is_some_and(|p| p <= level + 1e-12)
-}
-
-/// Of the comparisons at one place the one that decides: that which is against it, else the weakest.
+/// The comparison that decides at one place: one that refutes the claim, otherwise the weakest.
 fn deciding(made: &[Made]) -> &Made {
     let doubt = |made: &Made| (made.finding.p.unwrap_or(2.0), -made.finding.p_against.unwrap_or(1.0));
     let worse =

@@ -1,21 +1,20 @@
-//! One comparison: how large, how sure, and whether it lies where the claim says.
+//! One comparison: the size of an effect, its uncertainty, and the test whether it lies in the claimed region.
 
 use netrig_stats::compare::{self, Alternative};
-use netrig_stats::interval::EqualValues;
+use netrig_stats::interval::{EqualValues, EstimationMethod};
 use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, StatsError, power};
 
-use super::decide::passes;
 use super::extremes::Extremes;
-use super::sample::{Nature, Sample};
-use crate::{Derivation, Verdict};
+use super::sample::{Nature, Sample, has_spread, largest};
+use crate::{ClaimVerdict, Derivation};
 
-/// What is estimated from the replications that both operands have.
+/// The estimated quantity, over the replications that both operands have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Contrast<'a> {
     /// The value itself.
     Value(&'a Sample),
-    /// The first less the second.
+    /// The first minus the second.
     Difference(&'a Sample, &'a Sample),
     /// The first divided by the second.
     Ratio(&'a Sample, &'a Sample),
@@ -26,43 +25,32 @@ pub(crate) enum Contrast<'a> {
 pub(crate) struct Effect {
     /// The estimate with its two-sided interval.
     pub interval: Interval,
-    test: Test,
+    test: EffectTest,
 }
 
-/// A standard deviation that is a smaller part of the values is what rounding leaves of none.
-const ROUNDING: f64 = 1e-12;
-
-/// The p-value of a test, which is never certain, however little of it is left.
+/// A p-value that is above 0: a test never gives certainty.
 pub(super) fn tested(p: f64) -> f64 {
     p.max(f64::MIN_POSITIVE)
 }
 
-/// Whether values of up to this magnitude have a spread.
-pub(super) fn has_spread(sd: Option<f64>, largest: f64) -> bool {
-    sd.is_some_and(|sd| sd > ROUNDING * largest)
-}
-
-/// Whether these values differ.
-pub(crate) fn vary(values: &[f64]) -> bool {
-    has_spread(values.iter().copied().collect::<Summary>().sd(), largest(values))
-}
-
-fn largest(values: &[f64]) -> f64 {
-    values.iter().fold(0.0, |largest, value| value.abs().max(largest))
+/// Whether a p-value is small enough.
+pub(super) fn passes(p: Option<f64>, level: f64) -> bool {
+    // The tolerance is for rounding: 1 − 0.95 is not exactly 0.05.
+    p.is_some_and(|p| p <= level + 1e-12)
 }
 
 #[derive(Clone, Debug)]
-enum Test {
+enum EffectTest {
     /// Student's t over one number per replication.
     Mean(Vec<f64>),
     /// Student's t over `left − null · right`.
     Ratio(Vec<f64>, Vec<f64>),
-    /// Student's t over the contrasts of which it is the largest or smallest.
+    /// Student's t over the contrasts whose extreme it is.
     Extremes(Extremes),
-    /// Every replication gave the same, and chance had no part in it: there is nothing to test.
+    /// Deterministic replications that gave the same value: there is nothing to test.
     Certain,
-    /// Every replication gave the same, though chance had a part in it.
-    Alike(EqualValues),
+    /// Random replications that gave the same value.
+    EqualValues(EqualValues),
 }
 
 impl Effect {
@@ -102,70 +90,70 @@ impl Effect {
         }
     }
 
-    /// Of one number per replication, made of numbers of up to this magnitude.
+    /// The effect of one number per replication; `magnitude` is the largest value that entered them.
     fn mean(values: Vec<f64>, magnitude: f64, nature: Nature, confidence: f64) -> Result<Self, StatsError> {
         let interval = netrig_stats::interval::student(&values, confidence)?;
         let summary: Summary = values.iter().copied().collect();
         if interval.n < 2 || has_spread(summary.sd(), magnitude) {
-            return Ok(Self { interval, test: Test::Mean(values) });
+            return Ok(Self { interval, test: EffectTest::Mean(values) });
         }
         if nature.deterministic {
-            return Ok(Self { interval: exactly(interval), test: Test::Certain });
+            return Ok(Self { interval: exactly(interval), test: EffectTest::Certain });
         }
-        // The first value, for a mean of equal values may differ from them in its last digit.
+        // The first value, because the mean of equal values may differ from them in its last digit.
         let alike = EqualValues::new(values[0], values.len(), nature.range)?;
-        Ok(Self { interval: alike.interval(confidence)?, test: Test::Alike(alike) })
+        Ok(Self { interval: alike.interval(confidence)?, test: EffectTest::EqualValues(alike) })
     }
 
     fn ratio(left: Vec<f64>, right: Vec<f64>, nature: Nature, confidence: f64) -> Result<Self, StatsError> {
         let interval = netrig_stats::interval::paired_ratio(&left, &right, confidence)?;
         let rest: Summary = left.iter().zip(&right).map(|(a, b)| a - interval.estimate * b).collect();
         if interval.n < 2 || has_spread(rest.sd(), largest(&left)) {
-            return Ok(Self { interval, test: Test::Ratio(left, right) });
+            return Ok(Self { interval, test: EffectTest::Ratio(left, right) });
         }
         if nature.deterministic {
-            return Ok(Self { interval: exactly(interval), test: Test::Certain });
+            return Ok(Self { interval: exactly(interval), test: EffectTest::Certain });
         }
         let unknown = EqualValues::new(interval.estimate, interval.n, None)?;
-        Ok(Self { interval: unknown.interval(confidence)?, test: Test::Alike(unknown) })
+        Ok(Self { interval: unknown.interval(confidence)?, test: EffectTest::EqualValues(unknown) })
     }
 
     fn extremes(extremes: Extremes, confidence: f64) -> Result<Self, StatsError> {
-        Ok(Self { interval: extremes.interval(confidence)?, test: Test::Extremes(extremes) })
+        Ok(Self { interval: extremes.interval(confidence)?, test: EffectTest::Extremes(extremes) })
     }
 
-    /// The replications behind it.
+    /// Number of replications behind it.
     pub(crate) fn n(&self) -> usize {
         self.interval.n
     }
 
-    /// How surprising the data were if the true value were `null` or beyond on the other side: the one-sided
-    /// p-value of "greater" (or "less"). `None` at one replication, and where replications that are all alike say
-    /// nothing.
+    /// The one-sided p-value of "greater" or "less": the probability of such data if the true value were `null`
+    /// or beyond it on the other side. `None` at one replication, and if random replications that are all alike
+    /// decide nothing.
     ///
-    /// Only what chance had no part in leaves no doubt: the p-value is 0 or 1. At exactly `null` it is that of
-    /// `at_null`.
+    /// Deterministic values leave no doubt: the p-value is 0 or 1, and `at_null` if the value is exactly
+    /// `null`.
     fn p(&self, null: f64, side: Alternative, at_null: f64) -> Option<f64> {
         if self.n() < 2 {
             return None;
         }
         match &self.test {
-            Test::Mean(values) => {
+            EffectTest::Mean(values) => {
                 let zeros = vec![0.0; values.len()];
                 compare::paired(values, &zeros, null, side, self.interval.confidence)
                     .ok()?
                     .p_value
                     .map(tested)
             }
-            Test::Ratio(left, right) => {
+            EffectTest::Ratio(left, right) => {
                 compare::paired_ratio(left, right, null, side, self.interval.confidence)
                     .ok()?
                     .p_value
                     .map(tested)
             }
-            Test::Extremes(extremes) if extremes.deterministic() => extremes.p(null, side, at_null),
-            Test::Extremes(extremes) => extremes.p(null, side, at_null).map(tested),
-            Test::Certain => {
+            EffectTest::Extremes(extremes) if extremes.deterministic() => extremes.p(null, side, at_null),
+            EffectTest::Extremes(extremes) => extremes.p(null, side, at_null).map(tested),
+            EffectTest::Certain => {
                 let beyond =
                     if side == Alternative::Greater { self.distance(null) } else { -self.distance(null) };
                 Some(if beyond > 0.0 {
@@ -176,42 +164,58 @@ impl Effect {
                     at_null
                 })
             }
-            Test::Alike(alike) => alike.p_value(null, side).map(tested),
+            EffectTest::EqualValues(alike) => alike.p_value(null, side).map(tested),
         }
     }
 
-    /// Among how many contrasts the estimate was looked for.
+    /// Number of contrasts among which the estimate is the extreme.
     fn looked_at(&self) -> usize {
-        if let Test::Extremes(extremes) = &self.test { extremes.looked_at() } else { 1 }
+        if let EffectTest::Extremes(extremes) = &self.test { extremes.looked_at() } else { 1 }
     }
 
     fn distance(&self, null: f64) -> f64 {
         self.interval.estimate - null
     }
 
-    /// The standard deviation of one replication's share in the estimate, when tested against `null`. `None`
-    /// below two replications.
+    /// The standard deviation of one replication's contribution to the estimate, when tested against `null`.
+    /// `None` below two replications.
     fn spread(&self, null: f64) -> Option<f64> {
         match &self.test {
-            Test::Mean(values) => values.iter().copied().collect::<Summary>().sd(),
-            Test::Ratio(left, right) => {
+            EffectTest::Mean(values) => values.iter().copied().collect::<Summary>().sd(),
+            EffectTest::Ratio(left, right) => {
                 let rest: Summary = left.iter().zip(right).map(|(a, b)| a - null * b).collect();
                 let scale = right.iter().copied().collect::<Summary>().mean()?.abs();
                 rest.sd().map(|sd| sd / scale)
             }
-            Test::Extremes(extremes) => extremes.sd(),
-            Test::Certain => Some(0.0),
-            Test::Alike(_) => None,
+            EffectTest::Extremes(extremes) => extremes.sd(),
+            EffectTest::Certain => Some(0.0),
+            EffectTest::EqualValues(_) => None,
         }
     }
 }
 
-/// The interval without a width.
+impl Sample {
+    /// The estimate with its interval. The interval has no ends if random replications are all alike.
+    ///
+    /// # Errors
+    /// No replication, or a ratio to a mean of zero.
+    pub(crate) fn interval(&self, confidence: f64) -> Result<Interval, StatsError> {
+        let interval = Effect::new(Contrast::Value(self), confidence)?.interval;
+        let ends = interval
+            .low
+            .zip(interval.high)
+            .filter(|_| interval.method != EstimationMethod::EqualValues)
+            .unzip();
+        Ok(Interval { low: ends.0, high: ends.1, ..interval })
+    }
+}
+
+/// The interval with a width of zero.
 fn exactly(interval: Interval) -> Interval {
     Interval { low: Some(interval.estimate), high: Some(interval.estimate), ..interval }
 }
 
-/// Where a claim says that an effect lies.
+/// The range that a claim states for an effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Region {
     /// Above a value.
@@ -222,17 +226,17 @@ pub(crate) enum Region {
     Inside(f64, f64),
 }
 
-/// What the data say of "the effect lies in the region".
+/// The result of testing "the effect lies in the region".
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Finding {
-    /// The p-value of the test that it does; `None` at one replication.
+pub(crate) struct RegionTest {
+    /// p-value of the test that the effect lies in the region; `None` at one replication.
     pub p: Option<f64>,
-    /// The p-value of the test that it does not.
+    /// p-value of the test that it does not.
     pub p_against: Option<f64>,
 }
 
 impl Region {
-    /// From where to where it reaches; `None` for an end that is open.
+    /// The ends of the region; `None` for an open end.
     pub(crate) const fn ends(self) -> [Option<f64>; 2] {
         match self {
             Self::Above(low) => [Some(low), None],
@@ -243,17 +247,17 @@ impl Region {
 
     /// Tests an effect.
     ///
-    /// Above and below may be decided either way, so the tests are two-sided: supported means that the whole
-    /// interval lies in the region. Inside is Schuirmann's (1987) two one-sided tests.
-    pub(crate) fn test(self, effect: &Effect) -> Finding {
+    /// A test of `Above` or `Below` may support or refute, so it is two-sided: supported means that the whole
+    /// interval lies in the region. `Inside` uses Schuirmann's (1987) two one-sided tests.
+    pub(crate) fn test(self, effect: &Effect) -> RegionTest {
         use Alternative::{Greater, Less};
         let both_ways = |p: Option<f64>| p.map(|p| (2.0 * p).min(1.0));
         match self {
-            Self::Above(null) => Finding {
+            Self::Above(null) => RegionTest {
                 p: both_ways(effect.p(null, Greater, 1.0)),
                 p_against: both_ways(effect.p(null, Less, 0.0)),
             },
-            Self::Below(null) => Finding {
+            Self::Below(null) => RegionTest {
                 p: both_ways(effect.p(null, Less, 1.0)),
                 p_against: both_ways(effect.p(null, Greater, 0.0)),
             },
@@ -261,19 +265,19 @@ impl Region {
                 let above = effect.p(low, Greater, 0.0).zip(effect.p(high, Less, 0.0)).map(|(a, b)| a.max(b));
                 let outside =
                     effect.p(low, Less, 1.0).zip(effect.p(high, Greater, 1.0)).map(|(a, b)| a.min(b));
-                Finding { p: above, p_against: both_ways(outside) }
+                RegionTest { p: above, p_against: both_ways(outside) }
             }
         }
     }
 
-    /// How many replications would decide, with a probability of 80 % and each test at `level`, if the effect
-    /// is what it seems to be. `None` if it seems to lie exactly on the border.
+    /// The number of replications that would decide with a probability of 80 %, each test at `level`, if the
+    /// estimate were the true value. `None` if the estimate lies exactly on the border.
     pub(crate) fn needs(self, effect: &Effect, level: f64) -> Option<usize> {
         const POWER: f64 = 0.8;
         let estimate = effect.interval.estimate;
         let level = level / effect.looked_at() as f64;
         let one_border = |null: f64| {
-            if let Test::Alike(alike) = &effect.test {
+            if let EffectTest::EqualValues(alike) = &effect.test {
                 return alike.needed(null, 0.5 * level);
             }
             let distance = (estimate - null).abs();
@@ -286,7 +290,7 @@ impl Region {
             Self::Inside(_, high) if estimate >= high => one_border(high),
             Self::Inside(low, high) => {
                 let (middle, half) = (0.5 * (low + high), 0.5 * (high - low));
-                if let Test::Alike(alike) = &effect.test {
+                if let EffectTest::EqualValues(alike) = &effect.test {
                     let both = alike.needed(low, level)?.max(alike.needed(high, level)?);
                     return Some(both.max(effect.n() + 1));
                 }
@@ -298,9 +302,9 @@ impl Region {
     }
 }
 
-impl Finding {
-    /// What it is if it counts only as far as another question is decided, be it either way (Berger 1982: of tests that
-    /// must all reject, the largest p-value counts).
+impl RegionTest {
+    /// The result if it counts only as far as `other` is decided either way (Berger 1982: of tests that must
+    /// all reject, the largest p-value counts).
     pub(crate) fn and_surely(self, other: Self) -> Self {
         let decided = other.p.zip(other.p_against).map(|(p, against)| p.min(against));
         let both = |p: Option<f64>| p.zip(decided).map(|(p, decided)| p.max(decided));
@@ -308,13 +312,13 @@ impl Finding {
     }
 
     /// The verdict on this comparison alone.
-    pub(crate) fn verdict(self, level: f64) -> Verdict {
+    pub(crate) fn verdict(self, level: f64) -> ClaimVerdict {
         if passes(self.p, level) {
-            Verdict::Supported
+            ClaimVerdict::Supported
         } else if passes(self.p_against, level) {
-            Verdict::Refuted
+            ClaimVerdict::Refuted
         } else {
-            Verdict::Inconclusive
+            ClaimVerdict::Inconclusive
         }
     }
 }
@@ -322,13 +326,13 @@ impl Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::sample::Values;
+    use crate::claim::sample::PointValues;
 
-    fn values(values: &[f64], nature: Nature) -> Values {
-        Values { by_replication: (1..).zip(values.iter().copied()).collect(), nature }
+    fn values(values: &[f64], nature: Nature) -> PointValues {
+        PointValues { by_replication: (1..).zip(values.iter().copied()).collect(), nature }
     }
 
-    /// By chance.
+    /// A sample of random values.
     fn sample(of: &[f64]) -> Sample {
         Sample::plain(&values(of, Nature::default()))
     }
@@ -356,26 +360,26 @@ mod tests {
         let (low, high) = (effect.interval.low.unwrap(), effect.interval.high.unwrap());
         let verdict = |region: Region| region.test(&effect).verdict(0.05);
         for hair in [1e-9, 0.01] {
-            assert_eq!(verdict(Region::Above(low - hair)), Verdict::Supported);
-            assert_eq!(verdict(Region::Above(low + hair)), Verdict::Inconclusive);
-            assert_eq!(verdict(Region::Above(high - hair)), Verdict::Inconclusive);
-            assert_eq!(verdict(Region::Above(high + hair)), Verdict::Refuted);
-            assert_eq!(verdict(Region::Below(high + hair)), Verdict::Supported);
-            assert_eq!(verdict(Region::Below(low - hair)), Verdict::Refuted);
-            assert_eq!(verdict(Region::Inside(high + hair, 9.0)), Verdict::Refuted);
+            assert_eq!(verdict(Region::Above(low - hair)), ClaimVerdict::Supported);
+            assert_eq!(verdict(Region::Above(low + hair)), ClaimVerdict::Inconclusive);
+            assert_eq!(verdict(Region::Above(high - hair)), ClaimVerdict::Inconclusive);
+            assert_eq!(verdict(Region::Above(high + hair)), ClaimVerdict::Refuted);
+            assert_eq!(verdict(Region::Below(high + hair)), ClaimVerdict::Supported);
+            assert_eq!(verdict(Region::Below(low - hair)), ClaimVerdict::Refuted);
+            assert_eq!(verdict(Region::Inside(high + hair, 9.0)), ClaimVerdict::Refuted);
         }
         // Two one-sided tests at 5 % are the 90 % interval.
         let narrow = netrig_stats::interval::student(&[1.0, 1.2, 0.9, 1.1, 1.0, 0.8], 0.9).unwrap();
         let (low, high) = (narrow.low.unwrap(), narrow.high.unwrap());
-        assert_eq!(verdict(Region::Inside(low - 1e-9, high + 1e-9)), Verdict::Supported);
-        assert_eq!(verdict(Region::Inside(low + 1e-9, high + 1e-9)), Verdict::Inconclusive);
+        assert_eq!(verdict(Region::Inside(low - 1e-9, high + 1e-9)), ClaimVerdict::Supported);
+        assert_eq!(verdict(Region::Inside(low + 1e-9, high + 1e-9)), ClaimVerdict::Inconclusive);
     }
 
     #[test]
     fn one_replication_decides_no_effect() {
         let effect = value(&[5.0]);
         for region in [Region::Above(0.0), Region::Below(0.0), Region::Inside(-9.0, 9.0)] {
-            assert_eq!(region.test(&effect).verdict(0.05), Verdict::Inconclusive);
+            assert_eq!(region.test(&effect).verdict(0.05), ClaimVerdict::Inconclusive);
             assert_eq!(region.test(&effect).p, None);
         }
     }
@@ -387,15 +391,15 @@ mod tests {
             let sample = Sample::plain(&values(of, exact));
             region.test(&Effect::new(Contrast::Value(&sample), 0.95).unwrap()).verdict(0.05)
         };
-        assert_eq!(verdict(&[0.0, 0.0], Region::Above(0.0)), Verdict::Refuted);
-        assert_eq!(verdict(&[0.1, 0.1], Region::Above(0.0)), Verdict::Supported);
-        assert_eq!(verdict(&[0.1, 0.1], Region::Below(0.0)), Verdict::Refuted);
-        assert_eq!(verdict(&[0.0, 0.0], Region::Inside(-1.0, 1.0)), Verdict::Supported);
-        assert_eq!(verdict(&[1.0, 1.0], Region::Inside(-1.0, 1.0)), Verdict::Supported);
-        assert_eq!(verdict(&[1.1, 1.1], Region::Inside(-1.0, 1.0)), Verdict::Refuted);
+        assert_eq!(verdict(&[0.0, 0.0], Region::Above(0.0)), ClaimVerdict::Refuted);
+        assert_eq!(verdict(&[0.1, 0.1], Region::Above(0.0)), ClaimVerdict::Supported);
+        assert_eq!(verdict(&[0.1, 0.1], Region::Below(0.0)), ClaimVerdict::Refuted);
+        assert_eq!(verdict(&[0.0, 0.0], Region::Inside(-1.0, 1.0)), ClaimVerdict::Supported);
+        assert_eq!(verdict(&[1.0, 1.0], Region::Inside(-1.0, 1.0)), ClaimVerdict::Supported);
+        assert_eq!(verdict(&[1.1, 1.1], Region::Inside(-1.0, 1.0)), ClaimVerdict::Refuted);
     }
 
-    /// The same numbers by chance decide nothing, however many; of a share, what its range leaves possible is decided.
+    /// Equal random values decide nothing, whatever their number. For a share, its range allows a decision.
     #[test]
     fn values_that_are_alike_by_chance_are_no_proof() {
         let regions = [Region::Above(0.0), Region::Below(0.2), Region::Inside(-1.0, 1.0)];
@@ -412,15 +416,15 @@ mod tests {
             let effect = Effect::new(Contrast::Value(&sample), 0.95).unwrap();
             (region.test(&effect).verdict(0.05), region.needs(&effect, 0.05))
         };
-        // The case of two runs without a loss at a loss of 5 %: 0.96^n is to be 0.025.
-        assert_eq!(share(2, Region::Below(0.04)), (Verdict::Inconclusive, Some(91)));
-        assert_eq!(share(91, Region::Below(0.04)).0, Verdict::Supported);
-        assert_eq!(share(10, Region::Below(0.4)).0, Verdict::Supported);
-        assert_eq!(share(10, Region::Above(0.4)).0, Verdict::Refuted);
-        assert_eq!(share(10, Region::Inside(0.0, 0.2)).0, Verdict::Inconclusive);
+        // Two runs without a loss, at a loss of 5 %: 0.96^n must be 0.025.
+        assert_eq!(share(2, Region::Below(0.04)), (ClaimVerdict::Inconclusive, Some(91)));
+        assert_eq!(share(91, Region::Below(0.04)).0, ClaimVerdict::Supported);
+        assert_eq!(share(10, Region::Below(0.4)).0, ClaimVerdict::Supported);
+        assert_eq!(share(10, Region::Above(0.4)).0, ClaimVerdict::Refuted);
+        assert_eq!(share(10, Region::Inside(0.0, 0.2)).0, ClaimVerdict::Inconclusive);
     }
 
-    /// 0.3 − 0.1 and 0.2 are not the same number, but not apart either.
+    /// 0.3 − 0.1 and 0.2 differ only by rounding.
     #[test]
     fn what_rounding_leaves_is_no_spread() {
         let (a, b) = (sample(&[0.3, 1.2, 10.2]), sample(&[0.1, 1.0, 10.0]));
@@ -432,11 +436,12 @@ mod tests {
     fn a_ratio_to_nothing_is_an_error() {
         let (a, b) = (sample(&[1.0, 2.0]), sample(&[0.0, 0.0]));
         assert!(Effect::new(Contrast::Ratio(&a, &b), 0.95).is_err());
-        let nothing = Effect::new(Contrast::Difference(&a, &Sample::plain(&Values::default())), 0.95);
+        let nothing = Effect::new(Contrast::Difference(&a, &Sample::plain(&PointValues::default())), 0.95);
         assert!(nothing.is_err());
     }
 
-    /// 110/100, 121/110: the ratio is 1.1 in each replication. If chance had no part in it there is no doubt.
+    /// 110/100, 121/110: the ratio is 1.1 in each replication. If the values are deterministic there is no
+    /// doubt.
     #[test]
     fn a_ratio_that_is_always_the_same() {
         let verdicts = |deterministic| {
@@ -446,8 +451,8 @@ mod tests {
             assert!((effect.interval.estimate - 1.1).abs() < 1e-12);
             [Region::Above(1.05), Region::Inside(0.95, 1.05)].map(|region| region.test(&effect).verdict(0.05))
         };
-        assert_eq!(verdicts(true), [Verdict::Supported, Verdict::Refuted]);
-        assert_eq!(verdicts(false), [Verdict::Inconclusive; 2]);
+        assert_eq!(verdicts(true), [ClaimVerdict::Supported, ClaimVerdict::Refuted]);
+        assert_eq!(verdicts(false), [ClaimVerdict::Inconclusive; 2]);
     }
 
     #[test]
@@ -460,13 +465,13 @@ mod tests {
         let narrow = points([&[0.0, 0.1, 0.2, 0.1, 0.0], &[1.0, 1.1, 1.2, 0.9, 1.0]]);
         let effect = Effect::new(Contrast::Difference(&wide, &narrow), 0.95).unwrap();
         assert!((effect.interval.estimate - 9.0).abs() < 1e-9);
-        assert_eq!(Region::Above(0.0).test(&effect).verdict(0.05), Verdict::Supported);
-        assert_eq!(Region::Above(20.0).test(&effect).verdict(0.05), Verdict::Refuted);
-        assert_eq!(Region::Inside(5.0, 15.0).test(&effect).verdict(0.05), Verdict::Supported);
+        assert_eq!(Region::Above(0.0).test(&effect).verdict(0.05), ClaimVerdict::Supported);
+        assert_eq!(Region::Above(20.0).test(&effect).verdict(0.05), ClaimVerdict::Refuted);
+        assert_eq!(Region::Inside(5.0, 15.0).test(&effect).verdict(0.05), ClaimVerdict::Supported);
     }
 
-    /// With what it asks for, 80 % of experiments decide: the known n for d = 0.5 sd at 2.5 % one-sided is
-    /// 34.
+    /// With the number of replications that it returns, 80 % of experiments decide: the known n for d = 0.5 sd
+    /// at 2.5 % one-sided is 34.
     #[test]
     fn needs_are_those_of_the_tables() {
         // Mean 0.5, sd 1 (sum of squares 4.5 + 4.5 = 9, by 9): five values of 0.5 + √0.9, five of 0.5 − √0.9.

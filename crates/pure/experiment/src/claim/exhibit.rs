@@ -1,11 +1,11 @@
-//! Which figure or table shows what a claim is about.
+//! The figure or table that shows the subject of a claim.
 
 use super::selection::Selection;
 use super::spec::ClaimSpec;
 use crate::judge::Design;
 use crate::{ColumnSpec, FigureSpec, TableSpec};
 
-/// Where a reader of the report sees what a claim is about.
+/// The part of a report that shows the subject of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exhibit<'a> {
     /// The figure of this name.
@@ -15,9 +15,9 @@ pub enum Exhibit<'a> {
 }
 
 impl Design {
-    /// Where a claim can be seen: in the figure that it names; else in the table whose column it is about; else in the
-    /// first figure, else table, of its response that tells the levels apart that it compares, at places that it is
-    /// about; else in the first figure or table of its response. `None` if there is no such figure or table.
+    /// The exhibit of a claim: the figure that the claim names; otherwise the table of its column; otherwise
+    /// the first figure, or else table, of its response that distinguishes the compared levels at its places;
+    /// otherwise the first figure or table of its response. `None` if there is no such figure or table.
     pub fn exhibit<'a>(&'a self, claim: &'a ClaimSpec) -> Option<Exhibit<'a>> {
         if let Some(figure) = &claim.figure {
             return Some(Exhibit::Figure(figure));
@@ -32,8 +32,10 @@ impl Design {
 
     fn figures_of<'a>(&'a self, claim: &'a ClaimSpec, fitting: bool) -> impl Iterator<Item = Exhibit<'a>> {
         let shows = move |figure: &FigureSpec| {
-            let fits =
-                || claim.varied().is_none_or(|factor| figure.tells(factor)) && meet(&figure.at, &claim.at);
+            let fits = || {
+                claim.varied().is_none_or(|factor| figure.distinguishes(factor))
+                    && meet(&figure.at, &claim.at)
+            };
             !figure.is_of_runs() && figure.y.contains(&claim.response) && (!fitting || fits())
         };
         let figures = self.figures.iter().filter(move |(_, figure)| shows(figure));
@@ -46,8 +48,8 @@ impl Design {
             of && (!fitting || meet(&column.at, &claim.at))
         };
         let shows = move |table: &TableSpec| {
-            let tells = claim.varied().is_none_or(|factor| table.rows.contains(factor));
-            let fits = !fitting || tells && meet(&table.at, &claim.at);
+            let distinguishes = claim.varied().is_none_or(|factor| table.rows.contains(factor));
+            let fits = !fitting || distinguishes && meet(&table.at, &claim.at);
             fits && table.columns.iter().any(|(_, spec)| column(spec))
         };
         self.tables.iter().filter(move |(_, table)| shows(table)).map(|(name, _)| Exhibit::Table(name))
@@ -61,7 +63,7 @@ impl ClaimSpec {
     }
 }
 
-/// Whether some point may belong to both: no factor is restricted to levels of which the other has none.
+/// Whether a point may belong to both: no factor is restricted to disjoint sets of levels.
 fn meet(one: &Selection, other: &Selection) -> bool {
     one.0.iter().all(|(factor, levels)| {
         let others = other.0.get(factor);

@@ -1,15 +1,16 @@
-//! Largest and smallest means, spreads, and differences of them: intervals and tests that noise does not
-//! fool.
+//! Largest and smallest means, spreads, and differences of them: intervals and tests that hold in spite of
+//! noise.
 //!
-//! The largest of several noisy means is too large, and so is their spread, also in every resample of a
-//! bootstrap: a system without any effect but with more noise would be found to have the larger spread. What
-//! is true of single contrasts of means is not fooled. A largest mean is above a value if and only if one of
-//! the means is; a spread is above it if one of the pairs is; it is above that of another system if one pair
-//! of the first is further apart than all pairs of the second. So "θ is the largest over rows of the smallest
-//! over columns of a contrast" is shown to be above a value if in one row all contrasts are
-//! (union–intersection with Bonferroni's correction for the rows, intersection–union without one for the
-//! columns), and below it likewise with rows and columns exchanged. Each contrast is Student's t over
-//! replications, so what replications share cancels.
+//! The largest of several noisy means is biased upwards, and so is their spread, also in every resample of a
+//! bootstrap. A system without any effect but with more noise would appear to have the larger spread. Single
+//! contrasts of means have no such bias. A largest mean is above a value if and only if one of the means is. A
+//! spread is above it if one of the pairs is. It is above the spread of another system if one pair of the first
+//! is further apart than all pairs of the second.
+//!
+//! So let θ be the largest over rows of the smallest over columns of a contrast. θ is above a value if all
+//! contrasts of one row are: union–intersection with Bonferroni's correction for the rows, intersection–union
+//! without a correction for the columns. It is below the value likewise, with rows and columns exchanged. Each
+//! contrast is Student's t over replications, so shared variation of replications cancels.
 
 use netrig_stats::compare::Alternative;
 use netrig_stats::distribution::StudentT;
@@ -17,8 +18,7 @@ use netrig_stats::interval::EstimationMethod;
 use netrig_stats::summary::Summary;
 use netrig_stats::{Interval, StatsError};
 
-use super::effect::has_spread;
-use super::sample::{Candidates, ReplicationSeries, Sample};
+use super::sample::{Candidates, ReplicationSeries, Sample, has_spread};
 
 /// A quantity that is the largest over rows of the smallest over columns of contrasts of means.
 #[derive(Clone, Debug)]
@@ -36,7 +36,8 @@ struct Contrast {
 }
 
 impl Contrast {
-    /// One series less another. Differences that are all alike say nothing of the mean if chance had a part in them.
+    /// One series minus another. Random differences that are all alike carry no information about the mean: the
+    /// error is infinite.
     fn of(a: &ReplicationSeries, b: &ReplicationSeries, n: usize, deterministic: bool) -> Self {
         let value = |series: &ReplicationSeries, at: usize| match series {
             ReplicationSeries::Nothing => 0.0,
@@ -60,14 +61,14 @@ impl Contrast {
 }
 
 impl Extremes {
-    /// `first` less `second` (or less nothing), over these replications.
+    /// `first` minus `second` (or minus nothing), over these replications.
     pub(super) fn new(first: &Sample, second: Option<&Sample>, replications: &[u32]) -> Self {
         let a = first.candidates(replications);
         let b = second
             .map_or(Candidates::Only(ReplicationSeries::Nothing), |second| second.candidates(replications));
         let deterministic =
             first.nature().deterministic && second.is_none_or(|second| second.nature().deterministic);
-        // A largest is looked for among the rows and a smallest among the columns; less a largest is a
+        // A largest is sought among the rows and a smallest among the columns. The negative of a largest is a
         // smallest.
         let (a_rows, a_columns) = a.split();
         let (b_columns, b_rows) = b.split();
@@ -115,7 +116,7 @@ impl Extremes {
         Ok(Interval { estimate, low, high, n: self.n, confidence, method: EstimationMethod::Student })
     }
 
-    /// The one-sided p-value against `null`; contrasts without spread that are exactly `null` count as beyond
+    /// The one-sided p-value against `null`. Contrasts without spread that are exactly `null` count as beyond
     /// it if `at_null` is 0.
     pub(super) fn p(&self, null: f64, side: Alternative, at_null: f64) -> Option<f64> {
         let student = StudentT::new(self.n as f64 - 1.0).ok()?;
@@ -139,8 +140,8 @@ impl Extremes {
         Some((many as f64 * p).min(1.0))
     }
 
-    /// The standard deviation of one replication in the contrast that is the estimate, the largest of several; `None` where one
-    /// of them says nothing of it.
+    /// The standard deviation of one replication in the contrast that is the estimate; among several, the
+    /// largest. `None` if one of them is unknown.
     pub(super) fn sd(&self) -> Option<f64> {
         let estimate = self.largest_of_smallest(|contrast| contrast.mean);
         let attained = self.rows.iter().flatten().filter(|contrast| contrast.mean == estimate);
@@ -148,12 +149,12 @@ impl Extremes {
         (self.n > 1 && error.is_finite()).then(|| error * (self.n as f64).sqrt())
     }
 
-    /// Whether another seed would give the same.
+    /// Whether another seed would give the same values.
     pub(super) fn deterministic(&self) -> bool {
         self.deterministic
     }
 
-    /// Among how many contrasts it is looked for, at most.
+    /// Greatest number of contrasts among which it is the extreme.
     pub(super) fn looked_at(&self) -> usize {
         self.rows.len().max(self.columns())
     }
@@ -180,22 +181,23 @@ mod tests {
 
     use super::*;
     use crate::Derivation;
-    use crate::claim::sample::{Nature, Values};
+    use crate::claim::sample::{Nature, PointValues};
 
     /// Levels with these means, ten replications of normal noise.
     fn sample(derivation: Derivation, means: &[f64], sd: f64, luck: &mut Stream) -> Sample {
-        let mut level = |mean: &f64| Values {
+        let mut level = |mean: &f64| PointValues {
             by_replication: (1..=10).map(|r| (r, mean + luck.normal(0.0, sd))).collect(),
             nature: Nature { deterministic: sd == 0.0, range: None },
         };
         Sample::derived(derivation, &means.iter().map(&mut level).collect::<Vec<_>>(), &[])
     }
 
-    /// Equal values by chance: the spread is 0 in each replication, and how many replications would tell is not known.
+    /// Equal random values: the spread is 0 in each replication, and the number of replications that would
+    /// decide is unknown.
     #[test]
     fn a_spread_of_nothing_by_chance_has_no_deviation() {
         let known = |deterministic: bool| {
-            let level = || Values {
+            let level = || PointValues {
                 by_replication: (1..=5).map(|replication| (replication, 10.0)).collect(),
                 nature: Nature { deterministic, range: None },
             };
@@ -227,8 +229,8 @@ mod tests {
         );
     }
 
-    /// The share of experiments whose interval misses the truth: at most 5 %, within what 400 trials can tell
-    /// (0.05 + 3 √(0.05 · 0.95 / 400) = 0.083).
+    /// The share of experiments whose interval misses the true value: at most 5 %, within the accuracy of 400
+    /// trials (0.05 + 3 √(0.05 · 0.95 / 400) = 0.083).
     fn misses(truth: f64, make: impl Fn(&mut Stream) -> Extremes) -> f64 {
         let trials = 400;
         let missed = (0..trials).filter(|trial| {

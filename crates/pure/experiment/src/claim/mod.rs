@@ -1,10 +1,11 @@
-//! Claims: what an experiment says about its responses, and whether the data bear it out.
+//! Claims: the statements of an experiment about its responses, and their verdicts.
 //!
-//! A claim rests on comparisons, one or more at each place that it is about (a combination of the levels of
-//! the other factors). It is supported if all of them hold (the intersection–union principle: its p-value is
-//! the largest of theirs, corrected after Holm for the number of claims), refuted if one of them is shown not
-//! to, and inconclusive otherwise.
+//! A claim rests on one or more comparisons at each of its places (a place is a combination of the levels of
+//! the other factors). It is supported if all of them hold: by the intersection–union principle, its p-value is
+//! the largest of theirs, corrected after Holm for the number of claims. It is refuted if a test shows that one
+//! of them fails, and inconclusive otherwise.
 
+mod check;
 mod comparisons;
 mod decide;
 mod effect;
@@ -17,8 +18,8 @@ mod spec;
 
 pub(crate) use comparisons::{axis_unit, unit_of_levels};
 pub(crate) use decide::decide;
-pub(crate) use effect::vary;
 pub use exhibit::Exhibit;
+pub(crate) use sample::vary;
 pub use selection::{Names, Selection, Written};
 pub use spec::{ClaimSpec, Expect, Target};
 

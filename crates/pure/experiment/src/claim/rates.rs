@@ -1,5 +1,5 @@
-//! How often a claim is supported that is false, and how often one that is true: thousands of experiments of which the
-//! truth is known, for each kind of claim, number of replications and distribution of what a run measures.
+//! How often a false claim is supported, and how often a true one: thousands of simulated experiments for each
+//! kind of claim, number of replications and distribution of a run's values.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,27 +7,27 @@ use std::fmt::Write;
 use netrig_core::{Seeds, Stream};
 
 use super::decide;
-use super::sample::{Cell, Nature, Sample, Values};
+use super::sample::{Cell, Nature, PointValues, Sample};
 use crate::judge::fixture::Study;
-use crate::{Level, Point, Verdict};
+use crate::{ClaimVerdict, Level, Point};
 
 const EXPERIMENTS: u32 = 2000;
 
 const REPLICATIONS: [u32; 4] = [2, 3, 5, 10];
 
-/// How one run's share comes to be of a given mean.
+/// The distribution of one run's share for a given mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Law {
     /// Normal, with a deviation of 0.05.
     Continuous,
-    /// So many of 20 datagrams.
+    /// The lost share of 20 datagrams.
     Discrete,
-    /// All or nothing, and nearly always the same: what breaks down in one run of twenty.
+    /// All or nothing, and nearly always the same: a failure in one run of twenty.
     Rare,
-    /// Normal, with a deviation of [`NOISE`], and by [`FAR`] more in one run of twenty: a sample in which that run is missing looks
-    /// like one of normal values.
+    /// Normal, with a deviation of [`NOISE`], and larger by [`FAR`] in one run of twenty. A sample without that
+    /// run looks like one of normal values.
     Mixture {
-        /// Whether the response is a share, which lies from 0 to 1.
+        /// Whether the response is a share, from 0 to 1.
         of_shares: bool,
     },
 }
@@ -35,7 +35,7 @@ enum Law {
 /// The deviation of the usual values of a mixture.
 const NOISE: f64 = 0.01;
 
-/// How often the other value of a mixture comes, and how far away it is.
+/// Frequency and distance of the rare value of a mixture.
 const RARELY: f64 = 0.05;
 const FAR: f64 = 0.4;
 
@@ -71,12 +71,12 @@ impl Law {
         }
     }
 
-    /// Of the sum of independent runs with these weights and means.
+    /// Deviation of the sum of independent runs with these weights and means.
     fn deviation(self, weighted: &[(f64, f64)]) -> f64 {
         libm::sqrt(weighted.iter().map(|(weight, mean)| weight * weight * self.variance(*mean)).sum())
     }
 
-    /// Two means that are two deviations of their difference apart.
+    /// Two means whose difference is two of its deviations.
     fn apart(self) -> [f64; 2] {
         let means = match self {
             Self::Continuous => [0.5, 0.642],
@@ -88,13 +88,13 @@ impl Law {
         means
     }
 
-    /// A mean and a number above it that are two deviations apart.
+    /// A mean and a number above it at a distance of two deviations.
     fn beyond(self) -> [f64; 2] {
         let mean = self.apart()[0];
         [mean, mean + 2.0 * self.deviation(&[(1.0, mean)])]
     }
 
-    /// The weighted sum of these means is between 2 and 2.3 of its deviations.
+    /// Whether the weighted sum of these means is between 2 and 2.3 of its deviations.
     fn assert_effect(self, weighted: &[(f64, f64)]) {
         let sum: f64 = weighted.iter().map(|(weight, mean)| weight * mean).sum();
         let effect = sum / self.deviation(weighted);
@@ -102,8 +102,8 @@ impl Law {
     }
 }
 
-/// The number of twenty that is lost at this probability, where so large a share of numbers is smaller: the inverse of the
-/// binomial distribution.
+/// The number of twenty datagrams that are lost at this probability, as a quantile: the inverse of the binomial
+/// distribution.
 fn lost_of_20(p: f64, share: f64) -> u32 {
     let mut probability = libm::pow(1.0 - p, 20.0);
     let mut below = probability;
@@ -120,7 +120,7 @@ fn lost_of_20(p: f64, share: f64) -> u32 {
 struct Case {
     means: Vec<f64>,
     claim: String,
-    /// The level of a mixture that has usual values only.
+    /// The level of a mixture that has only usual values.
     steady: Option<usize>,
 }
 
@@ -133,7 +133,7 @@ impl Case {
         Self { steady: Some(level), ..self }
     }
 
-    /// The share of experiments in which it is supported.
+    /// The share of experiments that support it.
     fn supported(&self, law: Law, n: u32) -> f64 {
         let names: Vec<String> = (0..self.means.len()).map(|level| level.to_string()).collect();
         let levels: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -150,7 +150,7 @@ impl Case {
             };
             Cell {
                 factors: Point(BTreeMap::from([("load".to_owned(), level.clone())])),
-                sample: Ok(Sample::plain(&Values {
+                sample: Ok(Sample::plain(&PointValues {
                     by_replication: (1..=n).map(|replication| (replication, draw())).collect(),
                     nature: Nature { deterministic: false, range },
                 })),
@@ -159,22 +159,22 @@ impl Case {
         let supported = (0..EXPERIMENTS).filter(|_| {
             let levels = study.design.factors[0].levels.iter().zip(0..);
             let cells: Vec<Cell> = levels.map(|(level, place)| cell(level, place)).collect();
-            decide(&study.design, "sim", &|_| cells.clone())[0].verdict == Verdict::Supported
+            decide(&study.design, "sim", &|_| cells.clone())[0].verdict == ClaimVerdict::Supported
         });
         supported.count() as f64 / f64::from(EXPERIMENTS)
     }
 }
 
-/// A kind of claim: one that just fails to be true, and one with an effect of two deviations.
+/// A kind of claim, in two variants: one that is just false, and one with an effect of two deviations.
 struct ClaimKind {
     name: &'static str,
     is_false: Case,
     is_true: Case,
-    /// Whether replications that are all alike decide it: they do not where the estimate is a ratio.
+    /// Whether replications that are all alike decide it. They do not if the estimate is a ratio.
     has_power: bool,
 }
 
-/// The second level against the first.
+/// Compares the second level with the first.
 fn compare(expect: &str) -> String {
     format!("compare = {{ load = [1, 0] }}\nexpect = '{expect}'")
 }
@@ -193,7 +193,7 @@ impl ClaimKind {
     }
 }
 
-/// The value that is far away in one run of twenty is the larger one, and of two levels only the second has it.
+/// The rare value is the larger one, and of two levels only the second has it.
 fn kinds_of_mixture(law: Law) -> Vec<ClaimKind> {
     let low = law.apart()[0];
     let [mean, number] = law.beyond();
@@ -251,7 +251,7 @@ fn kinds(law: Law) -> Vec<ClaimKind> {
     let curvature: Vec<_> =
         [5.0, -1.0, -4.0, -4.0, -1.0, 5.0].into_iter().zip(knee.iter().copied()).collect();
     law.assert_effect(&curvature);
-    // Of a bend that is steep enough to be found between the levels on both sides of the knee's neighbours, or anywhere.
+    // A knee steep enough to be found between the levels on both sides of its neighbours, or anywhere.
     let (steep, within): (&[f64], _) = match law {
         Law::Continuous => (&[0.2, 0.2, 0.2, 0.2, 0.45, 0.7], [1.5, 4.5]),
         Law::Discrete => (&[0.1, 0.1, 0.1, 0.1, 0.5, 0.9], [1.5, 4.5]),
@@ -341,8 +341,8 @@ fn kinds(law: Law) -> Vec<ClaimKind> {
 
 /// Runs all experiments of a distribution. Its rows are those of the table in `docs/claims-and-tables.md`.
 ///
-/// Of a mixture nothing is promised: without a bound on what was not seen, no test that has power for other values can tell it from
-/// them (Bahadur and Savage 1956).
+/// For a mixture there is no guarantee: without a bound on unseen values, no test with power for other values
+/// can distinguish it from them (Bahadur and Savage 1956).
 fn check(law: Law) {
     let is_promised = !matches!(law, Law::Mixture { .. });
     let (mut rows, mut wrong) = (String::new(), Vec::new());
@@ -380,7 +380,8 @@ fn false_claims_about_rare_failures_are_rarely_supported() {
     check(Law::Rare);
 }
 
-/// The rates are large, and a range that is known does not change them: it says nothing of how often the rare value comes.
+/// The rates are large, and a known range does not change them: it does not bound the frequency of the rare
+/// value.
 #[test]
 fn false_claims_are_often_supported_where_a_rare_value_is_absent() {
     for of_shares in [false, true] {
@@ -388,7 +389,7 @@ fn false_claims_are_often_supported_where_a_rare_value_is_absent() {
     }
 }
 
-/// Of five claims, all of them false, none is supported in 94 of 100 studies: Holm's correction is for all together.
+/// With five false claims, none is supported in 94 of 100 studies: Holm's correction covers all together.
 #[test]
 fn of_five_false_claims_none_is_supported_in_nearly_all_studies() {
     for law in [Law::Continuous, Law::Discrete, Law::Rare] {
@@ -413,14 +414,14 @@ fn of_five_false_claims_none_is_supported_in_nearly_all_studies() {
                     .iter()
                     .map(|level| Cell {
                         factors: Point(BTreeMap::from([("load".to_owned(), level.clone())])),
-                        sample: Ok(Sample::plain(&Values {
+                        sample: Ok(Sample::plain(&PointValues {
                             by_replication: (1..=n).map(|r| (r, law.draw(mean, &mut luck))).collect(),
                             nature,
                         })),
                     })
                     .collect();
                 let claims = decide(&study.design, "sim", &|_| cells.clone());
-                claims.iter().any(|claim| claim.verdict == Verdict::Supported)
+                claims.iter().any(|claim| claim.verdict == ClaimVerdict::Supported)
             });
             let share = supported.count() as f64 / f64::from(EXPERIMENTS);
             println!("five false claims, {}, n = {n}: {share}", law.name());

@@ -1,11 +1,12 @@
-//! Why a verdict is what it is, in a sentence with the figures that decided it.
+//! The reason for a verdict: a sentence with the deciding figures.
 
 use std::collections::BTreeSet;
 
 use super::comparisons::Made;
-use super::decide::{Draft, Ruling, passes};
+use super::decide::{Draft, Ruling};
+use super::effect::passes;
 use super::spec::Expect;
-use crate::Verdict;
+use crate::ClaimVerdict;
 use crate::judge::words;
 
 impl Draft<'_> {
@@ -13,11 +14,11 @@ impl Draft<'_> {
     pub(super) fn why(&self, ruling: &Ruling) -> String {
         let first = self.comparisons.missing.first();
         let reason = match ruling.verdict {
-            Verdict::NotTested => match first {
+            ClaimVerdict::NotTested => match first {
                 Some(missing) => return format!("nothing could be compared: {}", missing.why),
                 None => return "no point that it is about was run".to_owned(),
             },
-            Verdict::Supported => {
+            ClaimVerdict::Supported => {
                 let holds = match self.made().count() {
                     1 => String::new(),
                     n => format!("all {n} comparisons hold; the weakest: "),
@@ -25,8 +26,8 @@ impl Draft<'_> {
                 let p = words::p_value(ruling.p_holm, ruling.tested);
                 format!("{holds}{}, {p}", self.figures(self.weakest()))
             }
-            Verdict::Refuted => format!("{}: this excludes it", self.figures(self.strongest_against())),
-            Verdict::Inconclusive => self.open(ruling),
+            ClaimVerdict::Refuted => format!("{}: this excludes it", self.figures(self.strongest_against())),
+            ClaimVerdict::Inconclusive => self.open(ruling),
         };
         let left_out = first.map(|missing| {
             let places = words::count(self.comparisons.missing.len(), "place was", "places were");
@@ -57,7 +58,7 @@ impl Draft<'_> {
             return format!("{figures}: it holds by itself, but {p} is not enough{more}");
         }
         if let Some(against) = self.strongest_against()
-            && against.finding.verdict(ruling.level) == Verdict::Refuted
+            && against.finding.verdict(ruling.level) == ClaimVerdict::Refuted
         {
             let (figures, n) = (self.figures(Some(against)), self.made().count());
             return format!(
@@ -72,14 +73,15 @@ impl Draft<'_> {
         format!("{figures}{strict}: this neither bears it out nor excludes it{more}")
     }
 
-    /// The comparison on which the verdict hangs: that which excludes the claim, else that on which support hangs.
+    /// The comparison that determines the verdict: one that refutes the claim, otherwise the one that support
+    /// depends on.
     pub(super) fn decided_by(&self, level: f64) -> Option<&Made> {
         let against = self.strongest_against();
-        let against = against.filter(|made| made.finding.verdict(level) == Verdict::Refuted);
+        let against = against.filter(|made| made.finding.verdict(level) == ClaimVerdict::Refuted);
         against.or_else(|| self.weakest())
     }
 
-    /// The comparison on which support hangs.
+    /// The comparison that support depends on.
     fn weakest(&self) -> Option<&Made> {
         let doubt = |made: &Made| made.finding.p.unwrap_or(2.0);
         self.made().reduce(|worst, next| if doubt(next) > doubt(worst) { next } else { worst })

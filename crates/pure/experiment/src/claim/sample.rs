@@ -1,49 +1,47 @@
-//! What was measured at one place, replication by replication.
+//! The measured values of one place, replication by replication.
 
 use std::collections::BTreeMap;
 
-use netrig_stats::interval::EstimationMethod;
-use netrig_stats::{Interval, StatsError};
+use netrig_stats::summary::Summary;
 
-use super::effect::{Contrast, Effect};
 use crate::{Derivation, Point, Status};
 
-/// A place among the factors, with what was measured there or why nothing was.
+/// A place among the factors, with its measured values or the reason why there are none.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     /// Its levels.
     pub factors: Point,
     /// What was measured.
-    pub sample: Result<Sample, Missing>,
+    pub sample: Result<Sample, MissingSample>,
 }
 
-/// Why there is nothing at a place.
+/// Why a place has no values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Missing {
+pub(crate) struct MissingSample {
     pub status: Status,
     pub why: String,
 }
 
-/// What was measured at a point.
+/// The measured values of a point.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Values {
-    /// The values of the runs that count, by replication.
+pub(crate) struct PointValues {
+    /// The values of the valid runs, by replication.
     pub by_replication: BTreeMap<u32, f64>,
     pub nature: Nature,
 }
 
-/// What is known of values besides themselves.
+/// What is known of values in advance.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Nature {
-    /// Whether chance had no part in them: another seed would give the same. Then, and only then, replications that are
-    /// all alike are proof.
+    /// Whether the values are deterministic: another seed would give the same. Only then are equal replications
+    /// a proof.
     pub deterministic: bool,
-    /// The smallest and the largest value that a run can have, if both are known.
+    /// The smallest and the largest possible value of a run, if both are known.
     pub range: Option<[f64; 2]>,
 }
 
 impl Nature {
-    /// Of one value less another.
+    /// The nature of one value minus another.
     pub(super) fn less(self, other: Self) -> Self {
         let ends = self.range.zip(other.range);
         Self {
@@ -52,13 +50,13 @@ impl Nature {
         }
     }
 
-    /// Of something of which no range is known that hangs on both.
+    /// The nature of a value without a known range that depends on both.
     pub(super) fn with(self, other: Self) -> Self {
         Self { deterministic: self.deterministic && other.deterministic, range: None }
     }
 
-    /// Of values over several points.
-    fn over(points: &[Values]) -> Self {
+    /// The nature of a value over several points.
+    fn over(points: &[PointValues]) -> Self {
         let range = points.first().and_then(|point| point.nature.range);
         Self {
             deterministic: points.iter().all(|point| point.nature.deterministic),
@@ -67,13 +65,13 @@ impl Nature {
     }
 }
 
-/// The values of one place: for each replication the values of the points that it is derived from (one, for a
-/// plain response), and how they become one number.
+/// The values of one place: for each replication the values of its points (one point for a plain response), and
+/// how they become one number.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
     rows: BTreeMap<u32, Vec<f64>>,
     derivation: Derivation,
-    /// How many of the values belong to the first operand; the rest are the reference of a difference or
+    /// Number of values that belong to the first operand. The others are the reference of a difference or
     /// ratio.
     split: usize,
     nature: Nature,
@@ -81,14 +79,14 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// A plain response.
-    pub(crate) fn plain(values: &Values) -> Self {
+    pub(crate) fn plain(values: &PointValues) -> Self {
         let rows = values.by_replication.iter().map(|(replication, value)| (*replication, vec![*value]));
         Self { rows: rows.collect(), derivation: Derivation::Mean, split: 1, nature: values.nature }
     }
 
-    /// A derived response over several points, and a reference for differences and ratios. Only replications
+    /// A derived response over several points, with a reference for differences and ratios. Only replications
     /// that all points have count.
-    pub(crate) fn derived(derivation: Derivation, points: &[Values], reference: &[Values]) -> Self {
+    pub(crate) fn derived(derivation: Derivation, points: &[PointValues], reference: &[PointValues]) -> Self {
         let all: Vec<&BTreeMap<u32, f64>> =
             points.iter().chain(reference).map(|values| &values.by_replication).collect();
         let row = |replication: &u32| -> Option<Vec<f64>> {
@@ -106,7 +104,7 @@ impl Sample {
         Self { rows, derivation, split: points.len(), nature }
     }
 
-    /// How many replications it has.
+    /// Number of replications.
     pub(crate) fn n(&self) -> usize {
         self.rows.len()
     }
@@ -116,18 +114,17 @@ impl Sample {
         self.rows.keys().filter(|replication| other.rows.contains_key(replication)).copied().collect()
     }
 
-    /// All its replications.
     pub(crate) fn replications(&self) -> Vec<u32> {
         self.rows.keys().copied().collect()
     }
 
-    /// Whether it is a largest or smallest of several means, or a spread: what noise makes larger.
+    /// Whether it is the largest or smallest of several means, or a spread, all of which noise increases.
     pub(crate) fn is_extreme(&self) -> bool {
         matches!(self.derivation, Derivation::Spread | Derivation::Min | Derivation::Max)
     }
 
-    /// One number per replication, in the order given; for a derivation that is not linear each replication's
-    /// own spread, ratio and so on.
+    /// One number per replication, in the given order. For a derivation that is not linear, each replication
+    /// has its own spread, ratio and so on.
     pub(crate) fn values(&self, replications: &[u32]) -> Vec<f64> {
         replications.iter().map(|replication| self.reduce(&self.rows[replication])).collect()
     }
@@ -147,7 +144,8 @@ impl Sample {
         }
     }
 
-    /// The series over replications of which it is the only one, the largest or the smallest by their means.
+    /// The series over replications among which the sample is the only one, the largest or the smallest by
+    /// mean.
     pub(super) fn candidates(&self, replications: &[u32]) -> Candidates {
         let width = self.rows.values().next().map_or(0, Vec::len).min(self.split);
         let series =
@@ -173,20 +171,6 @@ impl Sample {
         }
     }
 
-    /// The number with its interval, which has no ends where replications are all alike by chance.
-    ///
-    /// # Errors
-    /// No replication, or a ratio to a mean of zero.
-    pub(crate) fn interval(&self, confidence: f64) -> Result<Interval, StatsError> {
-        let interval = Effect::new(Contrast::Value(self), confidence)?.interval;
-        let ends = interval
-            .low
-            .zip(interval.high)
-            .filter(|_| interval.method != EstimationMethod::EqualValues)
-            .unzip();
-        Ok(Interval { low: ends.0, high: ends.1, ..interval })
-    }
-
     /// The two operands of a ratio, replication by replication.
     pub(crate) fn operands(&self, replications: &[u32]) -> (Vec<f64>, Vec<f64>) {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
@@ -206,16 +190,33 @@ impl Sample {
     }
 }
 
+/// A standard deviation below this share of the values is rounding error.
+const ROUNDING: f64 = 1e-12;
+
+/// Whether values up to this magnitude have a spread beyond rounding errors.
+pub(super) fn has_spread(sd: Option<f64>, largest: f64) -> bool {
+    sd.is_some_and(|sd| sd > ROUNDING * largest)
+}
+
+/// Whether these values differ.
+pub(crate) fn vary(values: &[f64]) -> bool {
+    has_spread(values.iter().copied().collect::<Summary>().sd(), largest(values))
+}
+
+pub(super) fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |largest, value| value.abs().max(largest))
+}
+
 /// One number per replication.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ReplicationSeries {
-    /// Nothing, whatever is measured.
+    /// Zero in every replication.
     Nothing,
-    /// What was measured.
+    /// Measured values.
     Values(Vec<f64>),
 }
 
-/// The series of which a sample is made by their means.
+/// The series whose means make up a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Candidates {
     /// One series: its mean.
@@ -227,8 +228,8 @@ pub(super) enum Candidates {
 }
 
 impl Candidates {
-    /// Those among which a largest and those among which a smallest is looked for; the one that there is for
-    /// a series alone stands in both.
+    /// The series among which a largest is sought, and those among which a smallest is sought. A single series
+    /// is in both.
     pub(super) fn split(&self) -> (Vec<&ReplicationSeries>, Vec<&ReplicationSeries>) {
         match self {
             Self::Only(series) => (vec![series], vec![series]),
@@ -242,8 +243,8 @@ impl Candidates {
 mod tests {
     use super::*;
 
-    fn values(values: &[f64]) -> Values {
-        Values { by_replication: (1..).zip(values.iter().copied()).collect(), nature: Nature::default() }
+    fn values(values: &[f64]) -> PointValues {
+        PointValues { by_replication: (1..).zip(values.iter().copied()).collect(), nature: Nature::default() }
     }
 
     #[test]

@@ -11,36 +11,36 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use crate::check::{SpecError, one_of};
 use crate::{Factor, Level, LevelValue, Point};
 
-/// For each named factor the levels that are wanted; factors that are not named may have any.
+/// For each named factor, the selected levels. A factor that is not named may have any level.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Selection(pub BTreeMap<String, Vec<Level>>);
 
-/// One level as it was written: a text, a number or a truth value.
+/// One level as the file writes it: a text, a number or a truth value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Written(pub Level);
 
 impl Selection {
-    /// Whether nothing is chosen: every point matches.
+    /// Whether it selects every point.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether `point` has one of the wanted levels of every factor named.
+    /// Whether `point` has one of the selected levels for every named factor.
     pub fn matches(&self, point: &Point) -> bool {
         self.0.iter().all(|(factor, wanted)| {
             point.level(factor).is_some_and(|level| wanted.iter().any(|w| w.means(level)))
         })
     }
 
-    /// The levels of `factor` that it lets pass, in the order of the file.
+    /// The levels of `factor` that it selects, in the order of the file.
     pub(crate) fn levels<'a>(&'a self, factor: &'a Factor) -> impl Iterator<Item = &'a Level> {
         let wanted = self.0.get(&factor.name);
         factor.levels.iter().filter(move |level| wanted.is_none_or(|w| w.iter().any(|w| w.means(level))))
     }
 
-    /// What is wrong with it: factors and levels that the experiment does not have.
+    /// Its faults: factors and levels that the experiment does not have.
     pub fn check(&self, field: &str, factors: &[Factor]) -> Vec<SpecError> {
         let mut errors = Vec::new();
         for (name, wanted) in &self.0 {
@@ -56,19 +56,19 @@ impl Selection {
     }
 }
 
-/// The error of naming a level that the factor does not have.
+/// The error for a level that the factor does not have.
 pub(crate) fn check_level(field: &str, level: &Level, factor: &Factor) -> Option<SpecError> {
     if factor.levels.iter().any(|l| l.means(level)) {
         return None;
     }
     let known: Vec<&str> = factor.levels.iter().map(Level::text).collect();
     let what = format!("`{}` has no level `{level}`", factor.name);
-    // Another number is no slip of the pen.
+    // A different number is no misspelling.
     let meant = if matches!(level.looks_like(), LevelValue::Text(_)) { level.text() } else { "" };
     Some(SpecError::new(field, one_of(&what, meant, &known)))
 }
 
-/// The words for a factor that does not exist.
+/// The message for an unknown factor.
 pub(crate) fn unknown_factor(name: &str, factors: &[Factor]) -> String {
     let known: Vec<&str> = factors.iter().map(|factor| factor.name.as_str()).collect();
     one_of(&format!("there is no factor `{name}`"), name, &known)
@@ -119,8 +119,8 @@ pub(crate) struct OneOrMany<T>(pub Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items<T>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Items<T> {
+        struct SeveralVisitor<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> de::Visitor<'de> for SeveralVisitor<T> {
             type Value = OneOrMany<T>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("one value or a list of values")
@@ -151,7 +151,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
         fn one<'de, T: Deserialize<'de>, D: Deserializer<'de>>(item: D) -> Result<OneOrMany<T>, D::Error> {
             T::deserialize(item).map(|item| OneOrMany(vec![item]))
         }
-        deserializer.deserialize_any(Items(std::marker::PhantomData))
+        deserializer.deserialize_any(SeveralVisitor(std::marker::PhantomData))
     }
 }
 

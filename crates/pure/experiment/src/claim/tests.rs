@@ -1,20 +1,20 @@
-//! Each kind of claim with each verdict, on made-up data.
+//! Each kind of claim with each verdict, on fictitious data.
 
-use crate::judge::fixture::{Place, Study};
-use crate::{ClaimResult, Status, Verdict};
+use crate::judge::fixture::{Study, StudyPoint};
+use crate::{ClaimResult, ClaimVerdict, Status};
 
 const TRANSPORTS: (&str, &[&str]) = ("transport", &["tcp", "sctp"]);
 const OUTAGES: (&str, &[&str]) = ("down_for", &["0 s", "5 s", "10 s", "20 s"]);
 
-/// 1000 B/s, and `by` more over SCTP; shared noise of 50 B/s, own noise of `noise` B/s.
-fn sctp_gains(by: f64, noise: f64) -> impl Fn(&Place<'_>) -> f64 {
+/// 1000 B/s, plus `by` over SCTP; shared noise of 50 B/s, own noise of `noise` B/s.
+fn sctp_gains(by: f64, noise: f64) -> impl Fn(&StudyPoint<'_>) -> f64 {
     move |place| {
         let gain = if place.level("transport") == "sctp" { by } else { 0.0 };
         1000.0 + gain + place.luck().normal(0.0, 50.0) + place.own_luck().normal(0.0, noise)
     }
 }
 
-fn two_transports(claim: &str, n: u32, value: impl Fn(&Place<'_>) -> f64) -> ClaimResult {
+fn two_transports(claim: &str, n: u32, value: impl Fn(&StudyPoint<'_>) -> f64) -> ClaimResult {
     Study::new(&[TRANSPORTS]).claim("c", claim).run(n, value).verdict()
 }
 
@@ -23,26 +23,26 @@ const GREATER: &str = "response = 'r'\ncompare = { transport = ['sctp', 'tcp'] }
 #[test]
 fn greater() {
     let supported = two_transports(GREATER, 10, sctp_gains(20.0, 5.0));
-    assert_eq!(supported.verdict, Verdict::Supported, "{}", supported.why);
+    assert_eq!(supported.verdict, ClaimVerdict::Supported, "{}", supported.why);
     let point = &supported.points[0];
     assert!(point.low.unwrap() > 0.0 && point.low.unwrap() < 20.0 && point.high.unwrap() > 20.0);
-    assert_eq!((supported.unit.as_str(), point.n, point.verdict), ("B/s", 10, Verdict::Supported));
+    assert_eq!((supported.unit.as_str(), point.n, point.verdict), ("B/s", 10, ClaimVerdict::Supported));
     assert!(supported.p_holm.unwrap() < 0.05 && supported.needs.is_none());
     assert!(supported.why.starts_with("sctp − tcp = "), "{}", supported.why);
 
     let refuted = two_transports(GREATER, 10, sctp_gains(-20.0, 5.0));
-    assert_eq!(refuted.verdict, Verdict::Refuted, "{}", refuted.why);
+    assert_eq!(refuted.verdict, ClaimVerdict::Refuted, "{}", refuted.why);
     assert!(refuted.points[0].high.unwrap() < 0.0);
 
     let open = two_transports(GREATER, 10, sctp_gains(2.0, 20.0));
-    assert_eq!(open.verdict, Verdict::Inconclusive, "{}", open.why);
+    assert_eq!(open.verdict, ClaimVerdict::Inconclusive, "{}", open.why);
     assert!(open.needs.unwrap() > 10);
 }
 
 #[test]
 fn less_is_greater_seen_from_the_other_side() {
     let less = GREATER.replace("['sctp', 'tcp']", "['tcp', 'sctp']").replace("greater", "less");
-    for (gain, verdict) in [(20.0, Verdict::Supported), (-20.0, Verdict::Refuted)] {
+    for (gain, verdict) in [(20.0, ClaimVerdict::Supported), (-20.0, ClaimVerdict::Refuted)] {
         assert_eq!(two_transports(&less, 10, sctp_gains(gain, 5.0)).verdict, verdict);
     }
 }
@@ -52,15 +52,15 @@ fn less_is_greater_seen_from_the_other_side() {
 fn a_margin_asks_for_more() {
     let margin = |margin: &str| format!("{GREATER}\nmargin = '{margin}'");
     let verdict = |text: &str| two_transports(&margin(text), 20, sctp_gains(20.0, 1.0)).verdict;
-    assert_eq!(verdict("15 B/s"), Verdict::Supported);
-    assert_eq!(verdict("0.025 KB/s"), Verdict::Refuted);
-    assert_eq!(verdict("1 %"), Verdict::Supported);
-    assert_eq!(verdict("3 %"), Verdict::Refuted);
-    assert_eq!(verdict("0 %"), Verdict::Supported);
+    assert_eq!(verdict("15 B/s"), ClaimVerdict::Supported);
+    assert_eq!(verdict("0.025 KB/s"), ClaimVerdict::Refuted);
+    assert_eq!(verdict("1 %"), ClaimVerdict::Supported);
+    assert_eq!(verdict("3 %"), ClaimVerdict::Refuted);
+    assert_eq!(verdict("0 %"), ClaimVerdict::Supported);
     let relative = two_transports(&margin("1 %"), 20, sctp_gains(20.0, 1.0));
     assert_eq!(relative.unit, "1");
     assert!((relative.points[0].estimate - 1.02).abs() < 0.005, "{}", relative.points[0].estimate);
-    // A margin of 0 % is none: the estimate stays a difference.
+    // A margin of 0 % is no relative margin: the estimate stays a difference.
     assert_eq!(two_transports(&margin("0 %"), 20, sctp_gains(20.0, 1.0)).unit, "B/s");
 }
 
@@ -69,10 +69,10 @@ fn equivalent() {
     let claim =
         "response = 'r'\ncompare = { transport = ['sctp', 'tcp'] }\nexpect = 'equivalent'\nmargin = '10 B/s'";
     let verdict = |gain, noise| two_transports(claim, 10, sctp_gains(gain, noise)).verdict;
-    assert_eq!(verdict(1.0, 1.0), Verdict::Supported);
-    assert_eq!(verdict(20.0, 1.0), Verdict::Refuted);
-    assert_eq!(verdict(-20.0, 1.0), Verdict::Refuted);
-    assert_eq!(verdict(1.0, 100.0), Verdict::Inconclusive);
+    assert_eq!(verdict(1.0, 1.0), ClaimVerdict::Supported);
+    assert_eq!(verdict(20.0, 1.0), ClaimVerdict::Refuted);
+    assert_eq!(verdict(-20.0, 1.0), ClaimVerdict::Refuted);
+    assert_eq!(verdict(1.0, 100.0), ClaimVerdict::Inconclusive);
 }
 
 #[test]
@@ -91,19 +91,19 @@ fn a_claim_must_hold_at_each_point() {
             .verdict()
     };
     let both = study(40.0);
-    assert_eq!((both.verdict, both.points.len()), (Verdict::Supported, 2), "{}", both.why);
+    assert_eq!((both.verdict, both.points.len()), (ClaimVerdict::Supported, 2), "{}", both.why);
     assert!(both.why.contains("all 2 comparisons hold"), "{}", both.why);
     let one = study(-40.0);
-    assert_eq!(one.verdict, Verdict::Refuted);
+    assert_eq!(one.verdict, ClaimVerdict::Refuted);
     assert!(one.why.starts_with("at down_for = 20 s: "), "{}", one.why);
     let unclear = study(0.1);
-    assert_eq!(unclear.verdict, Verdict::Inconclusive, "{}", unclear.why);
-    let verdicts: Vec<Verdict> = unclear.points.iter().map(|point| point.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Supported, Verdict::Inconclusive]);
+    assert_eq!(unclear.verdict, ClaimVerdict::Inconclusive, "{}", unclear.why);
+    let verdicts: Vec<ClaimVerdict> = unclear.points.iter().map(|point| point.verdict).collect();
+    assert_eq!(verdicts, [ClaimVerdict::Supported, ClaimVerdict::Inconclusive]);
 }
 
 /// The response falls by 100 B/s per second of outage, but `plateau` keeps the last step from falling.
-fn falls(plateau: bool, noise: f64) -> impl Fn(&Place<'_>) -> f64 {
+fn falls(plateau: bool, noise: f64) -> impl Fn(&StudyPoint<'_>) -> f64 {
     move |place| {
         let seconds = place.number("down_for");
         let seconds = if plateau { seconds.min(10.0) } else { seconds };
@@ -118,24 +118,24 @@ fn trends_need_every_step() {
         Study::new(&[OUTAGES]).claim("c", &claim).run(10, falls(plateau, noise)).verdict()
     };
     let decreasing = trend("decreasing", false, 10.0);
-    assert_eq!(decreasing.verdict, Verdict::Supported, "{}", decreasing.why);
-    assert_eq!(trend("increasing", false, 10.0).verdict, Verdict::Refuted);
+    assert_eq!(decreasing.verdict, ClaimVerdict::Supported, "{}", decreasing.why);
+    assert_eq!(trend("increasing", false, 10.0).verdict, ClaimVerdict::Refuted);
     let flat = trend("decreasing", true, 10.0);
-    assert_eq!(flat.verdict, Verdict::Inconclusive, "{}", flat.why);
+    assert_eq!(flat.verdict, ClaimVerdict::Inconclusive, "{}", flat.why);
     let weakest = flat.points[0].compared.clone().unwrap();
     assert_eq!([weakest[0].0.as_str(), weakest[1].0.as_str()], ["20 s", "10 s"]);
-    assert_eq!(trend("decreasing", false, 2000.0).verdict, Verdict::Inconclusive);
+    assert_eq!(trend("decreasing", false, 2000.0).verdict, ClaimVerdict::Inconclusive);
 }
 
-/// Levels in the file's order are 10, 5, 20, 0 s; the trend goes by their amounts.
+/// Levels in the file's order are 10, 5, 20, 0 s; the trend follows their amounts.
 #[test]
 fn a_trend_goes_by_amounts() {
     let claim = "response = 'r'\nover = 'down_for'\nexpect = 'decreasing'";
     let study = Study::new(&[("down_for", &["10 s", "5000 ms", "20 s", "0 s"])]).claim("c", claim);
-    assert_eq!(study.run(10, falls(false, 10.0)).verdict().verdict, Verdict::Supported);
+    assert_eq!(study.run(10, falls(false, 10.0)).verdict().verdict, ClaimVerdict::Supported);
 }
 
-/// A plan of two sweeps, not a full cross: where the other factor was not swept there is nothing to compare.
+/// A plan of two sweeps, not a full cross: where the other factor was not swept, no comparison is possible.
 #[test]
 fn places_that_the_plan_does_not_compare_are_none() {
     let claim = "response = 'r'\nover = 'down_for'\nexpect = 'decreasing'";
@@ -146,7 +146,7 @@ fn places_that_the_plan_does_not_compare_are_none() {
         level("shape") == "1.5" || level("down_for") == "0 s"
     });
     let result = study.verdict();
-    assert_eq!((result.verdict, result.points.len()), (Verdict::Supported, 1));
+    assert_eq!((result.verdict, result.points.len()), (ClaimVerdict::Supported, 1));
     assert!(!result.why.contains("not compared"), "{}", result.why);
 }
 
@@ -163,10 +163,10 @@ fn does_not_depend_on_a_factor() {
             .verdict()
     };
     let same = study(5.0, 2.0);
-    assert_eq!((same.verdict, same.unit.as_str()), (Verdict::Supported, "1"), "{}", same.why);
+    assert_eq!((same.verdict, same.unit.as_str()), (ClaimVerdict::Supported, "1"), "{}", same.why);
     assert!(same.why.contains("all 6 comparisons hold"), "{}", same.why);
-    assert_eq!(study(60.0, 2.0).verdict, Verdict::Refuted);
-    assert_eq!(study(0.0, 60.0).verdict, Verdict::Inconclusive);
+    assert_eq!(study(60.0, 2.0).verdict, ClaimVerdict::Refuted);
+    assert_eq!(study(0.0, 60.0).verdict, ClaimVerdict::Inconclusive);
 }
 
 const PAPER: &str = "title = 'p'\n\
@@ -185,19 +185,19 @@ fn within_a_margin_of_a_number_or_of_the_paper() {
     };
     for target in ["'1 KB/s'", "1000", "{ paper = 'table3.tcp' }"] {
         let claim = format!("response = 'r'\nexpect = 'within'\nmargin = '2 %'\ntarget = {target}");
-        assert_eq!(study(&claim, 1010.0).verdict, Verdict::Supported, "{target}");
-        assert_eq!(study(&claim, 1040.0).verdict, Verdict::Refuted, "{target}");
-        assert_eq!(study(&claim, 1020.0).verdict, Verdict::Inconclusive, "{target}");
+        assert_eq!(study(&claim, 1010.0).verdict, ClaimVerdict::Supported, "{target}");
+        assert_eq!(study(&claim, 1040.0).verdict, ClaimVerdict::Refuted, "{target}");
+        assert_eq!(study(&claim, 1020.0).verdict, ClaimVerdict::Inconclusive, "{target}");
     }
     let between = "response = 'r'\nexpect = 'between'\nbetween = ['0.9 KB/s', '1.1 KB/s']";
-    assert_eq!(study(between, 1000.0).verdict, Verdict::Supported);
-    assert_eq!(study(between, 1200.0).verdict, Verdict::Refuted);
+    assert_eq!(study(between, 1000.0).verdict, ClaimVerdict::Supported);
+    assert_eq!(study(between, 1200.0).verdict, ClaimVerdict::Refuted);
     let above = "response = 'r'\nexpect = 'greater'\ntarget = '1 KB/s'\nmargin = '1 %'";
-    assert_eq!(study(above, 1020.0).verdict, Verdict::Supported);
-    assert_eq!(study(above, 1000.0).verdict, Verdict::Refuted);
+    assert_eq!(study(above, 1020.0).verdict, ClaimVerdict::Supported);
+    assert_eq!(study(above, 1000.0).verdict, ClaimVerdict::Refuted);
 }
 
-/// The paper gives a value at 5 s and 10 s only: the other points are not compared, and the claim says so.
+/// The paper gives a value only at 5 s and 10 s: the other points are not compared, and the reason states it.
 #[test]
 fn the_papers_values_point_by_point() {
     let claim = "response = 'r'\nexpect = 'within'\nmargin = '2 %'\ntarget = { paper = 'fig2' }";
@@ -206,7 +206,7 @@ fn the_papers_values_point_by_point() {
         .claim("c", claim)
         .run(10, |place| 1000.0 - 10.0 * place.number("down_for") + place.own_luck().normal(0.0, 1.0))
         .verdict();
-    assert_eq!((result.verdict, result.points.len()), (Verdict::Supported, 2), "{}", result.why);
+    assert_eq!((result.verdict, result.points.len()), (ClaimVerdict::Supported, 2), "{}", result.why);
     assert!(result.why.contains("2 places were not compared (the paper gives no value"), "{}", result.why);
 }
 
@@ -223,15 +223,15 @@ fn knees() {
             .verdict()
     };
     let found = study("between = [2.5, 3.5]", 50.0);
-    assert_eq!(found.verdict, Verdict::Supported, "{}", found.why);
+    assert_eq!(found.verdict, ClaimVerdict::Supported, "{}", found.why);
     assert!((found.points[0].estimate - 3.0).abs() < 0.3);
     assert!(found.why.starts_with("knee at "), "{}", found.why);
-    assert_eq!(study("", 50.0).verdict, Verdict::Supported);
-    assert_eq!(study("between = [4.5, 6]", 50.0).verdict, Verdict::Refuted);
-    assert_eq!(study("", 0.0).verdict, Verdict::Inconclusive);
+    assert_eq!(study("", 50.0).verdict, ClaimVerdict::Supported);
+    assert_eq!(study("between = [4.5, 6]", 50.0).verdict, ClaimVerdict::Refuted);
+    assert_eq!(study("", 0.0).verdict, ClaimVerdict::Inconclusive);
 }
 
-/// Levels at an end of which few runs are valid, or none, do not take the knee from the others; one in the middle does.
+/// Levels with few or no valid runs do not spoil the knee at the ends of the axis, but they do in the middle.
 #[test]
 fn a_knee_is_looked_for_where_runs_are_valid() {
     let found = |last: Option<Status>, is_valid: fn(f64, usize) -> bool| {
@@ -252,20 +252,20 @@ fn a_knee_is_looked_for_where_runs_are_valid() {
         study.verdict()
     };
     let without = found(Some(Status::Invalid), |load, number| load != 7.0 || number < 4);
-    assert_eq!((without.verdict, without.points[0].n), (Verdict::Supported, 10), "{}", without.why);
+    assert_eq!((without.verdict, without.points[0].n), (ClaimVerdict::Supported, 10), "{}", without.why);
     assert!(without.why.contains("(n = 10), without 7, 8: too few runs there are valid"), "{}", without.why);
-    // Half of the replications are enough for a level to stay.
+    // Half of the replications suffice for a level to stay.
     let with = found(None, |load, number| load < 7.0 || number < 5);
-    assert_eq!((with.verdict, with.points[0].n), (Verdict::Supported, 5), "{}", with.why);
+    assert_eq!((with.verdict, with.points[0].n), (ClaimVerdict::Supported, 5), "{}", with.why);
     assert!(!with.why.contains("without"), "{}", with.why);
     let in_the_middle = found(None, |load, number| load != 4.0 || number < 1);
     assert_eq!(in_the_middle.points[0].n, 1, "{}", in_the_middle.why);
     let failed = found(Some(Status::Failed), |_, _| true);
-    assert_eq!(failed.verdict, Verdict::NotTested, "{}", failed.why);
+    assert_eq!(failed.verdict, ClaimVerdict::NotTested, "{}", failed.why);
 }
 
-/// With several claims a place is judged at the confidence that leaves each its share of the error rate, so the interval that is
-/// printed first may lie where it is claimed and the one that decides may not: both are told.
+/// With several claims, each place is judged at a higher confidence, because the claims share the error rate.
+/// The printed interval may lie in the claimed range although the deciding one does not: the reason gives both.
 #[test]
 fn a_knee_tells_the_interval_that_decides() {
     let knee = "response = 'r'\nover = 'load'\nexpect = 'knee'\nbetween = [2.7, 4.1]";
@@ -278,9 +278,9 @@ fn a_knee_tells_the_interval_that_decides() {
         run.judge().claims.swap_remove(0)
     };
     let alone = study(&["a"]);
-    assert_eq!(alone.verdict, Verdict::Supported, "{}", alone.why);
+    assert_eq!(alone.verdict, ClaimVerdict::Supported, "{}", alone.why);
     let among = study(&["a", "b", "c", "d", "e", "f", "g", "h"]);
-    assert_eq!(among.verdict, Verdict::Inconclusive, "{}", among.why);
+    assert_eq!(among.verdict, ClaimVerdict::Inconclusive, "{}", among.why);
     let shown = |claim: &ClaimResult| (claim.points[0].low, claim.points[0].high);
     assert_eq!(shown(&among), shown(&alone));
     assert_eq!(
@@ -305,21 +305,21 @@ fn rises() {
             .verdict()
     };
     let found = study("[4, 5]", 1000.0, 5.0);
-    assert_eq!(found.verdict, Verdict::Supported, "{}", found.why);
+    assert_eq!(found.verdict, ClaimVerdict::Supported, "{}", found.why);
     // 1,020 of 1,140.
     assert!((found.points[0].estimate - 1020.0 / 1140.0).abs() < 0.01);
     assert!(found.why.starts_with("share of the rise: "), "{}", found.why);
-    assert_eq!(study("[3, 6]", 1000.0, 5.0).verdict, Verdict::Supported);
-    assert_eq!(study("[5, 8]", 1000.0, 5.0).verdict, Verdict::Refuted);
-    // A fall is a rise downwards; and where nothing rises nothing is decided.
-    assert_eq!(study("[4, 5]", -1000.0, 5.0).verdict, Verdict::Supported);
-    assert_eq!(study("[4, 5]", -140.0, 50.0).verdict, Verdict::Inconclusive);
+    assert_eq!(study("[3, 6]", 1000.0, 5.0).verdict, ClaimVerdict::Supported);
+    assert_eq!(study("[5, 8]", 1000.0, 5.0).verdict, ClaimVerdict::Refuted);
+    // A fall is a negative rise. A constant curve decides nothing.
+    assert_eq!(study("[4, 5]", -1000.0, 5.0).verdict, ClaimVerdict::Supported);
+    assert_eq!(study("[4, 5]", -140.0, 50.0).verdict, ClaimVerdict::Inconclusive);
 }
 
 #[test]
 fn one_replication_decides_nothing() {
     let result = two_transports(GREATER, 1, sctp_gains(500.0, 1.0));
-    assert_eq!((result.verdict, result.p_holm, result.needs), (Verdict::Inconclusive, None, Some(2)));
+    assert_eq!((result.verdict, result.p_holm, result.needs), (ClaimVerdict::Inconclusive, None, Some(2)));
     let point = &result.points[0];
     assert!(point.estimate > 400.0 && point.low.is_none() && point.high.is_none());
     assert!(result.why.contains("one replication has no interval"), "{}", result.why);
@@ -328,7 +328,7 @@ fn one_replication_decides_nothing() {
 /// A simulation without randomness: every replication is the same.
 #[test]
 fn runs_without_any_chance_are_proof() {
-    let study = |claim: &str, value: fn(&Place<'_>) -> f64| {
+    let study = |claim: &str, value: fn(&StudyPoint<'_>) -> f64| {
         Study::new(&[TRANSPORTS]).deterministic().claim("c", claim).run(3, value).verdict()
     };
     let exactly = |gain| match gain {
@@ -336,28 +336,28 @@ fn runs_without_any_chance_are_proof() {
         _ => study(GREATER, |place| if place.level("transport") == "sctp" { 11.0 } else { 10.0 }),
     };
     let more = exactly(1);
-    assert_eq!((more.verdict, more.p_holm), (Verdict::Supported, Some(0.0)));
+    assert_eq!((more.verdict, more.p_holm), (ClaimVerdict::Supported, Some(0.0)));
     assert_eq!((more.points[0].low, more.points[0].high), (Some(1.0), Some(1.0)));
     assert!(
         more.why.ends_with("1 B/s in each of 3 replications, without chance, so that there is no p-value")
     );
     let none = exactly(0);
-    assert_eq!(none.verdict, Verdict::Refuted, "{}", none.why);
+    assert_eq!(none.verdict, ClaimVerdict::Refuted, "{}", none.why);
     let same =
         "response = 'r'\ncompare = { transport = ['sctp', 'tcp'] }\nexpect = 'equivalent'\nmargin = '1 %'";
-    assert_eq!(study(same, |_| 10.0).verdict, Verdict::Supported);
-    assert_eq!(study(same, |_| 0.0).verdict, Verdict::NotTested);
+    assert_eq!(study(same, |_| 10.0).verdict, ClaimVerdict::Supported);
+    assert_eq!(study(same, |_| 0.0).verdict, ClaimVerdict::NotTested);
 }
 
-/// The same numbers from runs in which chance had a part.
+/// The same numbers from random runs.
 #[test]
 fn runs_that_are_alike_by_chance_are_no_proof() {
     for n in [2, 10] {
-        let gain = |place: &Place<'_>| if place.level("transport") == "sctp" { 11.0 } else { 10.0 };
+        let gain = |place: &StudyPoint<'_>| if place.level("transport") == "sctp" { 11.0 } else { 10.0 };
         let more = two_transports(GREATER, n, gain);
         assert_eq!(
             (more.verdict, more.p_holm, more.needs),
-            (Verdict::Inconclusive, None, None),
+            (ClaimVerdict::Inconclusive, None, None),
             "{}",
             more.why
         );
@@ -366,10 +366,10 @@ fn runs_that_are_alike_by_chance_are_no_proof() {
         assert!(more.why.starts_with(&why), "{}", more.why);
     }
     let knee = "response = 'r'\nover = 'load'\nexpect = 'knee'";
-    let bent = |place: &Place<'_>| (place.number("load") - 3.0).max(0.0);
+    let bent = |place: &StudyPoint<'_>| (place.number("load") - 3.0).max(0.0);
     let study = || Study::new(&[("load", &["1", "2", "3", "4", "5", "6"])]).claim("c", knee);
-    assert_eq!(study().run(3, bent).verdict().verdict, Verdict::Inconclusive);
-    assert_eq!(study().deterministic().run(3, bent).verdict().verdict, Verdict::Supported);
+    assert_eq!(study().run(3, bent).verdict().verdict, ClaimVerdict::Inconclusive);
+    assert_eq!(study().deterministic().run(3, bent).verdict().verdict, ClaimVerdict::Supported);
 }
 
 #[test]
@@ -383,15 +383,15 @@ fn without_points_there_is_no_test() {
     };
     for status in [Status::Unsupported, Status::Failed, Status::Invalid] {
         let result = study(status);
-        assert_eq!((result.verdict, result.p_holm), (Verdict::NotTested, None));
+        assert_eq!((result.verdict, result.p_holm), (ClaimVerdict::NotTested, None));
         assert_eq!(result.why, "nothing could be compared: transport cannot be sctp");
     }
     let nothing = Study::new(&[TRANSPORTS]).claim("c", GREATER).run_on("sim", 10, |_| None).verdict();
-    assert_eq!(nothing.verdict, Verdict::NotTested);
+    assert_eq!(nothing.verdict, ClaimVerdict::NotTested);
     assert_eq!(nothing.why, "nothing could be compared: no valid run measured the response");
 }
 
-/// What a substrate cannot run is left out; what failed keeps a claim from being supported.
+/// A point that the substrate cannot run is left out. A failed point prevents support.
 #[test]
 fn a_failed_point_is_no_support() {
     let study = |status| {
@@ -402,13 +402,13 @@ fn a_failed_point_is_no_support() {
             .verdict()
     };
     let unsupported = study(Status::Unsupported);
-    assert_eq!((unsupported.verdict, unsupported.points.len()), (Verdict::Supported, 3));
+    assert_eq!((unsupported.verdict, unsupported.points.len()), (ClaimVerdict::Supported, 3));
     assert!(unsupported.why.contains("1 place was not compared"), "{}", unsupported.why);
     let failed = study(Status::Failed);
-    assert_eq!(failed.verdict, Verdict::Inconclusive, "{}", failed.why);
+    assert_eq!(failed.verdict, ClaimVerdict::Inconclusive, "{}", failed.why);
 }
 
-/// Runs without a value, and runs that do not count, drop out pair by pair.
+/// Runs without a value and invalid runs drop out pair by pair.
 #[test]
 fn only_pairs_count() {
     let mut study = Study::new(&[TRANSPORTS]).claim("c", GREATER).run_on("sim", 10, |place| {
@@ -420,14 +420,14 @@ fn only_pairs_count() {
     let result = study.verdict();
     assert_eq!(result.points[0].n, 7);
     assert!(result.why.contains("(n = 7), 3 replications were measured on one side only"), "{}", result.why);
-    assert_eq!(result.verdict, Verdict::Supported, "{}", result.why);
+    assert_eq!(result.verdict, ClaimVerdict::Supported, "{}", result.why);
 }
 
-/// Seven claims share the error rate: what is enough for one is not for seven.
+/// Seven claims share the error rate: evidence that suffices for one claim does not suffice for seven.
 #[test]
 fn holm_over_the_claims() {
     // Differences with mean 1 and sd 1.5: t = 2.11 with 9 degrees of freedom or more, p about 0.03 to 0.05.
-    let value = |place: &Place<'_>| match (place.level("transport"), place.replication % 2) {
+    let value = |place: &StudyPoint<'_>| match (place.level("transport"), place.replication % 2) {
         ("tcp", _) => 100.0,
         (_, 0) => 102.4,
         _ => 99.9,
@@ -438,9 +438,9 @@ fn holm_over_the_claims() {
             .run(10, value)
     };
     let alone = study(1).verdict();
-    assert_eq!(alone.verdict, Verdict::Supported, "{}", alone.why);
+    assert_eq!(alone.verdict, ClaimVerdict::Supported, "{}", alone.why);
     let seven = study(7).judge().claims;
-    assert!(seven.iter().all(|claim| claim.verdict == Verdict::Inconclusive));
+    assert!(seven.iter().all(|claim| claim.verdict == ClaimVerdict::Inconclusive));
     assert!((seven[0].p_holm.unwrap() - (7.0 * alone.p_holm.unwrap()).min(1.0)).abs() < 1e-12);
     assert!(seven[0].why.contains("holds by itself"), "{}", seven[0].why);
     assert!(seven[0].needs.unwrap() > 10);
@@ -460,15 +460,15 @@ fn the_same_data_give_the_same_verdict() {
     assert_eq!(study().judge(), study().judge());
 }
 
-/// How often a claim is supported although the truth lies exactly on its border: at most 5 %, within what
-/// 2000 trials can tell (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
+/// How often a claim is supported although the true value lies exactly on its border: at most 5 %, within the
+/// accuracy of 2000 trials (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
 #[test]
 fn supported_is_wrong_in_at_most_five_percent() {
-    let share = |claim: &str, truth: f64, verdict: Verdict| {
+    let share = |claim: &str, truth: f64, verdict: ClaimVerdict| {
         let study = Study::new(&[TRANSPORTS]).claim("c", claim);
         let trials = 2000;
         let wrong = (0..trials).filter(|trial| {
-            let value = |place: &Place<'_>| {
+            let value = |place: &StudyPoint<'_>| {
                 let mut luck = netrig_core::Seeds::new(u64::from(place.replication))
                     .stream(&format!("{trial}/{:?}", place.point));
                 1000.0 + if place.level("transport") == "sctp" { truth } else { 0.0 } + luck.normal(0.0, 10.0)
@@ -479,19 +479,19 @@ fn supported_is_wrong_in_at_most_five_percent() {
         });
         wrong.count() as f64 / f64::from(trials)
     };
-    let at_the_margin = share(&format!("{GREATER}\nmargin = '5 B/s'"), 5.0, Verdict::Supported);
+    let at_the_margin = share(&format!("{GREATER}\nmargin = '5 B/s'"), 5.0, ClaimVerdict::Supported);
     assert!(at_the_margin <= 0.065, "{at_the_margin}");
     assert!(at_the_margin > 0.01, "the test has no power left: {at_the_margin}");
-    // The interval of ten differences of sd 14 is about ±10 wide: a margin of 25 leaves equivalence a chance.
+    // The interval of ten differences of sd 14 is about ±10 wide: with a margin of 25, equivalence is possible.
     let equivalent = GREATER.replace("greater", "equivalent") + "\nmargin = '25 B/s'";
-    let border = share(&equivalent, 25.0, Verdict::Supported);
+    let border = share(&equivalent, 25.0, ClaimVerdict::Supported);
     assert!(border <= 0.065 && border > 0.02, "{border}");
-    // Refuted is wrong no oftener: the truth lies just inside.
-    let refuted = share(&equivalent, 24.999, Verdict::Refuted);
+    // The true value lies just inside, so refuted is wrong no more often.
+    let refuted = share(&equivalent, 24.999, ClaimVerdict::Refuted);
     assert!(refuted <= 0.04, "{refuted}");
 }
 
-/// The numbers on which a verdict hangs, and the borders that they are held against.
+/// The numbers that determine a verdict, and the borders that they are compared with.
 #[test]
 fn what_decided_it_stands_beside_what_was_claimed() {
     let claimed = |claim: &str| two_transports(claim, 10, sctp_gains(20.0, 5.0)).points[0].claimed.unwrap();
@@ -504,23 +504,27 @@ fn what_decided_it_stands_beside_what_was_claimed() {
     assert_eq!(claimed(within), [Some(970.0), Some(1030.0)]);
 
     let study = Study::new(&[TRANSPORTS, OUTAGES]).claim("c", GREATER);
-    let gain = |place: &Place<'_>| match (place.level("transport"), place.level("down_for")) {
+    let gain = |place: &StudyPoint<'_>| match (place.level("transport"), place.level("down_for")) {
         ("tcp", _) => 1000.0,
         (_, "10 s") => 1005.0,
         _ => 1050.0,
     };
-    let noisy = |place: &Place<'_>| gain(place) + place.own_luck().normal(0.0, 1.0);
+    let noisy = |place: &StudyPoint<'_>| gain(place) + place.own_luck().normal(0.0, 1.0);
     let supported = study.run(10, noisy).verdict();
     let weakest = supported.decided_by.clone().unwrap();
-    assert_eq!((supported.verdict, weakest.factors["down_for"].0.as_str()), (Verdict::Supported, "10 s"));
+    assert_eq!(
+        (supported.verdict, weakest.factors["down_for"].0.as_str()),
+        (ClaimVerdict::Supported, "10 s")
+    );
     assert!(supported.points.contains(&weakest));
 
-    let lost = |place: &Place<'_>| noisy(place) - if place.level("down_for") == "20 s" { 200.0 } else { 0.0 };
+    let lost =
+        |place: &StudyPoint<'_>| noisy(place) - if place.level("down_for") == "20 s" { 200.0 } else { 0.0 };
     let sctp_loses =
-        |place: &Place<'_>| if place.level("transport") == "tcp" { noisy(place) } else { lost(place) };
+        |place: &StudyPoint<'_>| if place.level("transport") == "tcp" { noisy(place) } else { lost(place) };
     let refuted = Study::new(&[TRANSPORTS, OUTAGES]).claim("c", GREATER).run(10, sctp_loses).verdict();
     let against = refuted.decided_by.unwrap();
-    assert_eq!((refuted.verdict, against.verdict), (Verdict::Refuted, Verdict::Refuted));
+    assert_eq!((refuted.verdict, against.verdict), (ClaimVerdict::Refuted, ClaimVerdict::Refuted));
     assert_eq!(against.factors["down_for"].0, "20 s");
 }
 
@@ -547,11 +551,11 @@ fn a_claim_is_seen_where_its_levels_are_told_apart() {
         seen("compare = { transport = ['sctp', 'tcp'] }\nexpect = 'greater'"),
         "Figure(\"by-transport\")"
     );
-    // No figure has TCP's outages apart at every shape but the third; the second has no other shape than 1.5.
+    // No figure shows TCP's outages separately at every shape but the third; the second shows only shape 1.5.
     let tcp = "over = 'down_for'\nexpect = 'decreasing'\nwhere = { transport = 'tcp', shape = 1.2 }";
     assert_eq!(seen(tcp), "Figure(\"by-shape\")");
     assert_eq!(seen(&format!("{tcp}\nfigure = 'by-outage'")), "Figure(\"by-outage\")");
-    // A transport at shape 1.2 is in no figure beside the other, but in the table.
+    // No figure compares a transport at shape 1.2 with the other, but the table does.
     let table = "compare = { transport = ['sctp', 'tcp'] }\nwhere = { shape = 1.2 }\nexpect = 'greater'";
     assert_eq!(seen(table), "Table(\"outages\")");
     let column = "response = 'table.outages.mean'\nover = 'down_for'\nexpect = 'decreasing'";

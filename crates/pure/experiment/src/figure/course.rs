@@ -1,8 +1,9 @@
-//! The numbers of a figure over the time of single runs.
+//! The data of a figure over the time of single runs.
 
 use netrig_core::{Duration, Instant, Quantity, QuantityKind, Subject};
 
-use super::evaluate::{AxisData, FigureData, FigurePoint, Key, Legend, Panel, Series, has};
+use super::data::{AxisData, FigureData, FigurePoint, Legend, Panel, Series};
+use super::evaluate::{PanelKey, has};
 use super::spec::{Axis, FigureSpec, TIME};
 use crate::judge::Design;
 use crate::reduce::{Layout, Trace};
@@ -11,34 +12,34 @@ use crate::{Of, Point, Run, Scenario};
 /// One traced run.
 #[derive(Clone, Copy, Debug)]
 pub struct TracedRun<'a> {
-    /// Where it ran.
+    /// The substrate.
     pub substrate: &'a str,
     /// The levels.
     pub point: &'a Point,
     /// The point, resolved.
     pub scenario: &'a Scenario,
-    /// What it reported.
+    /// Its samples.
     pub trace: &'a Trace,
-    /// How long it was: not to the end of the scenario where it waits for flows that were done before.
+    /// Length of the run: below the scenario's duration if the run ended with its flows.
     pub lasted: Duration,
 }
 
-/// One line: whose it is, and its samples.
+/// One line: its subject and its samples.
 struct Course<'a> {
     /// The path or member, if there are several.
     part: String,
     quantity: &'static Quantity,
     samples: &'a [(Instant, f64)],
-    /// The interval of counted samples, and how long the run was.
+    /// The sampling interval, and the length of the run.
     every: Duration,
     lasted: Duration,
 }
 
 impl FigureSpec {
-    /// The numbers of a figure over time. Levels are drawn as they were sampled, counts as rates per second,
-    /// marks at their moments with their values.
+    /// The data of a figure over time. Levels are drawn as sampled, counts as rates per second, marks at their
+    /// times with their values.
     pub fn trace(&self, id: &str, design: &Design, runs: &[TracedRun<'_>]) -> FigureData {
-        let picture = |key: &Key| {
+        let picture = |key: &PanelKey| {
             let here: Vec<&TracedRun<'_>> =
                 runs.iter().filter(|run| self.at.matches(run.point) && has(run.point, key)).collect();
             let seconds = |at: Instant| at.as_secs_f64();
@@ -69,7 +70,7 @@ impl FigureSpec {
         }
     }
 
-    /// What it draws of a run, if it shows the course of this one.
+    /// The series of a run that the figure draws; empty if it does not show this run.
     pub fn draws(&self, run: &Run) -> Vec<(Subject, &'static Quantity)> {
         if !self.is_trace() || !self.at.matches(&run.point) {
             return Vec::new();
@@ -111,19 +112,19 @@ impl FigureSpec {
     }
 }
 
-/// The quantity of this name.
+/// The quantity with this name.
 fn known(name: &str) -> Option<&'static Quantity> {
     netrig_core::quantity::ALL.iter().copied().find(|quantity| quantity.name == name)
 }
 
-/// A subject, and of a flow its paths.
+/// A subject; for a flow, also its paths.
 fn with_paths(subject: Subject, layout: &Layout) -> Vec<Subject> {
     let Subject::Flow(flow) = subject else { return vec![subject] };
     let paths = layout.flows.get(flow as usize).map_or(0, |flow| flow.paths);
     std::iter::once(subject).chain((0..paths).map(|path| Subject::Path(flow, path))).collect()
 }
 
-/// The samples of a quantity of all members of a subject, and of the paths of its flows.
+/// The samples of a quantity for all members of a subject, and for the paths of flows.
 fn courses_of<'a>(of: &Of, run: &TracedRun<'a>, quantity: &str) -> Vec<Course<'a>> {
     let members = of.members(&Layout::of(run.scenario));
     let belongs = |subject: Subject| match subject {
@@ -141,7 +142,7 @@ fn courses_of<'a>(of: &Of, run: &TracedRun<'a>, quantity: &str) -> Vec<Course<'a
     traced.map(course).collect()
 }
 
-/// The words for a path or a member.
+/// The label of a path or a member.
 fn part(scenario: &Scenario, subject: Subject, several: bool) -> String {
     let flow = |index: u32| scenario.flows.get(index as usize);
     let member = |name: Option<&String>| name.filter(|_| several).cloned().unwrap_or_default();
@@ -169,14 +170,14 @@ fn part(scenario: &Scenario, subject: Subject, several: bool) -> String {
 }
 
 impl Course<'_> {
-    /// Whether these are counts that come when what they count happens, and not at the end of each interval.
+    /// Whether these counts are sampled at the time of the event, and not at the end of each interval.
     fn is_of_moments(&self) -> bool {
         let is_tick = |at: Instant| at.as_nanos().is_multiple_of(self.every.as_nanos().max(1));
         let but_last = self.samples.split_last().map_or(&[][..], |(_, before)| before);
         self.quantity.kind == QuantityKind::Count && !but_last.iter().all(|(at, _)| is_tick(*at))
     }
 
-    /// What happened in each sampling interval of the run, per second; where nothing did, nothing.
+    /// The rate in each sampling interval of the run, per second; 0 without events.
     fn by_interval(&self) -> Vec<FigurePoint> {
         let every = self.every.as_nanos().max(1);
         let count = usize::try_from(self.lasted.as_nanos().div_ceil(every)).unwrap_or(0);

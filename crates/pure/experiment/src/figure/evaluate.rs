@@ -1,237 +1,48 @@
-//! The numbers of a figure over the levels of a factor.
+//! The data of a figure over the levels of a factor.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use netrig_stats::theory;
-use serde::Serialize;
 
+use super::data::{
+    AxisData, FigureData, FigurePoint, Grid, Legend, Panel, PaperPlace, PaperPoint, PaperSeries,
+    PaperThreshold, Series, TheoryLine,
+};
+use super::expression::Expression;
 use super::spec::{Axis, FigureSpec, TheorySpec};
 use crate::claim::{axis_unit, unit_of_levels};
 use crate::judge::Design;
 use crate::response::amount;
 use crate::{Amount, Factor, Level, PaperValue, Point, PointResult, Results, Status};
 
-/// A figure with its numbers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FigureData {
-    /// Its key in the file.
-    pub id: String,
-    /// Its caption.
-    pub title: String,
-    /// The horizontal axis.
-    pub x: AxisData,
-    /// The vertical axis.
-    pub y: AxisData,
-    /// One picture for each combination of the panels' levels that has points; at least one. Of a grid one for each pair of
-    /// its headings, row by row.
-    pub panels: Vec<Panel>,
-    /// Its rows and columns, if it is a grid.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grid: Option<Grid>,
-}
-
-/// The headings of a grid of panels, which has one panel for each pair of them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Grid {
-    /// The levels of each row.
-    pub rows: Vec<Point>,
-    /// The levels of each column; one without levels if only rows are told apart.
-    pub columns: Vec<Point>,
-}
-
-/// An axis.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AxisData {
-    /// What it shows: one name, or the responses of several lines.
-    pub names: Vec<String>,
-    /// Its unit; `1` for a pure number.
-    pub unit: String,
-    /// Whether it is logarithmic.
-    pub log: bool,
-    /// The words at 0, 1, 2, … where its levels are no numbers; else empty.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub categories: Vec<String>,
-}
-
-/// One picture.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Panel {
-    /// The levels that it is of; none if there is only one panel.
-    pub levels: Point,
-    /// What was measured.
-    pub series: Vec<Series>,
-    /// What the paper says.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub paper: Vec<PaperSeries>,
-    /// The bounds that the paper sets.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub thresholds: Vec<PaperThreshold>,
-    /// Where on the horizontal axis the paper has found something, such as a knee.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<PaperPlace>,
-    /// What a theory says.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub theory: Vec<TheoryLine>,
-    /// Over time: from when to when something was down, s.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub outage: Option<(f64, Option<f64>)>,
-}
-
-/// What tells a line of a figure from the others. It is data until it is drawn: a level may hold any character.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Legend {
-    /// The response or the quantity; absent where all lines are of the same.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub response: Option<String>,
-    /// The factors whose levels make the lines, in the order of the figure, with the line's levels.
-    pub levels: Vec<(String, Level)>,
-    /// The substrate; absent where all lines are of the same.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub substrate: Option<String>,
-    /// A flow, a path or a member of a group; absent where that goes without saying.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub part: Option<String>,
-}
-
-impl Legend {
-    /// The same in words, each level as `level` writes it.
-    pub fn in_words(
-        &self,
-        response: impl Fn(&str) -> String,
-        level: impl Fn(&str, &Level) -> String,
-    ) -> String {
-        // A factor may tell which of the responses a point has.
-        let is_told =
-            |name: &&String| self.levels.first().is_some_and(|(_, level)| level.text() == name.as_str());
-        let response = self.response.as_ref().filter(|name| !is_told(name)).map(|name| response(name));
-        let levels = self.levels.iter().map(|(factor, own)| level(factor, own));
-        let mut words = response.into_iter().chain(levels).collect::<Vec<_>>().join(", ");
-        if let Some(substrate) = &self.substrate {
-            words += &format!(" ({substrate})");
-        }
-        match &self.part {
-            Some(part) => format!("{words}, {part}"),
-            None => words,
-        }
-    }
-
-    /// Whether both are of the same line, wherever it was measured.
-    pub fn is_same_line(&self, other: &Self) -> bool {
-        (&self.response, &self.levels, &self.part) == (&other.response, &other.levels, &other.part)
-    }
-}
-
-impl fmt::Display for Legend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.in_words(str::to_owned, |_, level| level.to_string()))
-    }
-}
-
-/// One line of a picture.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Series {
-    /// What tells it from the others.
-    pub legend: Legend,
-    /// Where it was measured.
-    pub substrate: String,
-    /// Its points, from left to right.
-    pub points: Vec<FigurePoint>,
-}
-
-/// One point with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct FigurePoint {
-    /// In the unit of the x axis, or the place of the category.
-    pub x: f64,
-    /// In the unit of the y axis.
-    pub y: f64,
-    /// Lower end of the interval.
-    pub low: Option<f64>,
-    /// Upper end of the interval.
-    pub high: Option<f64>,
-    /// Replications behind it.
-    pub n: u32,
-}
-
-/// The paper's values that belong to a line.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PaperSeries {
-    /// The legend of the line; it has no substrate.
-    pub legend: Legend,
-    /// Its values.
-    pub points: Vec<PaperPoint>,
-}
-
-/// One value of the paper.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PaperPoint {
-    /// Where; absent if the text gives it for all of the axis.
-    pub x: Option<f64>,
-    /// In the unit of the y axis.
-    pub y: f64,
-    /// Whether the text says "about".
-    pub approximate: bool,
-    /// Where it stands.
-    pub place: String,
-}
-
-/// A bound that the paper sets for all of the horizontal axis.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PaperThreshold {
-    /// The response that it bounds; absent if the figure has no other.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub response: Option<String>,
-    /// In the unit of the y axis.
-    pub y: f64,
-    /// Where it stands.
-    pub place: String,
-}
-
-/// A place on the horizontal axis at which a paper has found something.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PaperPlace {
-    /// In the unit of the x axis.
-    pub x: f64,
-    /// Whether the text says "about".
-    pub approximate: bool,
-    /// Where it stands.
-    pub place: String,
-}
-
-/// A theory's curve.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TheoryLine {
-    /// What the curve is.
-    pub label: String,
-    /// The line to which it belongs; absent if it belongs to all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of: Option<Legend>,
-    /// Where the formula stands.
-    pub source: String,
-    /// Its points, from left to right; where the formula says nothing (an unstable queue) there is none.
-    pub points: Vec<(f64, f64)>,
-}
-
-/// How many places of the x axis a curve is worked out at.
+/// The number of positions of the x axis at which a curve is computed.
 const CURVE_POINTS: usize = 121;
 
-/// The levels of some factors, as a legend or a panel's heading has them.
-pub(super) type Key = BTreeMap<String, Level>;
+/// The levels of some factors, as in a legend or a panel's heading.
+pub(super) type PanelKey = BTreeMap<String, Level>;
+
+impl TheorySpec {
+    /// Whether it depends on measured values, and so has a value only at measured points.
+    fn names_a_response(&self, design: &Design) -> bool {
+        let mut names = self.parameters.values().chain(&self.plus).flat_map(Expression::names);
+        names.any(|name| design.factor(name).is_none() && design.response(name).is_some())
+    }
+}
 
 impl FigureSpec {
-    /// The numbers of the figure. Empty panels for a figure of single runs: those come from traces
+    /// The data of the figure. For a figure of single runs the panels are empty: their data come from traces
     /// ([`FigureSpec::trace`]) or from a decoder ([`FigureSpec::watched`]).
     pub fn evaluate(&self, id: &str, design: &Design, results: &Results) -> FigureData {
         let unit = self.y.0.first().map_or("1".to_owned(), |response| design.unit_of(response));
         let shown: Vec<&PointResult> =
             results.points.iter().filter(|p| self.at.matches(&p.factors)).collect();
         let axis = XAxis::new(self, design, &shown);
-        let picture = |key: &Key| {
+        let picture = |key: &PanelKey| {
             let here: Vec<&PointResult> =
                 shown.iter().filter(|point| has(&point.factors, key)).copied().collect();
             let paper = self.paper_of(key, &axis, &unit, design);
-            // A grid has a panel for each pair of its headings; else levels that no point of the experiment has need none.
+            // A grid has a panel for each pair of its headings. Otherwise, levels without a point need no
+            // panel.
             let is_needed = !self.rows.is_empty() || shown.is_empty() || !here.is_empty();
             (is_needed || !paper.is_empty()).then(|| Panel {
                 levels: Point(key.clone()),
@@ -269,7 +80,7 @@ impl FigureSpec {
     }
 
     /// The levels of each panel, row by row.
-    pub(super) fn pictures(&self, design: &Design) -> Vec<Key> {
+    pub(super) fn pictures(&self, design: &Design) -> Vec<PanelKey> {
         let factors = self.rows.0.iter().chain(&self.panels.0).cloned();
         self.keys(&factors.collect::<Vec<_>>(), design)
     }
@@ -281,10 +92,10 @@ impl FigureSpec {
     }
 
     /// All combinations of the factors' levels that the figure shows, in the order of the file.
-    pub(super) fn keys(&self, factors: &[String], design: &Design) -> Vec<Key> {
-        let mut keys = vec![Key::new()];
+    pub(super) fn keys(&self, factors: &[String], design: &Design) -> Vec<PanelKey> {
+        let mut keys = vec![PanelKey::new()];
         for factor in factors.iter().filter_map(|name| design.factor(name)) {
-            let with = |key: &Key, level: &Level| {
+            let with = |key: &PanelKey, level: &Level| {
                 let mut key = key.clone();
                 key.insert(factor.name.clone(), level.clone());
                 key
@@ -330,7 +141,7 @@ impl FigureSpec {
         })
     }
 
-    pub(super) fn legend(&self, key: &Key, response: &str, substrate: Option<&str>) -> Legend {
+    pub(super) fn legend(&self, key: &PanelKey, response: &str, substrate: Option<&str>) -> Legend {
         let level = |factor: &String| Some((factor.clone(), key.get(factor)?.clone()));
         Legend {
             response: (self.y.0.len() > 1 || key.is_empty()).then(|| response.to_owned()),
@@ -341,7 +152,7 @@ impl FigureSpec {
     }
 
     /// The paper's values of this panel, line by line.
-    fn paper_of(&self, panel: &Key, axis: &XAxis, unit: &str, design: &Design) -> Vec<PaperSeries> {
+    fn paper_of(&self, panel: &PanelKey, axis: &XAxis, unit: &str, design: &Design) -> Vec<PaperSeries> {
         let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
         let mut lines = Vec::new();
         for response in &self.y.0 {
@@ -369,8 +180,8 @@ impl FigureSpec {
         lines
     }
 
-    /// Whether a value of the paper is of a line of this panel.
-    fn is_of_panel(&self, value: &PaperValue, panel: &Key, design: &Design) -> bool {
+    /// Whether a value of the paper belongs to a line of this panel.
+    fn is_of_panel(&self, value: &PaperValue, panel: &PanelKey, design: &Design) -> bool {
         self.keys(&self.series.0, design).iter().any(|key| {
             let fixed = self.fixed(panel, key, design);
             let is_here = |(factor, levels): (&String, &Vec<Level>)| {
@@ -380,8 +191,8 @@ impl FigureSpec {
         })
     }
 
-    /// The paper's values of the factor that this figure has across, each once whatever the series.
-    fn places_of(&self, panel: &Key, unit: &str, design: &Design) -> Vec<PaperPlace> {
+    /// The paper's values of the factor on the x axis, each once for all series.
+    fn places_of(&self, panel: &PanelKey, unit: &str, design: &Design) -> Vec<PaperPlace> {
         let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
         let place = |value: &PaperValue| {
             let x = value.value.in_unit(unit).ok().filter(|_| value.response == self.x)?;
@@ -391,8 +202,8 @@ impl FigureSpec {
         paper.group(group).filter_map(place).collect()
     }
 
-    /// The bounds that the paper sets for what this panel shows, each once whatever the series.
-    fn thresholds_of(&self, panel: &Key, unit: &str, design: &Design) -> Vec<PaperThreshold> {
+    /// The paper's bounds on the responses of this panel, each once for all series.
+    fn thresholds_of(&self, panel: &PanelKey, unit: &str, design: &Design) -> Vec<PaperThreshold> {
         let Some((group, paper)) = self.paper.as_ref().zip(design.paper.as_ref()) else { return Vec::new() };
         let shown = |value: &&PaperValue| value.response.is_empty() || self.y.contains(&value.response);
         let thresholds = paper.group(group).filter(|value| value.threshold).filter(shown);
@@ -419,9 +230,9 @@ impl FigureSpec {
         }
     }
 
-    /// The levels that all points of a line have.
-    fn fixed(&self, panel: &Key, series: &Key, design: &Design) -> Key {
-        let mut fixed: Key = panel.clone();
+    /// The levels that all points of a line share.
+    fn fixed(&self, panel: &PanelKey, series: &PanelKey, design: &Design) -> PanelKey {
+        let mut fixed: PanelKey = panel.clone();
         fixed.extend(series.clone());
         for factor in design.factors.iter().filter(|factor| factor.name != self.x) {
             let mut levels = self.at.levels(factor);
@@ -432,10 +243,10 @@ impl FigureSpec {
         fixed
     }
 
-    /// The theories' curves of this panel: for each line of the theory's, but each only once.
+    /// The theories' curves of this panel, for each line of the theory, without duplicates.
     fn theory_of(
         &self,
-        panel: &Key,
+        panel: &PanelKey,
         here: &[&PointResult],
         axis: &XAxis,
         unit: &str,
@@ -445,12 +256,12 @@ impl FigureSpec {
         self.theory.0.iter().flat_map(of_one).collect()
     }
 
-    /// One line for each of the figure's series that the theory is about, and for each substrate if it takes what was measured:
-    /// each has measured its own.
+    /// One line for each series of the figure that the theory covers. If the theory depends on measured values,
+    /// one line for each substrate.
     fn lines_of_theory<'a>(
         &self,
         spec: &TheorySpec,
-        panel: &Key,
+        panel: &PanelKey,
         here: &[&'a PointResult],
         axis: &XAxis,
         unit: &str,
@@ -499,7 +310,7 @@ impl FigureSpec {
     }
 }
 
-/// Places with the values there, from left to right.
+/// Pairs of x and value, by increasing x.
 type Curve = Vec<(f64, f64)>;
 
 /// A theory's curve along one line of a figure.
@@ -507,16 +318,16 @@ struct DrawnTheory<'a> {
     figure: &'a FigureSpec,
     spec: &'a TheorySpec,
     curve: &'static theory::TheoryCurve,
-    /// From the curve's unit to the figure's.
+    /// Factor from the curve's unit to the figure's.
     scale: f64,
-    /// The levels that the line has.
-    fixed: Key,
+    /// The levels of the line.
+    fixed: PanelKey,
     axis: &'a XAxis,
     design: &'a Design,
 }
 
 impl DrawnTheory<'_> {
-    /// With what was measured at each point.
+    /// The curve at the measured points.
     fn at_points<'a>(&self, points: impl Iterator<Item = &'a &'a PointResult>) -> Curve {
         let place = |point: &&PointResult| {
             let x = self.axis.place(point.factors.level(&self.figure.x)?)?;
@@ -527,7 +338,7 @@ impl DrawnTheory<'_> {
         found
     }
 
-    /// All along the axis.
+    /// The curve along the whole axis.
     fn everywhere(&self, here: &[&PointResult]) -> Curve {
         let level = |point: &&PointResult| self.axis.place(point.factors.level(&self.figure.x)?);
         let across: Vec<f64> = here.iter().filter_map(level).collect();
@@ -553,13 +364,13 @@ impl DrawnTheory<'_> {
             arguments.insert(name, expression.value(&level)?);
         }
         let plus = self.spec.plus.as_ref().map_or(Some(0.0), |plus| plus.value(&level))?;
-        // What is added counts in the base unit of its kind, as the curve's value does in its own.
+        // The addend is in the base unit of its kind, the curve's value in its own unit.
         let plus = plus / Amount::new(1.0, self.curve.unit).map_or(1.0, |one| one.base());
         self.curve.eval(&arguments).ok().map(|y| (y + plus) * self.scale).filter(|y| y.is_finite())
     }
 }
 
-/// Each substrate once, in the order of the points.
+/// The distinct substrates, in the order of the points.
 fn substrates<'a>(points: &[&'a PointResult]) -> Vec<&'a str> {
     let mut found: Vec<&str> = Vec::new();
     for point in points {
@@ -577,22 +388,22 @@ fn mean_in_base_unit(point: &PointResult, response: &str, design: &Design) -> Op
 }
 
 /// Whether a point has these levels.
-pub(super) fn has(point: &Point, key: &Key) -> bool {
+pub(super) fn has(point: &Point, key: &PanelKey) -> bool {
     key.iter().all(|(factor, level)| point.level(factor) == Some(level))
 }
 
-/// Where levels stand on the x axis.
+/// The positions of levels on the x axis.
 struct XAxis {
     levels: Vec<Level>,
     /// The numbers of the levels in the axis's unit; `None` if not all are numbers.
     numbers: Option<Vec<f64>>,
     unit: &'static str,
-    /// What one of the axis's unit is worth in the base unit of its kind.
+    /// Size of the axis's unit in the base unit of its kind.
     worth: f64,
 }
 
 impl XAxis {
-    /// The axis of the levels that the figure lets pass, in the unit of those that the points `shown` have.
+    /// The axis of the selected levels, in the unit of the levels of the points `shown`.
     fn new(figure: &FigureSpec, design: &Design, shown: &[&PointResult]) -> Self {
         let none = Factor { name: String::new(), levels: Vec::new() };
         let factor = design.factor(&figure.x).unwrap_or(&none);
@@ -615,8 +426,8 @@ impl XAxis {
         Some(self.numbers.as_ref().map_or(index as f64, |numbers| numbers[index]))
     }
 
-    /// Evenly spaced places from the first to the last of the levels that the points `here` have, or of all if there are
-    /// none; even in ratios on a logarithmic axis.
+    /// Evenly spaced positions from the first to the last level of the points `here`, or of all levels if there
+    /// are no points. On a logarithmic axis, positions have even ratios.
     fn places(&self, log: bool, here: &[f64]) -> Vec<f64> {
         let Some(numbers) = self.numbers.as_deref().filter(|numbers| !numbers.is_empty()) else {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! Small sums: a number, an amount, a factor's level or a response's mean, and products, quotients, sums and differences of
-//! them. `0.125`, `"1 / interarrival"`, `"8 * size / rate"`, `"0.5 Mbit/s"`.
+//! Expressions: a number, an amount, a factor's level or a response's mean, and products, quotients, sums and
+//! differences of them. `0.125`, `"1 / interarrival"`, `"8 * size / rate"`, `"0.5 Mbit/s"`.
 //!
 //! Amounts and levels count in the base unit of their kind: s, bit, bit/s, 1.
 
@@ -12,21 +12,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Amount;
 
-/// A small sum, read and ready to be worked out.
+/// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     text: String,
-    root: Node,
+    root: ExpressionNode,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Node {
+enum ExpressionNode {
     Number(f64),
     Named(String),
-    Binary(char, Box<Node>, Box<Node>),
+    Binary(char, Box<ExpressionNode>, Box<ExpressionNode>),
 }
 
-/// Why a text is no sum.
+/// Why a text is no expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is neither a number, a factor nor a sum of them: {why}")]
 pub struct ExpressionError {
@@ -34,20 +34,20 @@ pub struct ExpressionError {
     why: String,
 }
 
-/// Deeper nesting than anybody writes; deeper than this would only be an attack on the stack.
+/// Greatest depth of nesting. A file never needs more; deeper nesting could overflow the stack.
 const DEEPEST: usize = 32;
 
-/// Longer than anybody writes: a sum of so many bytes is a chain of so many terms, which is walked by recursion.
+/// Greatest length in bytes. A file never needs more; a long chain of terms is evaluated by recursion.
 const LONGEST: usize = 1000;
 
 impl Expression {
-    /// The factors and responses that it names, in the order of the text.
+    /// The factors and responses in it, in the order of the text.
     pub fn names(&self) -> Vec<&str> {
-        fn collect<'a>(node: &'a Node, into: &mut Vec<&'a str>) {
+        fn collect<'a>(node: &'a ExpressionNode, into: &mut Vec<&'a str>) {
             match node {
-                Node::Number(_) => {}
-                Node::Named(name) => into.push(name),
-                Node::Binary(_, left, right) => {
+                ExpressionNode::Number(_) => {}
+                ExpressionNode::Named(name) => into.push(name),
+                ExpressionNode::Binary(_, left, right) => {
                     collect(left, into);
                     collect(right, into);
                 }
@@ -58,14 +58,14 @@ impl Expression {
         names
     }
 
-    /// Its value, with the values of names as `level` says; `None` if one has none, or if the value is not
+    /// Its value, with the values of names by `level`. `None` if a name has no value, or if the result is not
     /// finite.
     pub fn value(&self, level: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
-        fn work(node: &Node, level: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
+        fn work(node: &ExpressionNode, level: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
             match node {
-                Node::Number(value) => Some(*value),
-                Node::Named(name) => level(name),
-                Node::Binary(operator, left, right) => {
+                ExpressionNode::Number(value) => Some(*value),
+                ExpressionNode::Named(name) => level(name),
+                ExpressionNode::Binary(operator, left, right) => {
                     let (left, right) = (work(left, level)?, work(right, level)?);
                     Some(match operator {
                         '+' => left + right,
@@ -80,13 +80,13 @@ impl Expression {
     }
 }
 
-/// Reads from left to right: sums of products of terms.
-struct Reader<'a> {
+/// A parser from left to right: sums of products of terms.
+struct ExpressionParser<'a> {
     text: &'a str,
     depth: usize,
 }
 
-impl Reader<'_> {
+impl ExpressionParser<'_> {
     fn skip(&mut self) {
         self.text = self.text.trim_start();
     }
@@ -98,23 +98,23 @@ impl Reader<'_> {
         Some(next)
     }
 
-    fn sum(&mut self) -> Result<Node, String> {
+    fn sum(&mut self) -> Result<ExpressionNode, String> {
         let mut left = self.product()?;
         while let Some(operator) = self.take(&['+', '-']) {
-            left = Node::Binary(operator, Box::new(left), Box::new(self.product()?));
+            left = ExpressionNode::Binary(operator, Box::new(left), Box::new(self.product()?));
         }
         Ok(left)
     }
 
-    fn product(&mut self) -> Result<Node, String> {
+    fn product(&mut self) -> Result<ExpressionNode, String> {
         let mut left = self.term()?;
         while let Some(operator) = self.take(&['*', '/']) {
-            left = Node::Binary(operator, Box::new(left), Box::new(self.term()?));
+            left = ExpressionNode::Binary(operator, Box::new(left), Box::new(self.term()?));
         }
         Ok(left)
     }
 
-    fn term(&mut self) -> Result<Node, String> {
+    fn term(&mut self) -> Result<ExpressionNode, String> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err("it is nested too deeply".into());
@@ -130,7 +130,7 @@ impl Reader<'_> {
         Ok(node)
     }
 
-    fn atom(&mut self) -> Result<Node, String> {
+    fn atom(&mut self) -> Result<ExpressionNode, String> {
         self.skip();
         let is_name = |c: char| c.is_alphanumeric() || c == '_';
         let end = |text: &str, of: &dyn Fn(char) -> bool| text.find(|c| !of(c)).unwrap_or(text.len());
@@ -148,12 +148,12 @@ impl Reader<'_> {
                 self.text = rest;
                 let amount: Amount =
                     format!("{number} {unit}").parse().map_err(|e: crate::AmountError| e.to_string())?;
-                Ok(Node::Number(amount.base()))
+                Ok(ExpressionNode::Number(amount.base()))
             }
             Some(first) if is_name(first) => {
                 let (name, rest) = self.text.split_at(end(self.text, &is_name));
                 self.text = rest;
-                Ok(Node::Named(name.to_owned()))
+                Ok(ExpressionNode::Named(name.to_owned()))
             }
             Some(other) => Err(format!("`{other}` stands where a number or a factor is expected")),
             None => Err("it ends where a number or a factor is expected".into()),
@@ -169,13 +169,13 @@ impl FromStr for Expression {
         if text.len() > LONGEST {
             return Err(error(format!("it is longer than {LONGEST} bytes")));
         }
-        let mut reader = Reader { text, depth: 0 };
-        let root = reader.sum().map_err(error)?;
-        reader.skip();
-        if reader.text.is_empty() {
+        let mut parser = ExpressionParser { text, depth: 0 };
+        let root = parser.sum().map_err(error)?;
+        parser.skip();
+        if parser.text.is_empty() {
             Ok(Self { text: text.to_owned(), root })
         } else {
-            Err(error(format!("nothing is expected before `{}`", reader.text)))
+            Err(error(format!("nothing is expected before `{}`", parser.text)))
         }
     }
 }
@@ -194,8 +194,8 @@ impl Serialize for Expression {
 
 impl<'de> Deserialize<'de> for Expression {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl de::Visitor<'_> for Written {
+        struct ExpressionVisitor;
+        impl de::Visitor<'_> for ExpressionVisitor {
             type Value = Expression;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a number, or a sum such as `1 / interarrival`")
@@ -204,7 +204,7 @@ impl<'de> Deserialize<'de> for Expression {
                 text.parse().map_err(E::custom)
             }
             fn visit_f64<E: de::Error>(self, value: f64) -> Result<Expression, E> {
-                Ok(Expression { text: value.to_string(), root: Node::Number(value) })
+                Ok(Expression { text: value.to_string(), root: ExpressionNode::Number(value) })
             }
             fn visit_i64<E: de::Error>(self, value: i64) -> Result<Expression, E> {
                 self.visit_f64(value as f64)
@@ -213,7 +213,7 @@ impl<'de> Deserialize<'de> for Expression {
                 self.visit_f64(value as f64)
             }
         }
-        deserializer.deserialize_any(Written)
+        deserializer.deserialize_any(ExpressionVisitor)
     }
 }
 

@@ -1,13 +1,15 @@
-//! Figures: what is drawn, and the numbers to draw.
+//! Figures: their descriptions and their data.
 
+mod check;
 mod course;
+mod data;
 mod evaluate;
 mod expression;
 mod spec;
 mod watched;
 
 pub use course::TracedRun;
-pub use evaluate::{
+pub use data::{
     AxisData, FigureData, FigurePoint, Grid, Legend, Panel, PaperPlace, PaperPoint, PaperSeries,
     PaperThreshold, Series, TheoryLine,
 };

@@ -38,7 +38,8 @@ fn series_and_panels() {
     assert_eq!(points[1].n, 3);
 }
 
-/// Points are not crossed in every study: a level that no point of the figure has is no empty panel, and its unit is not the axis's.
+/// Not every study crosses its factors: a level without a point makes no empty panel, and does not set the
+/// axis's unit.
 #[test]
 fn levels_that_no_point_has_take_no_room() {
     let mut study = study();
@@ -89,7 +90,7 @@ fn the_papers_points() {
     assert!(data.panels[0].paper.is_empty());
     let paper = &data.panels[1].paper;
     assert_eq!([paper[0].legend.to_string(), paper[1].legend.to_string()], ["tcp", "sctp"]);
-    // About 54 B/s wherever the gap: no place of its own. 59 B/s at 200 ms.
+    // About 54 B/s for any gap: no position of its own. 59 B/s at 200 ms.
     assert_eq!(
         (paper[0].points[0].x, paper[0].points[0].y, paper[0].points[0].approximate),
         (None, 54.0, true)
@@ -98,7 +99,7 @@ fn the_papers_points() {
     assert_eq!(paper[1].points[0].place, "page 77");
 }
 
-/// A level of the factor across is a place on its axis, in the panels whose levels it has.
+/// A level of the factor on the x axis is a position on that axis, in the panels whose levels it has.
 #[test]
 fn the_papers_places_on_the_horizontal_axis() {
     let paper = "title = 'p'\n\
@@ -114,7 +115,7 @@ fn the_papers_places_on_the_horizontal_axis() {
     assert!(data.panels.iter().all(|panel| panel.paper.is_empty()), "they are no values of what it shows");
 }
 
-/// A bound that a paper sets is no value that it measured. It holds for each line, and is drawn once.
+/// A bound that a paper sets is not a measured value. It holds for each line, and is drawn once.
 #[test]
 fn the_papers_thresholds_are_no_values_of_it() {
     let paper = "title = 'p'\n\
@@ -150,7 +151,7 @@ fn a_theory_curve_in_the_units_of_the_axes() {
     assert!((last.0 - 1000.0).abs() < 1e-9 && (last.1 - 1000.0 / 9.0).abs() < 1e-6, "{last:?}");
 }
 
-/// Each substrate's measurements make a curve of their own, with one value at each place.
+/// Each substrate has its own curve of measured values, with one value at each position.
 #[test]
 fn a_theory_of_what_was_measured_is_drawn_for_each_substrate() {
     let mut study = Study::new(&[("gap", &["200 ms", "0.5 s", "1000 ms"])]);
@@ -221,7 +222,7 @@ fn a_grid_has_a_panel_for_each_pair_of_its_headings() {
     let pair = |outage: &str, transport: &str| format!("down_for = {outage}, transport = {transport}");
     assert_eq!(titles, [pair("0 s", "tcp"), pair("5 s", "tcp"), pair("0 s", "sctp"), pair("5 s", "sctp")]);
     assert!((data.panels[3].series[0].points[1].y - 252.1).abs() < 1e-9);
-    // Rows alone stand below each other.
+    // With rows alone, panels are stacked.
     let stack = figure(study(), "x = 'gap'\ny = 'r'\nrows = 'transport'\nseries = 'down_for'");
     assert_eq!((stack.grid.unwrap().columns, stack.panels.len()), (vec![Point::default()], 2));
 }
@@ -257,8 +258,11 @@ fn panels_that_nobody_can_compare_are_refused() {
         ("rows = 'cell'\npanels = 'cell'\nseries = 'phone'", "rows", "cell"),
     ];
     for (text, field, factor) in twice {
-        let told = errors(&format!("x = 'gap'\ny = 'r'\n{text}\n{some}"));
-        assert!(told.contains(&format!("`{field}`: `{factor}` is shown in another way already")), "{told:?}");
+        let found = errors(&format!("x = 'gap'\ny = 'r'\n{text}\n{some}"));
+        assert!(
+            found.contains(&format!("`{field}`: `{factor}` is shown in another way already")),
+            "{found:?}"
+        );
     }
     let unknown = errors(&format!("x = 'gap'\ny = 'r'\nseries = 'cell'\npanels = 'phones'\n{some}"));
     assert!(

@@ -1,39 +1,40 @@
-//! The numbers of a figure over the pictures of videos that came through single runs.
+//! The data of a figure over the pictures of videos in single runs.
 
-use super::evaluate::{AxisData, FigureData, FigurePoint, Key, Legend, Panel, Series, has};
+use super::data::{AxisData, FigureData, FigurePoint, Legend, Panel, Series};
+use super::evaluate::{PanelKey, has};
 use super::spec::{Axis, FigureSpec, PICTURE};
 use crate::judge::Design;
 use crate::scenario::Scenario;
 use crate::{Of, Point};
 
-/// A video that came through a run, as a decoder found it.
+/// A video after its transmission in a run, as a decoder returned it.
 #[derive(Clone, Debug)]
 pub struct WatchedRun<'a> {
-    /// Where it ran.
+    /// The substrate.
     pub substrate: &'a str,
     /// The levels.
     pub point: &'a Point,
-    /// The flow, if its name needs to be told.
+    /// The flow, if the legend must name it.
     pub flow: Option<&'a str>,
-    /// Of each picture what the figure asks for; nothing that is no finite number is drawn.
+    /// For each picture, the measure of the figure. Values that are not finite are not drawn.
     pub values: Vec<f64>,
 }
 
 impl FigureSpec {
-    /// The places of the flows whose video it shows, in a scenario of its points.
+    /// The indices of the flows whose video it shows, in a scenario of its points.
     pub fn flows_of(&self, scenario: &Scenario) -> Vec<usize> {
         let Some(Of::Flow(name)) = &self.of else { return Vec::new() };
         let flows = scenario.flows.iter().enumerate();
         flows.filter(|(_, flow)| flow.name == *name || flow.group == *name).map(|(place, _)| place).collect()
     }
 
-    /// What a line of the figure is called, of a run at this point: its levels, and the substrate if there are several.
+    /// The legend of a run's line: the levels of its point, and the substrate if there are several.
     pub fn name_of(&self, design: &Design, point: &Point, substrate: Option<&str>) -> Legend {
         let key = self.keys(&self.series.0, design).into_iter().find(|key| has(point, key));
         self.legend(&key.unwrap_or_default(), &self.y.0.join(", "), substrate)
     }
 
-    /// The numbers of a figure over pictures.
+    /// The data of a figure over pictures.
     pub fn watched(&self, id: &str, design: &Design, runs: &[WatchedRun<'_>]) -> FigureData {
         let several = runs.iter().any(|run| run.substrate != runs[0].substrate);
         let series = |run: &WatchedRun<'_>| {
@@ -46,7 +47,7 @@ impl FigureSpec {
                 points: values.map(point).collect(),
             }
         };
-        let panel = |key: &Key| {
+        let panel = |key: &PanelKey| {
             let here = runs.iter().filter(|run| self.at.matches(run.point) && has(run.point, key));
             Panel {
                 levels: Point(key.clone()),

@@ -1,4 +1,4 @@
-//! Token buckets that can never hold a packet of a flow that comes to them: a policer or a shaper lets none of them pass.
+//! Token buckets that are smaller than the packets of a flow: a policer or a shaper then passes none of them.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use netrig_link::{ShallowBucket, Shortfall};
 use netrig_traffic::Settings;
 use netrig_transport::sctp::{self, Encapsulation};
 
-use super::conditioned::Way;
+use super::conditioned::ClassPath;
+use super::definition::Definition;
 use super::diagnostic::Diagnostic;
-use crate::experiment::Definition;
 use crate::{Carrier, Flow, Hop, Route, Scenario};
 
 /// Bytes of the headers of TCP and IPv4; over IPv6 a segment is as much shorter as its header is longer.
@@ -18,19 +18,20 @@ const TCP_IPV4_HEADERS: u64 = 40;
 /// Bytes of the header of UDP (RFC 768).
 const UDP_HEADER: u64 = 8;
 
-/// Looks at points, and says at the end which buckets are too shallow; of one that is so at several, at the first.
+/// Examines points and reports the buckets that are too shallow. A bucket that is too shallow at several points
+/// is reported for the first.
 #[derive(Default)]
 pub(super) struct Buckets {
-    /// By where the depth of the bucket stands in the file.
+    /// By the position of the bucket's depth in the file.
     found: BTreeMap<Vec<String>, Shallow>,
 }
 
-/// A bucket, and the longest packet that comes to it.
+/// A bucket, and the longest packet that arrives there.
 struct Shallow {
     bucket: ShallowBucket,
     /// The group of the packet's flow.
     group: String,
-    /// Bytes of the packet.
+    /// Length of the packet, bytes.
     packet: u32,
 }
 
@@ -42,7 +43,7 @@ impl Buckets {
                 let Some(header) = largest_packet(scenario, flow, number, path, back) else { continue };
                 let mut sent: DscpSet = [header.dscp].into_iter().collect();
                 for Hop { link, direction } in hops(path, back) {
-                    let way = Way { definition, link: &scenario.links[link], direction };
+                    let way = ClassPath { definition, link: &scenario.links[link], direction };
                     let mut gone_on: Vec<_> = Vec::new();
                     for dscp in sent.iter() {
                         let prospect = way.settings().prospect(&Header { dscp, ..header });
@@ -64,7 +65,7 @@ impl Buckets {
         }
     }
 
-    /// Every bucket that is too shallow, each where its depth stands.
+    /// A warning for every bucket that is too shallow, at the position of its depth.
     pub(super) fn finish(self, definition: &Definition) -> impl Iterator<Item = Diagnostic> {
         self.found.into_iter().map(|(place, shallow)| {
             let Shallow { bucket: ShallowBucket { depth, counted, shortfall, .. }, group, packet } = shallow;
@@ -93,14 +94,14 @@ impl Buckets {
     }
 }
 
-/// The paths on which most data of a flow goes, each with whether it goes from the second end to the first.
+/// The paths that carry most data of a flow, each with whether it leads from the second end to the first.
 fn ways(flow: &Flow) -> impl Iterator<Item = (&Route, bool)> {
     let paths = match flow.carrier {
         Carrier::Sctp(_) | Carrier::Mptcp(_) => &flow.paths[..],
         Carrier::Tcp(_) | Carrier::Udp { .. } => flow.paths.get(..1).unwrap_or_default(),
     };
     let directions: &[bool] = match &flow.application {
-        // Answers are as long as what they answer.
+        // An answer is as long as its request.
         Settings::Ping(_) => &[false, true],
         application if application.answers() => &[true],
         _ => &[false],
@@ -108,7 +109,7 @@ fn ways(flow: &Flow) -> impl Iterator<Item = (&Route, bool)> {
     paths.iter().flat_map(move |path| directions.iter().map(move |back| (path, *back)))
 }
 
-/// The links of a path in the order in which packets travel them.
+/// The links of a path in the order of travel.
 fn hops(path: &Route, back: bool) -> Vec<Hop> {
     let turned = |hop: &Hop| {
         let direction = match hop.direction {
@@ -120,7 +121,7 @@ fn hops(path: &Route, back: bool) -> Vec<Hop> {
     if back { path.hops.iter().rev().map(turned).collect() } else { path.hops.clone() }
 }
 
-/// The header of the longest packets that a flow sends on a path: connections fill theirs.
+/// The header of the longest packets that a flow sends on a path. Connections send full packets.
 fn largest_packet(scenario: &Scenario, flow: &Flow, number: u32, path: &Route, back: bool) -> Option<Header> {
     let ports = (CLIENT_PORT, flow.server_port(number));
     let (protocol, (src_port, dst_port)) = match &flow.carrier {
@@ -155,7 +156,7 @@ fn largest_packet(scenario: &Scenario, flow: &Flow, number: u32, path: &Route, b
     })
 }
 
-/// The longest packet of an association: as long as its MTU, if it may put several chunks into one.
+/// The longest packet of an association: its MTU, if several chunks may be bundled.
 fn largest_of_sctp(config: &sctp::Config) -> u64 {
     let (mtu, room) = (config.mtu, config.room_of_a_packet());
     let unused = room.bytes() - room.min(config.max_chunk).bytes();

@@ -1,5 +1,6 @@
-//! The datagrams of captures, the moments of traces and the texts of files that a file names, written into its own text: a file that stands for
-//! itself, whatever becomes of the others, and whose runs are known by what they send and run.
+//! Replacement of named files in an experiment's text: the datagrams of captures, the times of traces and the
+//! texts of files. The result does not depend on other files, so a stored experiment is complete, and a run is
+//! identified by what it sends and runs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,11 +11,13 @@ use netrig_traffic::TracedDatagram;
 use super::diagnostic::{Diagnostic, Diagnostics, Span};
 use super::document::{self, Entry, Kind, LONGEST_FILE, Table, Value};
 
-/// `text` with `datagrams = [..]` in the place of each `capture = ".."` of a trace. `read` gives the datagrams of a capture
-/// by its name, or says why it cannot. Lines stay where they are. Of a text that is no TOML nothing is changed.
+/// `text` with `datagrams = [..]` instead of each `capture = ".."` of a trace. `read` returns the datagrams of
+/// a capture by its name, or the reason for a failure. Line numbers do not change. Invalid TOML is returned
+/// unchanged.
 ///
 /// # Errors
-/// A capture that cannot be read, and a text that would be too long with it, each where it is named.
+///
+/// An unreadable capture, and a result that would be too long, each with its position.
 pub fn with_captures(
     file: &str,
     text: &str,
@@ -28,20 +31,21 @@ pub fn with_captures(
         let datagrams = read(name).map_err(|why| format!("the capture `{name}`: {why}"))?;
         let mut piece = "datagrams = [".to_owned();
         for (gap, size) in &datagrams {
-            // Writing to a string cannot fail.
             let _ = write!(piece, "[\"{} ns\", \"{} B\"],", gap.as_nanos(), size.bytes());
         }
         piece.push(']');
         let what = format!("the {} datagrams of the capture `{name}`", datagrams.len());
-        Ok(Piece { place: entry.key_span.start..entry.value.span.end, text: piece, what })
+        Ok(CapturePiece { place: entry.key_span.start..entry.value.span.end, text: piece, what })
     })
 }
 
-/// `text` with `moments = [..]` in the place of each `trace = ".."` of users of SIP. `read` gives the moments of a trace by its
-/// name, or says why it cannot. Lines stay where they are. Of a text that is no TOML nothing is changed.
+/// `text` with `moments = [..]` instead of each `trace = ".."` of SIP users. `read` returns the times of a
+/// trace by its name, or the reason for a failure. Line numbers do not change. Invalid TOML is returned
+/// unchanged.
 ///
 /// # Errors
-/// A trace that cannot be read, and a text that would be too long with it, each where it is named.
+///
+/// An unreadable trace, and a result that would be too long, each with its position.
 pub fn with_moments(
     file: &str,
     text: &str,
@@ -55,41 +59,42 @@ pub fn with_moments(
         let moments = read(name).map_err(|why| format!("the trace `{name}`: {why}"))?;
         let mut piece = "moments = [".to_owned();
         for at in &moments {
-            // Writing to a string cannot fail.
             let _ = write!(piece, "\"{} ns\",", at.as_nanos());
         }
         piece.push(']');
         let what = format!("the {} moments of the trace `{name}`", moments.len());
-        Ok(Piece { place: entry.key_span.start..entry.value.span.end, text: piece, what })
+        Ok(CapturePiece { place: entry.key_span.start..entry.value.span.end, text: piece, what })
     })
 }
 
-/// A scenario that calls of users of SIP follow, as it stands in a file or beside it.
+/// A scenario for the calls of SIP users, from the experiment file or from a file beside it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScenarioText {
     /// The scenario.
     pub text: String,
-    /// The values of its calls.
+    /// The values for its calls.
     pub values: Option<String>,
-    /// What keywords of its own stand for.
+    /// The values of user-defined keywords.
     pub keys: BTreeMap<String, String>,
 }
 
-/// What is wrong with a scenario.
+/// A fault of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioFault {
-    /// The line in its text, from 1, if it is in one.
+    /// The line in the scenario's text, from 1, if the fault has one.
     pub line: Option<usize>,
-    /// What is wrong, in words.
+    /// The fault, in words.
     pub why: String,
 }
 
-/// `text` with `scenario_text = ".."` in the place of each `scenario_file = ".."` of users of SIP, and with `values_text` in that of
-/// `values_file`. `read` gives a file's text by its name, or says why it cannot; `check` looks at each scenario, also those that
-/// stand in the text itself, but for those in which a factor stands. Lines stay where they are. Of a text that is no TOML nothing is changed.
+/// `text` with `scenario_text = ".."` instead of each `scenario_file = ".."` of SIP users, and with
+/// `values_text` instead of `values_file`. `read` returns a file's text by its name, or the reason for a
+/// failure. `check` examines each scenario, also those in the text itself, but not those with a factor in them.
+/// Line numbers do not change. Invalid TOML is returned unchanged.
 ///
 /// # Errors
-/// A file that cannot be read, a scenario that is none, and a text that would be too long with it, each where it stands.
+///
+/// An unreadable file, an invalid scenario, and a result that would be too long, each with its position.
 pub fn with_scenarios(
     file: &str,
     text: &str,
@@ -104,7 +109,7 @@ pub fn with_scenarios(
     let mut named: Vec<&Entry> = Vec::new();
     let mut texts: BTreeMap<usize, String> = BTreeMap::new();
     for table in users {
-        let mut said = |[file_key, text_key]: [&str; 2], what: &str| {
+        let mut text_of = |[file_key, text_key]: [&str; 2], what: &str| {
             if let Some(entry) = table.entries.iter().find(|entry| entry.key == file_key)
                 && let Some(name) = entry.value.text()
             {
@@ -117,10 +122,10 @@ pub fn with_scenarios(
             let own = table.entries.iter().find(|entry| entry.key == text_key);
             Ok(own.and_then(|entry| Some((entry.value.text()?.to_owned(), entry))))
         };
-        let scenario = said(["scenario_file", "scenario_text"], "scenario")?;
-        let values = said(["values_file", "values_text"], "file of values")?;
+        let scenario = text_of(["scenario_file", "scenario_text"], "scenario")?;
+        let values = text_of(["values_file", "values_text"], "file of values")?;
         let Some((content, entry)) = scenario else { continue };
-        // What a factor says in it is known point by point: it is checked there.
+        // A scenario with a factor in it is checked at each point.
         if content.contains("${") {
             continue;
         }
@@ -138,19 +143,19 @@ pub fn with_scenarios(
         let key = entry.key.replace("_file", "_text");
         let what = format!("the {} bytes of the file `{name}`", content.len());
         let place = entry.key_span.start..entry.value.span.end;
-        Ok(Piece { place, text: format!("{key} = {}", quoted(name, content)?), what })
+        Ok(CapturePiece { place, text: format!("{key} = {}", quoted(name, content)?), what })
     })
 }
 
-/// Where what is wrong with a scenario stands in the file that has it, and what is wrong. Of a scenario beside the file that is the place
-/// where it is named.
+/// The position and the text of a scenario's fault in the experiment file. For a scenario in another file, the
+/// position of that file's name.
 fn placed(text: &str, entry: &Entry, scenario: &str, fault: ScenarioFault) -> (Span, String) {
     let ScenarioFault { line, why } = fault;
     let span = &entry.value.span;
     if entry.key == "scenario_file" {
         return (span.clone(), format!("the scenario `{}`: {why}", entry.value.text().unwrap_or_default()));
     }
-    // A text without escapes stands in the file as it is.
+    // A text without escapes is in the file unchanged.
     let own =
         text.get(span.clone()).and_then(|literal| literal.find(scenario)).filter(|_| !scenario.is_empty());
     let start = line.zip(own).map(|(line, at)| {
@@ -169,7 +174,7 @@ fn placed(text: &str, entry: &Entry, scenario: &str, fault: ScenarioFault) -> (S
 
 /// A text as TOML writes it, on one line.
 fn quoted(name: &str, content: &str) -> Result<String, String> {
-    // JSON's text is TOML's, but for one character that TOML wants escaped.
+    // A JSON string is a TOML string except for one character, which TOML requires to be escaped.
     let quoted = serde_json::to_string(content).map_err(|error| format!("the file `{name}`: {error}"))?;
     Ok(quoted.replace('\u{7f}', "\\u007f"))
 }
@@ -188,11 +193,13 @@ fn tables<'v>(value: &'v Value, kind: &str, found: &mut Vec<&'v Table>) {
     }
 }
 
-/// `text` with what stands in them in the place of the files `{ file = ".." }` that programs of nodes are given. `read` gives
-/// a file's text by its name, or says why it cannot. Lines stay where they are. Of a text that is no TOML nothing is changed.
+/// `text` with the contents of files instead of `{ file = ".." }` in the programs of nodes. `read` returns a
+/// file's text by its name, or the reason for a failure. Line numbers do not change. Invalid TOML is returned
+/// unchanged.
 ///
 /// # Errors
-/// A file that cannot be read, and a text that would be too long with it, each where it is named.
+///
+/// An unreadable file, and a result that would be too long, each with its position.
 pub fn with_files(
     file: &str,
     text: &str,
@@ -205,25 +212,25 @@ pub fn with_files(
         let name = file_name(&entry.value).unwrap_or_default();
         let content = read(name).map_err(|why| format!("the file `{name}`: {why}"))?;
         let what = format!("the {} bytes of the file `{name}`", content.len());
-        Ok(Piece { place: entry.value.span.clone(), text: quoted(name, &content)?, what })
+        Ok(CapturePiece { place: entry.value.span.clone(), text: quoted(name, &content)?, what })
     })
 }
 
-/// What is written into a text.
-struct Piece {
-    /// In whose place.
+/// A replacement in a text.
+struct CapturePiece {
+    /// The replaced bytes.
     place: Span,
     text: String,
-    /// In words.
+    /// Description for messages.
     what: String,
 }
 
-/// `text` with a piece for each entry, in their order.
+/// `text` with a replacement for each entry, in their order.
 fn replaced(
     file: &str,
     text: &str,
     mut named: Vec<&Entry>,
-    mut piece_of: impl FnMut(&Entry) -> Result<Piece, String>,
+    mut piece_of: impl FnMut(&Entry) -> Result<CapturePiece, String>,
 ) -> Result<String, Diagnostics> {
     named.sort_by_key(|entry| entry.key_span.start);
     let (mut out, mut copied) = (String::new(), 0);
@@ -244,7 +251,7 @@ fn replaced(
     Ok(out)
 }
 
-/// The entries of `files` in tables that say `kind = "program"`, of those that name a file.
+/// The entries of `files` that name a file, in tables with `kind = "program"`.
 fn files<'v>(value: &'v Value, found: &mut Vec<&'v Entry>) {
     match &value.kind {
         Kind::Table(table) => {
@@ -260,13 +267,13 @@ fn files<'v>(value: &'v Value, found: &mut Vec<&'v Entry>) {
     }
 }
 
-/// The file that a value names, if it is `{ file = ".." }`.
+/// The file name in a value `{ file = ".." }`.
 fn file_name(value: &Value) -> Option<&str> {
     let table = value.table().filter(|table| table.entries.len() == 1)?;
     table.get("file")?.text()
 }
 
-/// The keys of one name with a text in tables of one `kind`.
+/// The entries with this key and a text as value, in tables of one `kind`.
 fn keys<'v>(value: &'v Value, (kind, key): (&str, &str), found: &mut Vec<&'v Entry>) {
     match &value.kind {
         Kind::Table(table) => {
@@ -457,7 +464,7 @@ mod tests {
         let here = |text: &str, part: &str| text[..text.find(part).unwrap()].lines().count();
         assert!(problems.to_string().contains("the scenario `my.xml`: line 3: no such step"), "{problems}");
         assert_eq!(problems.all()[0].line, here(&named, "scenario_file"));
-        // Of one that stands in the file the line is its own.
+        // For a scenario inside the file, the line is the scenario's own.
         let own = users("scenario_text = \'\'\'\nfirst\nsecond\nthird\n\'\'\'");
         let problems = with_scenarios("x", &own, read, fault).unwrap_err();
         assert_eq!(problems.all()[0].line, here(&own, "third") + 1, "{problems}");

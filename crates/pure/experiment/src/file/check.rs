@@ -1,31 +1,25 @@
-//! From bytes to a definition, and from a definition to a design whose points can all be run.
+//! Checks of a file's definition, whose result is a design with points that can all be resolved.
 
 use std::collections::BTreeSet;
 
 use netrig_core::{Duration, Fraction};
 
+use super::definition::{Definition, FORMAT_KEY};
 use super::diagnostic::{Diagnostic, Diagnostics, Span};
-use super::document::{self, Entry, Kind, LONGEST_FILE, Value};
-use super::factors::{self, FactorValues};
+use super::document::{Entry, Kind, Value};
+use super::factors::factor;
 use super::placeholder;
 use super::read::{Levels, Reader};
-use super::sections::{Header, ReplicationsSection};
+use super::sections::{FileHeader, ReplicationsSection};
 use super::warnings::Warnings;
 use crate::check::SpecError;
 use crate::claim::selection::Selection;
-use crate::experiment::Definition;
 use crate::judge::Design;
 use crate::points::Points;
 use crate::response::Subjects;
 use crate::{Factor, Level, Of, Paper, Replications, Scenario, WarmUp, resolve};
 
-/// The format that is read.
-const FORMAT: i64 = 1;
-
-/// The key that says so.
-const FORMAT_KEY: &str = "format";
-
-/// The keys above the first section that a [`Header`] has.
+/// The keys above the first section that a [`FileHeader`] has.
 const HEADER_KEYS: &[&str] = &["name", "question", "warm_up", "seed"];
 
 /// Sections.
@@ -44,7 +38,7 @@ const SECTIONS: &[&str] = &[
     "figure",
 ];
 
-/// Sections without which nothing is measured, and how they are written.
+/// Required sections, each with an example.
 const NEEDED: &[(&str, &str)] = &[
     ("node", "[node.client]"),
     ("link", "[link.access]"),
@@ -52,72 +46,30 @@ const NEEDED: &[(&str, &str)] = &[
     ("response", "[response.throughput]"),
 ];
 
-/// How many points are resolved when a file is read; of a larger sweep, so many that each level was tried.
+/// The number of points that are resolved when a file is read. A larger sweep is sampled so that each level
+/// occurs.
 const TRIED_POINTS: usize = 500;
 
-/// Parts of scenarios that are resolved at most when a file is read, and what a point counts for beside these: reading a file never takes longer than a few seconds.
+/// Upper limit on the parts of scenarios that are resolved when a file is read, and the parts that each point
+/// counts in addition. They bound the time to read a file to a few seconds.
 const TRIED_PARTS: usize = 2_000_000;
 const PARTS_OF_A_POINT: usize = 100;
 
-/// The replications of a file that says nothing of them.
+/// The replications if the file does not say.
 const REPLICATIONS: Replications = Replications::exactly(10);
 
-/// The confidence of a file that says nothing of it.
+/// The confidence if the file does not say.
 const CONFIDENCE: f64 = 0.95;
 
-/// What a definition means.
+/// The meaning of a definition.
 pub(crate) struct Checked {
-    pub(crate) header: Header,
+    pub(crate) header: FileHeader,
     pub(crate) design: Design,
     pub(crate) points: Points,
     pub(crate) warnings: Vec<Diagnostic>,
 }
 
-/// Reads the bytes of a file as far as its factors.
-pub(crate) fn definition(file: &str, bytes: &[u8]) -> Result<Definition, Diagnostics> {
-    if bytes.len() > LONGEST_FILE {
-        let why = format!("the file has {} bytes; an experiment has at most {LONGEST_FILE}", bytes.len());
-        return Err(Diagnostics::new(file, "", vec![Diagnostic::error(0..0, why)]));
-    }
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        // What comes before is text, so that the place can be shown.
-        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-        let problem =
-            Diagnostic::error(before.len()..before.len(), "the file is not text in UTF-8 from here on");
-        Diagnostics::new(file, &before, vec![problem])
-    })?;
-    let refuse = |problems| Diagnostics::new(file, text, problems);
-    let root = document::parse(text).map_err(refuse)?;
-    check_format(&root).map_err(|problem| refuse(vec![*problem]))?;
-    let mut problems = Vec::new();
-    let section = |name: &str| root.table().and_then(|root| root.get(name));
-    let factors = section("factors").map(|value| factors::factors(value, &mut problems)).unwrap_or_default();
-    let blocks = section("points").map(|value| factors::blocks(value, &factors, &mut problems));
-    if !problems.is_empty() {
-        return Err(refuse(problems));
-    }
-    let (file, text) = (file.to_owned(), text.to_owned());
-    let written = factors.iter().map(factor).collect();
-    Ok(Definition { file, text, root, factors, written, blocks: blocks.unwrap_or_default() })
-}
-
-/// A file of another format may differ in anything, so nothing else is said of it.
-fn check_format(root: &Value) -> Result<(), Box<Diagnostic>> {
-    let problem = match root.table().and_then(|root| root.get(FORMAT_KEY)) {
-        Some(Value { kind: Kind::Integer(FORMAT), .. }) => return Ok(()),
-        Some(Value { kind: Kind::Integer(format), span }) if *format > FORMAT => {
-            let why = format!("the file was made for format {format}; this netrig reads {FORMAT}");
-            Diagnostic::error(span.clone(), why).help("a newer netrig can read it")
-        }
-        Some(value) => Diagnostic::error(value.span.clone(), "this is no format of experiment files")
-            .expected(format!("`format = {FORMAT}`")),
-        None => Diagnostic::error(0..0, "the key `format` is missing")
-            .expected(format!("`format = {FORMAT}` at the top of an experiment file")),
-    };
-    Err(Box::new(problem))
-}
-
-/// Finds out all that is wrong with a definition, or what it means.
+/// Finds the meaning of a definition, or all its faults.
 pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Checked, Diagnostics> {
     let constants = definition.factors.iter().filter(|factor| factor.levels.len() == 1);
     let constants: Levels<'_> = constants.map(|f| (f.name.as_str(), &f.levels[0].1)).collect();
@@ -133,7 +85,7 @@ pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Che
     let mut problems = reader.finish();
     let mut warnings = Warnings::new(definition, design.as_ref(), header.as_ref());
     if let Some(points) = &points {
-        let measured = Measured {
+        let measured = MeasuredSubjects {
             windows: windows(definition, header.as_ref(), design.as_ref()),
             links: links(definition, design.as_ref()),
             counters: counters(definition, design.as_ref()),
@@ -149,21 +101,21 @@ pub(crate) fn check(definition: &Definition, paper: Option<Paper>) -> Result<Che
     }
 }
 
-/// When measuring starts, and where in the file that stands.
+/// The start of a measuring window, and its position in the file.
 type Window = (Duration, Span);
 
-/// What is measured, as far as it takes a point to say whether it can be.
-struct Measured<'d> {
-    /// When measuring starts.
+/// The measured subjects whose validity depends on the point.
+struct MeasuredSubjects<'d> {
+    /// The starts of measuring windows.
     windows: Vec<Window>,
-    /// The names of links of which something is measured, and where in the file that stands.
+    /// The names of measured links, with their positions in the file.
     links: Vec<(&'d str, Span)>,
-    /// The names of nodes of whose programs' counters something is measured, with the counters.
+    /// The measured counters of programs: node, counter, and position in the file.
     counters: Vec<(&'d str, &'d str, Span)>,
 }
 
-impl Measured<'_> {
-    /// What of it there cannot be in this scenario.
+impl MeasuredSubjects<'_> {
+    /// The faults of measurements that this scenario does not allow.
     fn problems(&self, scenario: &Scenario) -> impl Iterator<Item = Diagnostic> {
         let late = self.windows.iter().filter(|(start, _)| *start >= scenario.duration);
         let late = late.map(|(start, span)| {
@@ -172,7 +124,7 @@ impl Measured<'_> {
         });
         let is_cable = |name: &str| scenario.links.iter().any(|link| link.group == name && link.is_direct());
         let uncounted = self.links.iter().filter(move |(name, _)| is_cable(name)).map(|(name, span)| {
-            let why = format!("link `{name}` is a cable (`kind = \"direct\"`), of which nothing is counted");
+            let why = format!("link `{name}` is a cable (`kind = \"direct\"`), which has no counters");
             Diagnostic::error(span.clone(), why)
         });
         let unknown = self.counters.iter().filter_map(|(node, counter, span)| {
@@ -185,7 +137,7 @@ impl Measured<'_> {
     }
 }
 
-/// The counters of which responses are.
+/// The counters of programs that responses measure.
 fn counters<'d>(definition: &Definition, design: Option<&'d Design>) -> Vec<(&'d str, &'d str, Span)> {
     let responses = design.map_or(&[][..], |design| &design.responses).iter();
     let place = |name: &str| definition.root.at(&["response", name, "of"]).span.clone();
@@ -196,7 +148,7 @@ fn counters<'d>(definition: &Definition, design: Option<&'d Design>) -> Vec<(&'d
     of_counters.collect()
 }
 
-/// The links of which responses are.
+/// The links that responses measure.
 fn links<'d>(definition: &Definition, design: Option<&'d Design>) -> Vec<(&'d str, Span)> {
     let responses = design.map_or(&[][..], |design| &design.responses).iter();
     let of_links =
@@ -205,8 +157,8 @@ fn links<'d>(definition: &Definition, design: Option<&'d Design>) -> Vec<(&'d st
     of_links.map(|(name, spec)| (spec.of.group(), place(name))).collect()
 }
 
-/// The latest start of measuring that the warm-up and each response ask for.
-fn windows(definition: &Definition, header: Option<&Header>, design: Option<&Design>) -> Vec<Window> {
+/// The starts of the measuring windows of the warm-up and of the responses.
+fn windows(definition: &Definition, header: Option<&FileHeader>, design: Option<&Design>) -> Vec<Window> {
     let place = |path: &[&str]| definition.root.at(path).span.clone();
     let warm_up = header.and_then(|header| match header.warm_up {
         WarmUp::Fixed(span) => Some((span, place(&["warm_up"]))),
@@ -217,11 +169,11 @@ fn windows(definition: &Definition, header: Option<&Header>, design: Option<&Des
     warm_up.into_iter().chain(after).collect()
 }
 
-/// Resolves points, all or enough of them.
+/// Resolves all points, or a sample of them.
 fn try_points(
     definition: &Definition,
     points: &Points,
-    measured: &Measured<'_>,
+    measured: &MeasuredSubjects<'_>,
     warnings: &mut Warnings<'_>,
 ) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
@@ -258,7 +210,7 @@ impl<'a> ExperimentFile<'a> {
         self.definition.root.table().map_or(&[], |root| &root.entries)
     }
 
-    /// Unknown keys and sections, and sections that are missing or no sections.
+    /// Reports unknown keys and sections, missing sections, and sections of the wrong shape.
     fn check_sections(&self) {
         let keys = [&[FORMAT_KEY], HEADER_KEYS, resolve::RUN_KEYS].concat();
         let unknown =
@@ -289,7 +241,7 @@ impl<'a> ExperimentFile<'a> {
         }
     }
 
-    /// A section that should be made of named tables (or blocks, for events) and is not.
+    /// Reports a section that is not made of named tables (or of blocks, for events).
     fn check_shape(&self, entry: &Entry) {
         let wrong = |value: &Value, expected: String| {
             let why = format!("`{}` cannot stand here like this", entry.key);
@@ -311,7 +263,7 @@ impl<'a> ExperimentFile<'a> {
         }
     }
 
-    /// A factor that nothing uses is a mistake: a sweep over it would repeat the same points.
+    /// Reports unused factors: a sweep over such a factor would repeat the same points.
     fn check_factors_used(&self) {
         let mut used = BTreeSet::new();
         for entry in self.root().iter().filter(|entry| entry.key != "factors") {
@@ -322,7 +274,8 @@ impl<'a> ExperimentFile<'a> {
         used.extend(chosen.flat_map(|chosen| chosen.keys()));
         let Some(factors) = self.section("factors").and_then(Value::table) else { return };
         for entry in factors.entries.iter().filter(|entry| !used.contains(entry.key.as_str())) {
-            let why = format!("nothing uses the factor `{0}`: `${{{0}}}` stands nowhere", entry.key);
+            let why =
+                format!("nothing uses the factor `{0}`: `${{{0}}}` does not occur in the file", entry.key);
             self.reader.report(Diagnostic::error(entry.key_span.clone(), why));
         }
     }
@@ -331,10 +284,10 @@ impl<'a> ExperimentFile<'a> {
         self.definition.root.table().and_then(|root| root.get(name))
     }
 
-    fn header(&self) -> Option<Header> {
+    fn header(&self) -> Option<FileHeader> {
         let root = &self.definition.root;
         let own = Value { span: root.span.clone(), kind: Kind::Table(root.table()?.only(HEADER_KEYS)) };
-        let header: Header = self.reader.read(&own)?;
+        let header: FileHeader = self.reader.read(&own)?;
         let fine = !header.name.is_empty()
             && header.name.len() <= 100
             && header.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
@@ -357,7 +310,7 @@ impl<'a> ExperimentFile<'a> {
         }
     }
 
-    fn design(&self, header: Option<&Header>, paper: Option<Paper>) -> Option<Design> {
+    fn design(&self, header: Option<&FileHeader>, paper: Option<Paper>) -> Option<Design> {
         let replications = self.replications();
         let (responses, claims) = (self.named("response"), self.named("claim"));
         let (tables, figures) = (self.named("table"), self.named("figure"));
@@ -374,15 +327,15 @@ impl<'a> ExperimentFile<'a> {
             figures: figures?,
             paper,
         };
-        // What the file says must fit the levels of the file, whatever was set aside since.
+        // Claims, tables and figures must fit the levels of the file, not the levels that were set.
         let as_written = Design { factors: self.definition.written.clone(), ..design.clone() };
         let fine = self.check_design(&as_written);
         self.show_varied_constants(&mut design);
         fine.then_some(design)
     }
 
-    /// Levels of the file that were set aside. A constant that was set to something else is another experiment, and no part of this
-    /// one.
+    /// Levels of the file that were set aside. A constant with another value makes another experiment, so it is
+    /// not listed.
     fn omitted(&self) -> Vec<Factor> {
         let factors = self.definition.written.iter().zip(&self.definition.factors);
         factors
@@ -396,7 +349,7 @@ impl<'a> ExperimentFile<'a> {
             .collect()
     }
 
-    /// A constant that was set to several levels is told apart in tables and figures, which could not know of it.
+    /// Shows a constant that was set to several levels in tables and figures, which do not mention it.
     fn show_varied_constants(&self, design: &mut Design) {
         let factors = self.definition.written.iter().zip(&self.definition.factors);
         for (written, _) in factors.filter(|(written, now)| written.levels.len() == 1 && now.levels.len() > 1)
@@ -409,14 +362,14 @@ impl<'a> ExperimentFile<'a> {
                 }
             }
             for (_, figure) in &mut design.figures {
-                if !figure.tells(name) && !figure.at.0.contains_key(name) {
+                if !figure.distinguishes(name) && !figure.at.0.contains_key(name) {
                     figure.panels.0.push(name.clone());
                 }
             }
         }
     }
 
-    /// The parts of `[section.*]` in the order of the file, if all can be read.
+    /// The parts of `[section.*]` in the order of the file, if all are valid.
     fn named<T: serde::de::DeserializeOwned>(&self, section: &str) -> Option<Vec<(String, T)>> {
         let parts: Vec<Option<(String, T)>> = resolve::tables(&self.definition.root, section, self.reader)
             .map(|entry| {
@@ -451,7 +404,7 @@ impl<'a> ExperimentFile<'a> {
         design.figures.iter().for_each(|(name, spec)| report("figure", name, spec.check(design)));
         for flow in resolve::tables(&self.definition.root, "flow", self.reader) {
             let chosen = flow.value.table().and_then(|flow| flow.get("where"));
-            // What cannot be read is told when the flow is.
+            // Faults of the selection are reported with the flow.
             let chosen: Option<Selection> = chosen.and_then(|chosen| self.reader.read(chosen));
             report(
                 "flow",
@@ -472,7 +425,7 @@ impl<'a> ExperimentFile<'a> {
         fine
     }
 
-    /// How many runs each point gets, and the confidence of every interval.
+    /// The replications of each point, and the confidence of every interval.
     fn replications(&self) -> Option<(Replications, f64)> {
         let Some(value) = self.section("replications") else { return Some((REPLICATIONS, CONFIDENCE)) };
         let section: ReplicationsSection = self.reader.read(value)?;
@@ -498,7 +451,7 @@ impl<'a> ExperimentFile<'a> {
             return refuse(key("min"), "at least one replication is needed".into());
         }
         if max < min {
-            return refuse("max", format!("at most {max} replications are fewer than at least {min}"));
+            return refuse("max", format!("`max` is {max}, which is less than `min`, {min}"));
         }
         if max > MAX_REPLICATIONS {
             return refuse(
@@ -524,7 +477,7 @@ impl<'a> ExperimentFile<'a> {
                 );
             }
         } else if max != min {
-            return refuse("max", "without `until` nothing says when to stop between `min` and `max`".into());
+            return refuse("max", "without `until` there is no rule to stop between `min` and `max`".into());
         }
         Some((Replications { min, max, until: section.until }, confidence))
     }
@@ -532,10 +485,3 @@ impl<'a> ExperimentFile<'a> {
 
 /// The most replications of a point.
 const MAX_REPLICATIONS: u32 = 1_000_000;
-
-fn factor(factor: &FactorValues) -> Factor {
-    Factor {
-        name: factor.name.clone(),
-        levels: factor.levels.iter().map(|(level, _)| level.clone()).collect(),
-    }
-}

@@ -1,4 +1,4 @@
-//! Rules and classes of links that no packet can reach, and names of rules and classes that no link has.
+//! Rules and classes of links that no packet can reach, and unknown names of rules and classes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,21 +6,22 @@ use netrig_core::Direction;
 use netrig_link::LinkSettings;
 use netrig_link::conditioning::{ConditionAction, DscpSet, Match};
 
+use super::definition::Definition;
 use super::diagnostic::{Diagnostic, Span};
-use crate::experiment::Definition;
 use crate::judge::Design;
 use crate::response::Of;
 use crate::{Flow, LinkSpec, Scenario};
 
-/// Looks at points, and says at the end what none of them has, or what no packet can reach at any of them.
+/// Examines points and reports rules and classes that no packet can reach at any point, and names that no point
+/// has.
 #[derive(Default)]
 pub(super) struct Conditioned {
     /// Names of classes and of rules by group of links and direction.
     classes: Names,
     rules: Names,
-    /// By where a rule or class stands in the file: why no packet reaches it.
+    /// The unreachable rules and classes, by position in the file.
     unreached: BTreeMap<Vec<String>, Unreached>,
-    /// Where rules and classes stand that packets reach at one point at least.
+    /// The positions of rules and classes that packets reach at some point.
     reached: BTreeSet<Vec<String>>,
 }
 
@@ -32,19 +33,19 @@ struct Unreached {
 }
 
 /// One direction of a link.
-pub(super) struct Way<'a> {
+pub(super) struct ClassPath<'a> {
     pub(super) definition: &'a Definition,
     pub(super) link: &'a LinkSpec,
     pub(super) direction: Direction,
 }
 
-impl Way<'_> {
+impl ClassPath<'_> {
     pub(super) fn settings(&self) -> &LinkSettings {
         self.link.towards(self.direction)
     }
 
-    /// Where a field of its settings (`condition.0.meter.burst`) stands in the file: the way back has one of its own only if
-    /// it stands in `reverse`.
+    /// The position in the file of a setting (`condition.0.meter.burst`): for the reverse direction, in
+    /// `reverse` if it is set there.
     pub(super) fn place(&self, field: &str) -> Vec<String> {
         let link = ["link", &self.link.group];
         let mut steps = field.split('.').peekable();
@@ -68,14 +69,14 @@ impl Conditioned {
             }
             let sent = *sent.get_or_insert_with(|| code_points(scenario));
             for direction in [Direction::Forward, Direction::Backward] {
-                let way = Way { definition, link, direction };
+                let way = ClassPath { definition, link, direction };
                 self.look_at_rules(&way);
                 self.look_at_classes(&way, sent);
             }
         }
     }
 
-    fn look_at_rules(&mut self, way: &Way<'_>) {
+    fn look_at_rules(&mut self, way: &ClassPath<'_>) {
         let rules = way.settings().conditions();
         let names = self.rules.entry((way.link.group.clone(), way.direction)).or_default();
         names.extend(rules.iter().enumerate().map(|(n, rule)| rule.name(n).into_owned()));
@@ -87,14 +88,14 @@ impl Conditioned {
                     rule.name(n),
                     rules[before].name(before)
                 ),
-                help: "of all rules the first that matches holds; put the narrower one first",
+                help: "the first rule that matches applies; put the narrower one first",
             });
             self.note(way.place(&format!("condition.{n}")), why);
         }
     }
 
-    /// Looks for classes that others hide, and for those of code points that are not among those `sent`.
-    fn look_at_classes(&mut self, way: &Way<'_>, sent: DscpSet) {
+    /// Finds classes that other classes hide, and classes whose code points are not `sent`.
+    fn look_at_classes(&mut self, way: &ClassPath<'_>, sent: DscpSet) {
         let classes = way.settings().classes();
         let names = self.classes.entry((way.link.group.clone(), way.direction)).or_default();
         names.extend(classes.iter().map(|class| class.name().to_owned()));
@@ -115,7 +116,7 @@ impl Conditioned {
                         "class `{}` is always empty: classes before it match all its packets",
                         class.name()
                     ),
-                    help: "of all classes the first that matches has a packet; put the narrower one first",
+                    help: "a packet belongs to the first class that matches; put the narrower one first",
                 })
             } else if absent {
                 Some(Unreached {
@@ -146,7 +147,7 @@ impl Conditioned {
         }
     }
 
-    /// Responses of classes and rules that no link has, at no point.
+    /// Warnings for responses of classes and rules that no link has at any point.
     pub(super) fn unknown(&self, definition: &Definition, design: &Design) -> Vec<Diagnostic> {
         let mut all = Vec::new();
         for (name, spec) in &design.responses {
@@ -174,7 +175,7 @@ impl Conditioned {
         all
     }
 
-    /// Everything that no packet reaches, each where it stands.
+    /// A warning for every unreachable rule and class, at its position.
     pub(super) fn finish(self, definition: &Definition) -> impl Iterator<Item = Diagnostic> {
         let Self { unreached, reached, .. } = self;
         unreached.into_iter().filter(move |(place, _)| !reached.contains(place)).map(|(path, why)| {
@@ -188,7 +189,7 @@ fn place(definition: &Definition, path: &[&str]) -> Span {
     definition.root.at(path).span.clone()
 }
 
-/// The code points that packets may have: those that flows send, and those that rules give.
+/// The code points of packets: those that flows send, and those that rules set.
 fn code_points(scenario: &Scenario) -> DscpSet {
     let sent = scenario.flows.iter().flat_map(Flow::code_points);
     let ways = scenario.links.iter().flat_map(|link| [&link.forward, &link.backward]);

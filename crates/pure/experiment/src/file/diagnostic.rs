@@ -1,56 +1,53 @@
-//! What is wrong with a file, where, and what was expected there.
+//! Diagnostics: a fault of a file, its position, and what was expected there.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Range;
 
-use super::render;
-
-/// A place in a file's text: bytes from the start.
+/// A range of bytes in a file's text.
 pub type Span = Range<usize>;
 
-/// How bad it is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The file cannot be used.
     Error,
-    /// The file can be used, but its results may not mean what its author thinks.
+    /// The file can be used, but its results may mean something else than its author expects.
     Warning,
 }
 
-/// One thing that is wrong with a file.
+/// A fault of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Severity of the fault.
     pub severity: Severity,
-    /// What is wrong, in a sentence without full stop.
+    /// The fault, as a sentence without full stop.
     pub message: String,
-    /// Where.
+    /// Position of the fault.
     pub span: Span,
     /// Line of the start of `span`, from 1.
     pub line: usize,
     /// Column of the start of `span` in characters, from 1.
     pub column: usize,
-    /// What may stand there.
+    /// The values that are allowed there.
     pub expected: Option<String>,
-    /// What the author may have meant, or could do.
+    /// A suggestion or a remedy.
     pub help: Option<String>,
-    /// What else one must know, and other places that have to do with it.
+    /// Explanations, and related positions.
     pub notes: Vec<Note>,
 }
 
-/// Something that explains a [`Diagnostic`].
+/// An explanation of a [`Diagnostic`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// In a sentence without full stop.
+    /// A sentence without full stop.
     pub message: String,
-    /// Where, if it is about a place in the file.
+    /// The position that it refers to, if there is one.
     pub span: Option<Span>,
 }
 
 impl Diagnostic {
     fn new(severity: Severity, span: Span, message: String) -> Self {
-        // Line and column are known once the text is: see `Diagnostics::new`.
+        // `Diagnostics::new` sets line and column, because it has the text.
         Self { severity, message, span, line: 1, column: 1, expected: None, help: None, notes: Vec::new() }
     }
 
@@ -82,7 +79,7 @@ impl Diagnostic {
         self
     }
 
-    /// Says which of `known` was meant by `given`, or lists them; both, if they are few.
+    /// Adds the name among `known` that `given` probably means, or the list of names; both, if there are few.
     pub(crate) fn among<'a>(mut self, given: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         const FEW: usize = 12;
         const MANY: usize = 24;
@@ -106,7 +103,17 @@ impl Diagnostic {
     }
 }
 
-/// How alike two names are, from 0 to 1; letters' cases and the signs between words make no difference.
+/// Line and column (in characters) of a byte of `text`, both from 1. A byte beyond the end counts as the end,
+/// and a byte within a character as that character.
+pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {
+    let byte = text.floor_char_boundary(byte);
+    let before = &text[..byte];
+    let line = 1 + before.bytes().filter(|b| *b == b'\n').count();
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (line, 1 + before[start..].chars().count())
+}
+
+/// Similarity of two names, from 0 to 1. Letter case and the separators between words make no difference.
 fn similarity(a: &str, b: &str) -> f64 {
     strsim::jaro_winkler(&plain(a), &plain(b))
 }
@@ -115,16 +122,16 @@ fn plain(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', ' '], "-")
 }
 
-/// The one of `known` that `given` most likely is a slip of.
+/// The name among `known` that `given` most likely misspells.
 pub(crate) fn closest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     let likeness = known.iter().map(|name| (similarity(given, name), *name));
     let (likeness, best) = likeness.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    // Two letters that changed places are a slip too, which in a short word changes much.
+    // Two exchanged letters are a misspelling, too, but change much in a short word.
     let slip = given.len() > 2 && strsim::damerau_levenshtein(&plain(given), &plain(best)) == 1;
     (slip || likeness > 0.8).then_some(best)
 }
 
-/// `one of a, b, c`: what was expected where something else stood. Nothing if there is nothing to choose.
+/// `one of a, b, c`: the list of expected names. `None` if there are no names.
 pub(crate) fn list(known: &[&str]) -> Option<String> {
     let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
@@ -134,34 +141,34 @@ pub(crate) fn list(known: &[&str]) -> Option<String> {
     }
 }
 
-/// Everything that is wrong with a file, in the order of its lines. Its display is the text for a terminal.
+/// The diagnostics of a file, in the order of its lines. `Display` writes the text for a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostics {
-    file: String,
-    text: String,
-    all: Vec<Diagnostic>,
-    left_out: usize,
+    pub(super) file: String,
+    pub(super) text: String,
+    pub(super) all: Vec<Diagnostic>,
+    pub(super) left_out: usize,
 }
 
 impl Diagnostics {
-    /// So many are kept: who has more than that starts with these.
+    /// Greatest number of diagnostics that are kept.
     pub const SHOWN: usize = 20;
 
-    /// Puts `all` in order, drops doubles, and finds out lines and columns in `text`, the text of `file`.
+    /// Sorts `all`, removes duplicates, and sets lines and columns by `text`, the text of `file`.
     pub(crate) fn new(file: &str, text: &str, mut all: Vec<Diagnostic>) -> Self {
-        // What is wrong at many points is told once.
-        let mut told = BTreeSet::new();
-        all.retain(|one| told.insert((one.span.start, one.span.end, one.message.clone())));
+        // The same fault may occur at many points.
+        let mut seen = BTreeSet::new();
+        all.retain(|one| seen.insert((one.span.start, one.span.end, one.message.clone())));
         all.sort_by_key(|one| (one.severity, one.span.start));
         let left_out = all.len().saturating_sub(Self::SHOWN);
         all.truncate(Self::SHOWN);
         for diagnostic in &mut all {
-            (diagnostic.line, diagnostic.column) = render::position(text, diagnostic.span.start);
+            (diagnostic.line, diagnostic.column) = position(text, diagnostic.span.start);
         }
         Self { file: file.to_owned(), text: text.to_owned(), all, left_out }
     }
 
-    /// The file's name, as it was given.
+    /// The file's name as given.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -171,24 +178,9 @@ impl Diagnostics {
         &self.all
     }
 
-    /// Whether there is nothing to say.
+    /// Whether there are no diagnostics.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
-    }
-}
-
-impl fmt::Display for Diagnostics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, diagnostic) in self.all.iter().enumerate() {
-            if n > 0 {
-                writeln!(f)?;
-            }
-            render::render(f, &self.file, &self.text, diagnostic)?;
-        }
-        if self.left_out > 0 {
-            writeln!(f, "\n... and {} more", self.left_out)?;
-        }
-        Ok(())
     }
 }
 

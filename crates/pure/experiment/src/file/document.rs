@@ -1,25 +1,24 @@
-//! The text of an experiment file as a tree of values, each of which knows where it stands.
+//! The text of an experiment file as a tree of values with their positions.
 
 use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostic::{Diagnostic, Span};
 
-/// The longest experiment file that is read, bytes.
+/// The longest experiment file, bytes.
 pub const LONGEST_FILE: usize = 1 << 20;
 
-/// How deep tables and arrays may stand in each other: the tree is walked by recursion. Far more than any
-/// section has.
+/// Greatest nesting of tables and arrays, because the tree is visited by recursion. No section needs nearly as
+/// much.
 const MAX_DEPTH: usize = 24;
 
-/// A value and its place in the text.
+/// A value and its position in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Value {
     pub(crate) span: Span,
     pub(crate) kind: Kind,
 }
 
-/// What a value is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
     Text(String),
@@ -73,13 +72,13 @@ impl Value {
         if let Kind::Table(table) = &self.kind { Some(table) } else { None }
     }
 
-    /// The value's elements if it is an array, else the value itself.
+    /// The elements of an array; for any other value, the value itself.
     pub(crate) fn elements(&self) -> &[Value] {
         if let Kind::Array(elements) = &self.kind { elements } else { std::slice::from_ref(self) }
     }
 
-    /// The value that `path` leads to: keys, and places in arrays as decimal numbers. Where the path breaks
-    /// off, the last value that is there.
+    /// The value at `path`, which consists of keys and of decimal indices into arrays. If the path ends early,
+    /// the last existing value.
     pub(crate) fn at(&self, path: &[&str]) -> &Self {
         let Some((step, rest)) = path.split_first() else { return self };
         let next = match &self.kind {
@@ -90,7 +89,7 @@ impl Value {
         next.map_or(self, |value| value.at(rest))
     }
 
-    /// Calls `visit` for every text in the value, its own and those within.
+    /// Calls `visit` for every text in the value, at any depth.
     pub(crate) fn each_text<'a>(&'a self, visit: &mut impl FnMut(&'a str)) {
         match &self.kind {
             Kind::Text(text) => visit(text),
@@ -102,7 +101,7 @@ impl Value {
 }
 
 impl Table {
-    /// A table that is written elsewhere, and stands for what is at this place of a file.
+    /// A table from another source, with the position of the value that it replaces.
     pub(crate) fn standing_at(span: &Span, written: Json) -> Self {
         let Json::Object(object) = written else { return Self::default() };
         let entry = |(key, value)| {
@@ -120,19 +119,19 @@ impl Table {
         self.entries.iter().map(|entry| entry.key.as_str())
     }
 
-    /// The entries called `keys`.
+    /// The table with only the entries `keys`.
     pub(crate) fn only(&self, keys: &[&str]) -> Self {
         let entries = self.entries.iter().filter(|entry| keys.contains(&entry.key.as_str()));
         Self { entries: entries.cloned().collect() }
     }
 
-    /// The table but for the entries called `keys`.
+    /// The table without the entries `keys`.
     pub(crate) fn without(&self, keys: &[&str]) -> Self {
         let entries = self.entries.iter().filter(|entry| !keys.contains(&entry.key.as_str()));
         Self { entries: entries.cloned().collect() }
     }
 
-    /// The table with the entries of `over` in the place of its own of the same name, or beside them.
+    /// The table with the entries of `over`, which replace its own entries of the same name.
     pub(crate) fn overlaid(mut self, over: &Self) -> Self {
         for entry in &over.entries {
             match self.entries.iter_mut().find(|own| own.key == entry.key) {
@@ -144,17 +143,18 @@ impl Table {
     }
 }
 
-/// Reads one value as a file would: `1_000`, `0x10`, `true`. `None` if it is none.
+/// Parses one value as in a file: `1_000`, `0x10`, `true`. `None` for any other text.
 pub(crate) fn parse_value(text: &str) -> Option<Kind> {
     let value = DeValue::parse(text).ok()?;
     let span = value.span();
     kind(value.into_inner(), &span, 0, &mut Vec::new())
 }
 
-/// Reads the text of a file as a table.
+/// Parses the text of a file as a table.
 ///
 /// # Errors
-/// All that is wrong with the text as TOML, or with its size.
+///
+/// Every fault of the text as TOML, or of its size.
 pub(crate) fn parse(text: &str) -> Result<Value, Vec<Diagnostic>> {
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
@@ -188,7 +188,7 @@ fn table(from: DeTable<'_>, depth: usize, wrong: &mut Vec<Diagnostic>) -> Table 
             entries.push(Entry { key: key.into_inner().into_owned(), key_span, value: Value { span, kind } });
         }
     }
-    // The parser sorts keys by name; the order of the file is the order of tables and random streams.
+    // The parser sorts keys by name, but the order of the file decides the order of tables and random streams.
     entries.sort_by_key(|entry| entry.key_span.start);
     Table { entries }
 }

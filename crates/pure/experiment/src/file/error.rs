@@ -1,4 +1,4 @@
-//! Errors of reading values: serde's words turned into those of a file.
+//! Errors of deserialisation: serde's messages in the terms of an experiment file.
 
 use std::fmt::{self, Display};
 
@@ -7,12 +7,12 @@ use serde::de::{self, Unexpected};
 use super::diagnostic::{Diagnostic, Span};
 use super::document::Kind;
 
-/// An error on its way to its place.
+/// An error that may not have its position yet.
 #[derive(Debug)]
 pub(super) struct Error {
-    /// What will be told of it. Boxed, for results that may be errors travel through every value.
+    /// Its diagnostic, boxed because results with this error are returned for every value.
     pub(super) diagnostic: Box<Diagnostic>,
-    /// Whether it has its place.
+    /// Whether it has its position.
     pub(super) located: bool,
 }
 
@@ -21,7 +21,7 @@ impl Error {
         Self { diagnostic: Box::new(diagnostic), located: false }
     }
 
-    /// Puts it to its place, if it has none yet.
+    /// Sets its position, unless it has one.
     pub(super) fn at(mut self, span: &Span) -> Self {
         if !self.located {
             self.diagnostic.span = span.clone();
@@ -42,7 +42,8 @@ impl std::error::Error for Error {}
 impl de::Error for Error {
     fn custom<T: Display>(message: T) -> Self {
         let message = message.to_string();
-        // Serde's words for what is neither of two types: only constants of transports are such values.
+        // Serde's message for a value that is neither of two types. Only constants of transports are such
+        // values.
         if message.starts_with("data did not match any variant of untagged enum") {
             let problem = Diagnostic::error(0..0, "the key does not take this value");
             return Self::new(problem.note("`netrig show profile` prints every constant with its meaning"));
@@ -83,7 +84,7 @@ impl de::Error for Error {
     }
 }
 
-/// What serde's words for an expectation are called in a file.
+/// The name in a file for serde's expectation.
 fn wanted(expected: &str) -> String {
     match expected {
         "u8" | "u16" | "u32" => {
@@ -116,7 +117,7 @@ fn given(unexpected: &Unexpected<'_>) -> String {
     }
 }
 
-/// What a value is, in words.
+/// The kind of a value, in words.
 pub(crate) fn found(kind: &Kind) -> String {
     match kind {
         Kind::Text(text) => format!("the text `{text}`"),

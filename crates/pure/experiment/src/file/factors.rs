@@ -6,12 +6,12 @@ use super::diagnostic::Diagnostic;
 use super::document::{Kind, Table, Value};
 use super::error::found;
 use super::placeholder;
-use crate::{Amount, Level};
+use crate::{Amount, Factor, Level};
 
-/// So many factors at most: a point is a level of each.
+/// The most factors: a point has a level of each.
 const MAX_FACTORS: usize = 100;
 
-/// So many levels at most of one factor, as many as points.
+/// The most levels of one factor, as many as points.
 const MAX_LEVELS: usize = 1_000_000;
 
 /// The key of a block of points that is not a factor.
@@ -24,16 +24,23 @@ pub(crate) struct FactorValues {
     pub(crate) levels: Vec<(Level, Value)>,
 }
 
+pub(super) fn factor(factor: &FactorValues) -> Factor {
+    Factor {
+        name: factor.name.clone(),
+        levels: factor.levels.iter().map(|(level, _)| level.clone()).collect(),
+    }
+}
+
 /// One `[[points]]` block: the levels of the factors that it names. The others have all of theirs.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    /// Shown with its points.
+    /// The label that is shown with its points.
     pub(crate) label: Option<String>,
-    /// By the factor's place, the places of its levels.
+    /// By the factor's index, the indices of its levels.
     pub(crate) levels: BTreeMap<usize, Vec<usize>>,
 }
 
-/// The canonical form of a text: a number and its unit with one space between them. The number stays as it was written.
+/// The canonical form of a text: a number and its unit with one space between them. The digits do not change.
 pub(crate) fn canonical(text: &str) -> String {
     let text = text.trim();
     let quantity = netrig_core::units::split_quantity(text)
@@ -42,7 +49,7 @@ pub(crate) fn canonical(text: &str) -> String {
 }
 
 impl Level {
-    /// The level that a text, a number or a truth value of the file is.
+    /// The level for a text, a number or a truth value of the file.
     pub(crate) fn of(value: &Value) -> Self {
         match &value.kind {
             Kind::Text(text) => Self::of_text(&canonical(text)),
@@ -52,7 +59,7 @@ impl Level {
 }
 
 impl FactorValues {
-    /// The place of the level that means the same as `level`.
+    /// The index of the level that means the same as `level`.
     pub(crate) fn position(&self, level: &Level) -> Option<usize> {
         self.levels.iter().position(|(own, _)| own.means(level))
     }
@@ -62,7 +69,7 @@ impl FactorValues {
     }
 }
 
-/// The level that a value is, if it can be one.
+/// The level for a value, if it can be one.
 fn level(value: &Value) -> Result<Level, Box<Diagnostic>> {
     let refuse = |why: &str| Diagnostic::error(value.span.clone(), why);
     Err(Box::new(match &value.kind {
@@ -77,7 +84,7 @@ fn level(value: &Value) -> Result<Level, Box<Diagnostic>> {
     }))
 }
 
-/// Whether a name can stand between `${` and `}` and before the `=` of `--set`.
+/// Whether a name is valid between `${` and `}` and before the `=` of `--set`.
 fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
@@ -144,7 +151,7 @@ fn levels(value: &Value, problems: &mut Vec<Diagnostic>) -> Vec<(Level, Value)> 
     levels
 }
 
-/// What levels that mean the same have in common: nearly equal amounts fall together, and with them texts that look like them.
+/// The common key of levels that mean the same: nearly equal amounts share it, and texts that look like them.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum LevelKey {
     Amount(String, Option<&'static str>),
@@ -154,7 +161,7 @@ enum LevelKey {
 impl LevelKey {
     fn of(level: &Level) -> Self {
         let Ok(amount) = level.text().parse::<Amount>() else { return Self::Text(level.text().to_owned()) };
-        // One unit stands for all of its kind, so that 500 ms and 0.5 s have the same key.
+        // All units of a kind are converted to one, so that 500 ms and 0.5 s have the same key.
         let base = ["s", "bit", "bit/s", "1", "1/s"];
         let kind = amount.unit().and_then(|_| base.into_iter().find(|unit| amount.in_unit(unit).is_ok()));
         Self::Amount(format!("{:.12e}", amount.base()), kind)

@@ -1,4 +1,4 @@
-//! What each direction of each link is offered, and how much of its time that takes.
+//! Offered load of each direction of each link.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use netrig_traffic::UDP_IPV4_HEADERS;
 
 use crate::{Carrier, Flow, Scenario};
 
-/// What one direction of one link is offered.
+/// Offered load of one direction of one link.
 #[derive(Default)]
 pub(super) struct Offer<'s> {
-    /// Application bytes per second.
+    /// Offered application bytes per second.
     pub bytes_per_s: f64,
-    /// Seconds per second that the link needs for them at least: from 1 on it is always busy.
+    /// Seconds per second that the link needs for them at least: from 1 on, the link is always busy.
     pub load: f64,
     pub flows: Vec<&'s Flow>,
 }
 
 impl Offer<'_> {
-    /// Bytes per second that the link carries of what it is offered.
+    /// Greatest rate of these bytes that the link can carry, bytes per second.
     pub fn capacity(&self) -> f64 {
         self.bytes_per_s / self.load
     }
 }
 
-/// What each direction of each link is offered by sources that do not slow down.
+/// The load of each direction of each link from sources that do not slow down.
 pub(super) fn offers(scenario: &Scenario) -> BTreeMap<(usize, Direction), Offer<'_>> {
     let mut offers: BTreeMap<(usize, Direction), Offer<'_>> = BTreeMap::new();
     for flow in &scenario.flows {
@@ -43,7 +43,7 @@ pub(super) fn offers(scenario: &Scenario) -> BTreeMap<(usize, Direction), Offer<
     offers
 }
 
-/// The directions of links over which most data of a flow goes: its primary path, or the way back for
+/// The link directions that carry most data of a flow: those of its primary path, or of its reverse for
 /// applications that answer.
 pub(super) fn travelled(flow: &Flow) -> Vec<(usize, Direction)> {
     let back = flow.application.answers();
@@ -55,7 +55,7 @@ pub(super) fn travelled(flow: &Flow) -> Vec<(usize, Direction)> {
     .collect()
 }
 
-/// How long a link needs for a byte of a flow's data: that of its rate, or a share of a frame exchange.
+/// Time that a link needs for a byte of a flow's data, s: by its rate, or as a share of a frame exchange.
 fn seconds_per_byte(link: &LinkSettings, flow: &Flow) -> f64 {
     match link {
         LinkSettings::Line(line) => 8.0 / line.rate.bits_per_s() as f64,
@@ -64,7 +64,7 @@ fn seconds_per_byte(link: &LinkSettings, flow: &Flow) -> f64 {
                 Carrier::Udp { headers: true } => f64::from(UDP_IPV4_HEADERS),
                 _ => 0.0,
             };
-            // Connections fill their packets.
+            // Connections send full packets.
             let payload = flow.application.datagram().unwrap_or(wifi.mtu.bytes() as f64);
             packet_time(wifi, (payload + headers) as u64) / payload.max(1.0)
         }
@@ -72,9 +72,9 @@ fn seconds_per_byte(link: &LinkSettings, flow: &Flow) -> f64 {
     }
 }
 
-/// How long a station that always has packets of so many bytes, and the air to itself, takes for one, seconds: its
-/// share of the silence before a frame, half the least contention window on average, the frame, and its
-/// acknowledgement (IEEE Std 802.11-2016 clause 10.3).
+/// Time for one packet of `bytes` bytes of a station that always has packets and has the air to itself, s. It
+/// is the packet's share of the silence before a frame, half the least contention window on average, the frame,
+/// and its acknowledgement (IEEE Std 802.11-2016 clause 10.3).
 fn packet_time(wifi: &WifiSettings, bytes: u64) -> f64 {
     let WifiSettings { standard, rate, cw_min, aggregation, .. } = wifi;
     let mpdu = bytes + standard.overhead();
@@ -91,8 +91,8 @@ fn packet_time(wifi: &WifiSettings, bytes: u64) -> f64 {
     ((standard.idle() + frame + acknowledged).as_secs_f64() + backoff) / together.unwrap_or(1) as f64
 }
 
-/// What an MPDU of so many bytes adds to an aggregate: a delimiter of 4 B, and padding to a multiple of four (clause
-/// 9.7.1).
+/// Bytes that an MPDU of length `mpdu` adds to an aggregate: a delimiter of 4 B, and padding to a multiple of
+/// four (clause 9.7.1).
 fn subframe(mpdu: u64) -> u64 {
     4 + mpdu.next_multiple_of(4)
 }

@@ -1,23 +1,24 @@
-//! Values each of which can be, but which do not fit together.
+//! Values that are valid by themselves but do not fit together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use netrig_core::Direction;
 use netrig_transport::sctp;
 
+use super::definition::Definition;
 use super::diagnostic::Diagnostic;
-use crate::experiment::Definition;
 use crate::{Carrier, Flow, Scenario};
 
-/// Looks at points, and says at the end what does not fit; of a value that fits at some of them, at the first where it
-/// does not.
+/// Examines points and reports values that do not fit together. A value that fits at some points is reported
+/// for the first point where it does not.
 #[derive(Default)]
 pub(super) struct Misfits {
-    /// By where the value stands in the file.
+    /// By the position of the value in the file.
     found: BTreeMap<Vec<String>, Misfit>,
-    /// Groups of flows and streams that they ask for, where an association opens as many.
+    /// Groups of flows with the number of streams that they request, where an association opens as many.
     opened: BTreeSet<(String, u16)>,
-    /// The same, where none does, with the transport and the streams that it opens.
+    /// Groups of flows with the number of streams that they request, where no association opens as many; with
+    /// the transport and its number of streams.
     shared: BTreeMap<(String, u16), (String, u16)>,
 }
 
@@ -51,20 +52,23 @@ impl Misfits {
         }
     }
 
-    /// Transports that differ in their streams under an application that asks for the most of them are no mistake.
+    /// A flow may use several transports. If one of them opens as many streams as the application requests,
+    /// others with fewer streams are no fault.
     fn look_at_streams(&mut self, flow: &Flow, config: &sctp::Config) {
-        let (asked, opens) = ((flow.group.clone(), flow.application.streams()), config.streams);
-        if asked.1 <= opens {
-            self.opened.insert(asked);
+        let (requested, opens) = ((flow.group.clone(), flow.application.streams()), config.streams);
+        if requested.1 <= opens {
+            self.opened.insert(requested);
         } else {
-            self.shared.entry(asked).or_insert_with(|| (flow.transport.clone(), opens));
+            self.shared.entry(requested).or_insert_with(|| (flow.transport.clone(), opens));
         }
     }
 
-    fn tell_of_streams(&mut self) {
+    fn report_streams(&mut self) {
         let (shared, opened) = (std::mem::take(&mut self.shared), std::mem::take(&mut self.opened));
-        for (asked, (name, opens)) in shared.into_iter().filter(|(asked, _)| !opened.contains(asked)) {
-            let (group, wanted) = asked;
+        for (requested, (name, opens)) in
+            shared.into_iter().filter(|(requested, _)| !opened.contains(requested))
+        {
+            let (group, wanted) = requested;
             self.found(
                 &["flow", &group, "application", "streams"],
                 format!("{wanted} streams, but an association of transport `{name}` opens {opens}: they share these"),
@@ -97,7 +101,7 @@ impl Misfits {
 
     fn look_at_chunks(&mut self, flow: &Flow, config: &sctp::Config) {
         let (limit, room) = (config.max_chunk, config.room_of_a_packet());
-        // The largest of all is no limit.
+        // The largest possible size is no limit.
         if limit > room && limit < sctp::LARGEST_CHUNK {
             self.found(
                 &["transport", &flow.transport, "max_chunk"],
@@ -117,9 +121,9 @@ impl Misfits {
         self.found.entry(path).or_insert_with(|| Misfit { message, help: help.into() });
     }
 
-    /// Everything that does not fit, each where it stands.
+    /// A warning for every misfit, at its position.
     pub(super) fn finish(mut self, definition: &Definition) -> impl Iterator<Item = Diagnostic> {
-        self.tell_of_streams();
+        self.report_streams();
         self.found.into_iter().map(|(path, Misfit { message, help })| {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             Diagnostic::warning(definition.root.at(&path).span.clone(), message).help(help)

@@ -1,9 +1,10 @@
-//! Reading an experiment file: text, values, sections, and what is wrong with them.
+//! Reading and checking an experiment file: text, values, sections and diagnostics.
 
 mod buckets;
 mod captures;
 mod check;
 mod conditioned;
+mod definition;
 pub(crate) mod diagnostic;
 pub(crate) mod document;
 mod error;
@@ -25,4 +26,5 @@ pub use schema::schema;
 pub(crate) use set::is_read;
 pub use set::{Assignment, SetError};
 
-pub(crate) use check::{Checked, check, definition};
+pub(crate) use check::{Checked, check};
+pub(crate) use definition::{Definition, definition};

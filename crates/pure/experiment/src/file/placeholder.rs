@@ -1,26 +1,27 @@
-//! `${factor}`: where a level takes the place of a text, or of a part of it.
+//! Placeholders `${factor}`: a level replaces a text, or a part of it.
 
 use super::document::{Kind, Value};
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
-    /// Stands for itself.
+pub(crate) enum TextPiece<'a> {
+    /// A literal part.
     Plain(&'a str),
-    /// Stands for the level of this factor.
+    /// A placeholder for the level of this factor.
     Factor(&'a str),
 }
 
 /// Splits a text into its parts.
 ///
 /// # Errors
-/// If a placeholder is not closed, or empty.
-pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
+///
+/// A placeholder that is not closed, or that is empty.
+pub(crate) fn pieces(text: &str) -> Result<Vec<TextPiece<'_>>, String> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some((plain, after)) = rest.split_once("${") {
         if !plain.is_empty() {
-            pieces.push(Piece::Plain(plain));
+            pieces.push(TextPiece::Plain(plain));
         }
         let Some((name, tail)) = after.split_once('}') else {
             return Err(format!("`${{{after}` is not closed: a placeholder is written `${{factor}}`"));
@@ -28,11 +29,11 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
         if name.trim().is_empty() {
             return Err("`${}` names no factor".to_owned());
         }
-        pieces.push(Piece::Factor(name.trim()));
+        pieces.push(TextPiece::Factor(name.trim()));
         rest = tail;
     }
     if !rest.is_empty() {
-        pieces.push(Piece::Plain(rest));
+        pieces.push(TextPiece::Plain(rest));
     }
     Ok(pieces)
 }
@@ -40,17 +41,17 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
 /// The factors that a text names.
 pub(crate) fn factors(text: &str) -> impl Iterator<Item = &str> {
     let pieces = pieces(text).unwrap_or_default();
-    pieces.into_iter().filter_map(|piece| if let Piece::Factor(name) = piece { Some(name) } else { None })
+    pieces.into_iter().filter_map(|piece| if let TextPiece::Factor(name) = piece { Some(name) } else { None })
 }
 
-/// A level as it is written within a text.
+/// A level in the form that it has within a text.
 pub(crate) fn written(level: &Value) -> String {
     match &level.kind {
         Kind::Text(text) => text.clone(),
         Kind::Integer(number) => number.to_string(),
         Kind::Float(number) => number.to_string(),
         Kind::Switch(on) => on.to_string(),
-        // The levels of a factor are none of these: see `factors`.
+        // A level is never an array or a table: see `factors`.
         Kind::Array(_) | Kind::Table(_) => String::new(),
     }
 }
@@ -61,9 +62,12 @@ mod tests {
 
     #[test]
     fn a_text_is_split_at_its_placeholders() {
-        assert_eq!(pieces("${a} ms"), Ok(vec![Piece::Factor("a"), Piece::Plain(" ms")]));
-        assert_eq!(pieces("x${a}${b}"), Ok(vec![Piece::Plain("x"), Piece::Factor("a"), Piece::Factor("b")]));
-        assert_eq!(pieces("$a {b}"), Ok(vec![Piece::Plain("$a {b}")]));
+        assert_eq!(pieces("${a} ms"), Ok(vec![TextPiece::Factor("a"), TextPiece::Plain(" ms")]));
+        assert_eq!(
+            pieces("x${a}${b}"),
+            Ok(vec![TextPiece::Plain("x"), TextPiece::Factor("a"), TextPiece::Factor("b")])
+        );
+        assert_eq!(pieces("$a {b}"), Ok(vec![TextPiece::Plain("$a {b}")]));
         assert!(pieces("${a").is_err());
         assert!(pieces("${ }").is_err());
     }

@@ -1,8 +1,8 @@
-//! Values of a file as Rust types, with `${factor}` replaced on the way and every error in its place.
+//! Deserialisation of a file's values as Rust types: `${factor}` is replaced, and every error has its position.
 //!
-//! A deserializer of our own, for three reasons: the tree is read once per point of a sweep and need not be
-//! copied for it; a table `{ kind = "x", … }` is an enum's variant without each type having to say so; and
-//! unknown keys are all found at once, with what was expected, as data rather than as text.
+//! It is a deserialiser of its own for three reasons. The tree is read once per point of a sweep without a
+//! copy. A table `{ kind = "x", … }` is an enum's variant without further code in each type. All unknown keys
+//! are found at once, with the expected ones, as data instead of text.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,23 +12,23 @@ use serde::de::{self, DeserializeOwned, DeserializeSeed, Error as _, IntoDeseria
 use super::diagnostic::{Diagnostic, Diagnostics, Span, list};
 use super::document::{Entry, Kind, Table, Value};
 use super::error::{Error, found};
-use super::placeholder::{self, Piece};
+use super::placeholder::{self, TextPiece};
 use crate::Level;
 use crate::claim::selection::Selection;
 
-/// The level that each factor has where a file is being read.
+/// The level of each factor at the point of reading.
 pub(crate) type Levels<'r> = BTreeMap<&'r str, &'r Value>;
 
-/// More problems than anybody reads, although some of them may turn out to be the same.
+/// The number of problems after which reading stops. Some of them may turn out to be duplicates.
 const ENOUGH: usize = 5 * Diagnostics::SHOWN;
 
 /// The key that names an enum's variant.
 const TAG: &str = "kind";
 
-/// Reads values at one point of an experiment, and collects what is wrong with them.
+/// Reads values at one point of an experiment, and collects the problems.
 pub(crate) struct Reader<'r> {
     levels: &'r Levels<'r>,
-    /// Factors that have several levels, in what holds for all points: with their numbers.
+    /// Factors with several levels, and their numbers of levels, while values for all points are read.
     varied: &'r [(&'r str, usize)],
     problems: RefCell<Vec<Diagnostic>>,
 }
@@ -38,26 +38,27 @@ impl<'r> Reader<'r> {
         Self { levels, varied: &[], problems: RefCell::default() }
     }
 
-    /// Reads what holds for all points: the constants have these `levels`, and `varied` factors cannot stand.
+    /// A reader of values that hold for all points: constants have these `levels`, and `varied` factors are
+    /// refused.
     pub(crate) fn of_all(levels: &'r Levels<'r>, varied: &'r [(&'r str, usize)]) -> Self {
         Self { levels, varied, problems: RefCell::default() }
     }
 
-    /// Reads `value`; without a result, or with problems, the reasons are kept for [`Reader::finish`].
+    /// Reads `value`. If it fails, the reasons are kept for [`Reader::finish`].
     pub(crate) fn read<T: DeserializeOwned>(&self, value: &Value) -> Option<T> {
         self.read_beside(value, &[])
     }
 
-    /// Reads what is left of a section after its keys `also` were taken out by hand: they are not unknown.
+    /// Reads a section whose keys `also` are read elsewhere: they are not unknown.
     pub(crate) fn read_beside<T: DeserializeOwned>(
         &self,
         value: &Value,
         also: &'static [&'static str],
     ) -> Option<T> {
-        let node = Node { reader: self, value, span: &value.span, also, tagged: false };
+        let node = ValueNode { reader: self, value, span: &value.span, also, tagged: false };
         let before = self.problems.borrow().len();
         match T::deserialize(node) {
-            // With keys that nobody knows, whatever was meant, it was not this.
+            // Unknown keys are reported, so the value is not what the author meant.
             Ok(read) => (self.problems.borrow().len() == before).then_some(read),
             Err(error) => {
                 self.report(*error.diagnostic);
@@ -66,7 +67,7 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// A problem with what stands at `path` in `value`; if that is a placeholder's level, it says which.
+    /// A problem with the value at `path` in `value`. For a placeholder's level, it names the placeholder.
     pub(crate) fn about(&self, value: &Value, path: &[&str], message: impl Into<String>) -> Diagnostic {
         let value = value.at(path);
         let error = Error::new(Diagnostic::error(0..0, message));
@@ -77,22 +78,21 @@ impl<'r> Reader<'r> {
         *error.diagnostic
     }
 
-    /// Keeps a problem.
+    /// Adds a problem.
     pub(crate) fn report(&self, problem: Diagnostic) {
         self.problems.borrow_mut().push(problem);
     }
 
-    /// Whether so much is wrong that there is no use in looking further.
+    /// Whether there are so many problems that reading can stop.
     pub(crate) fn has_enough(&self) -> bool {
         self.problems.borrow().len() > ENOUGH
     }
 
-    /// All problems.
     pub(crate) fn finish(self) -> Vec<Diagnostic> {
         self.problems.into_inner()
     }
 
-    /// Whether the point that is being read has one of the wanted levels of every factor that is named.
+    /// Whether the current point has one of the selected levels of every named factor.
     pub(crate) fn is_at(&self, chosen: &Selection) -> bool {
         chosen.0.iter().all(|(factor, wanted)| {
             let here = self.levels.get(factor.as_str()).map(|value| Level::of(value));
@@ -104,15 +104,15 @@ impl<'r> Reader<'r> {
         let Kind::Text(text) = &value.kind else { return Ok(Resolved::plain(value)) };
         let pieces = placeholder::pieces(text)
             .map_err(|why| Error::new(Diagnostic::error(value.span.clone(), why)).at(&value.span))?;
-        if let [] | [Piece::Plain(_)] = pieces.as_slice() {
+        if let [] | [TextPiece::Plain(_)] = pieces.as_slice() {
             return Ok(Resolved::plain(value));
         }
         let mut factors = Vec::new();
         let mut whole = String::new();
         for piece in &pieces {
             match *piece {
-                Piece::Plain(plain) => whole.push_str(plain),
-                Piece::Factor(name) => {
+                TextPiece::Plain(plain) => whole.push_str(plain),
+                TextPiece::Factor(name) => {
                     let level = self.level(name, &value.span)?;
                     whole.push_str(&placeholder::written(level));
                     factors.push((name, level));
@@ -149,7 +149,7 @@ impl<'r> Reader<'r> {
     }
 }
 
-/// A value with its placeholders replaced, and by what.
+/// A value after the replacement of its placeholders, with the levels that replaced them.
 struct Resolved<'v> {
     value: ResolvedValue<'v>,
     factors: Vec<(&'v str, &'v Value)>,
@@ -165,7 +165,7 @@ impl<'v> Resolved<'v> {
         Self { value: ResolvedValue::Borrowed(value), factors: Vec::new() }
     }
 
-    /// The text that the value is.
+    /// The value as a text.
     fn name(&self) -> Result<&str, Error> {
         match &self.value {
             ResolvedValue::Text(text) => Ok(text),
@@ -176,12 +176,12 @@ impl<'v> Resolved<'v> {
         }
     }
 
-    /// Puts an error about the value to its place, and says which levels made the value.
+    /// Sets the position of an error about the value, and adds the levels that made the value.
     fn blame(&self, error: Error, span: &Span) -> Error {
         if error.located { error } else { self.explain(error.at(span)) }
     }
 
-    /// Says with an error which levels made the value.
+    /// Adds the levels that made the value to an error.
     fn explain(&self, mut error: Error) -> Error {
         for (name, level) in &self.factors {
             let message = format!("factor `{name}` has the level `{}`", placeholder::written(level));
@@ -203,25 +203,25 @@ struct Tag<'r> {
     span: &'r Span,
 }
 
-/// A value that is being read.
+/// A value during deserialisation.
 #[derive(Clone, Copy)]
-struct Node<'r> {
+struct ValueNode<'r> {
     reader: &'r Reader<'r>,
     value: &'r Value,
-    /// Where it is used: for a level, where its placeholder stands.
+    /// Its position; for a level, that of its placeholder.
     span: &'r Span,
-    /// Keys that are known besides those of the type that is read.
+    /// Known keys besides those of the target type.
     also: &'static [&'static str],
-    /// Whether [`TAG`] was already read.
+    /// Whether [`TAG`] was already consumed.
     tagged: bool,
 }
 
-impl<'r> Node<'r> {
+impl<'r> ValueNode<'r> {
     fn of(reader: &'r Reader<'r>, value: &'r Value) -> Self {
         Self { reader, value, span: &value.span, also: &[], tagged: false }
     }
 
-    /// Puts an error that was raised about the value, after it was read, to its place.
+    /// Sets the position of an error about the value that arose after it was read.
     fn place(self, error: Error) -> Error {
         match self.reader.resolve(self.value) {
             Ok(resolved) => resolved.blame(error, self.span),
@@ -229,7 +229,7 @@ impl<'r> Node<'r> {
         }
     }
 
-    /// The variant's name and place, if this is a table with a [`TAG`].
+    /// The variant's name and position, if this is a table with a [`TAG`].
     fn tag(&self, table: &'r Table) -> Result<Option<Tag<'r>>, Error> {
         let Some(tag) = table.get(TAG).filter(|_| !self.tagged) else { return Ok(None) };
         let resolved = self.reader.resolve(tag)?;
@@ -264,7 +264,7 @@ impl<'r> Node<'r> {
     }
 }
 
-impl<'r> de::Deserializer<'r> for Node<'r> {
+impl<'r> de::Deserializer<'r> for ValueNode<'r> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -312,7 +312,7 @@ impl<'r> de::Deserializer<'r> for Node<'r> {
     }
 
     fn deserialize_map<V: Visitor<'r>>(self, visitor: V) -> Result<V::Value, Error> {
-        // A map may have a key of any name, also one that would be a tag elsewhere.
+        // A map may have a key of any name, even one that would be a tag elsewhere.
         match self.value.table() {
             Some(table) => self.visit_table(table, None, visitor),
             None => self.deserialize_any(visitor),
@@ -361,7 +361,7 @@ impl<'r> de::Deserializer<'r> for Node<'r> {
             if !variants.contains(&tag.name.as_str()) {
                 return Err(tag.resolved.blame(unknown(TAG, &tag.name, tag.span), tag.span));
             }
-            let content = Some(Node { tagged: true, ..self });
+            let content = Some(ValueNode { tagged: true, ..self });
             let read = visitor.visit_enum(Variant { name: tag.name, content, span: self.span });
             return read.map_err(|error| tag.resolved.explain(error));
         }
@@ -379,7 +379,7 @@ impl<'r> de::Deserializer<'r> for Node<'r> {
             }
             return Err(error);
         }
-        let content = Some(Node::of(self.reader, &only.value));
+        let content = Some(ValueNode::of(self.reader, &only.value));
         visitor.visit_enum(Variant { name: only.key.clone(), content, span: self.span })
     }
 
@@ -390,7 +390,7 @@ impl<'r> de::Deserializer<'r> for Node<'r> {
     }
 }
 
-impl<'r> IntoDeserializer<'r, Error> for Node<'r> {
+impl<'r> IntoDeserializer<'r, Error> for ValueNode<'r> {
     type Deserializer = Self;
     fn into_deserializer(self) -> Self {
         self
@@ -399,7 +399,7 @@ impl<'r> IntoDeserializer<'r, Error> for Node<'r> {
 
 /// The elements of a list.
 struct Elements<'r> {
-    node: Node<'r>,
+    node: ValueNode<'r>,
     rest: std::slice::Iter<'r, Value>,
 }
 
@@ -408,7 +408,7 @@ impl<'r> de::SeqAccess<'r> for &mut Elements<'r> {
 
     fn next_element_seed<S: DeserializeSeed<'r>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
         let Some(value) = self.rest.next() else { return Ok(None) };
-        let node = Node::of(self.node.reader, value);
+        let node = ValueNode::of(self.node.reader, value);
         seed.deserialize(node).map(Some).map_err(|error| node.place(error))
     }
 
@@ -417,9 +417,9 @@ impl<'r> de::SeqAccess<'r> for &mut Elements<'r> {
     }
 }
 
-/// The entries of a table, but for those that were reported as unknown.
+/// The entries of a table without those that were reported as unknown.
 struct Entries<'r> {
-    node: Node<'r>,
+    node: ValueNode<'r>,
     rest: std::slice::Iter<'r, Entry>,
     fields: Option<&'static [&'static str]>,
     value: Option<&'r Value>,
@@ -444,7 +444,7 @@ impl<'r> de::MapAccess<'r> for Entries<'r> {
     fn next_value_seed<S: DeserializeSeed<'r>>(&mut self, seed: S) -> Result<S::Value, Error> {
         match self.value.take() {
             Some(value) => {
-                let node = Node::of(self.node.reader, value);
+                let node = ValueNode::of(self.node.reader, value);
                 seed.deserialize(node).map_err(|error| node.place(error))
             }
             None => Err(Error::custom("a value was asked for before its key")),
@@ -452,9 +452,9 @@ impl<'r> de::MapAccess<'r> for Entries<'r> {
     }
 }
 
-/// `{ kind = "x", rest }` seen as `{ x = { rest } }`.
+/// `{ kind = "x", rest }` presented as `{ x = { rest } }`.
 struct Tagged<'r> {
-    node: Node<'r>,
+    node: ValueNode<'r>,
     variant: Option<String>,
 }
 
@@ -466,14 +466,14 @@ impl<'r> de::MapAccess<'r> for Tagged<'r> {
     }
 
     fn next_value_seed<S: DeserializeSeed<'r>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        seed.deserialize(Node { tagged: true, ..self.node })
+        seed.deserialize(ValueNode { tagged: true, ..self.node })
     }
 }
 
-/// An enum's variant, by its name alone or with its content.
+/// An enum's variant: its name, and its content if there is any.
 struct Variant<'r> {
     name: String,
-    content: Option<Node<'r>>,
+    content: Option<ValueNode<'r>>,
     span: &'r Span,
 }
 
@@ -488,7 +488,7 @@ impl<'r> de::EnumAccess<'r> for Variant<'r> {
 }
 
 impl<'r> Variant<'r> {
-    fn content(&self) -> Result<Node<'r>, Error> {
+    fn content(&self) -> Result<ValueNode<'r>, Error> {
         self.content.ok_or_else(|| {
             let name = &self.name;
             let alone: Error = Error::custom(format_args!("`{name}` needs settings"));
@@ -504,7 +504,9 @@ impl<'r> de::VariantAccess<'r> for Variant<'r> {
 
     fn unit_variant(self) -> Result<(), Error> {
         match self.content {
-            Some(Node { value: Value { kind: Kind::Table(table), .. }, reader, tagged: true, .. }) => {
+            Some(ValueNode {
+                value: Value { kind: Kind::Table(table), .. }, reader, tagged: true, ..
+            }) => {
                 for entry in table.entries.iter().filter(|entry| entry.key != TAG) {
                     reader.report(Diagnostic::error(
                         entry.key_span.clone(),

@@ -1,30 +1,35 @@
-//! Diagnostics as text: the line of the file with a caret under what is meant.
+//! Diagnostics as text: the line of the file with carets under the fault.
 
 use std::fmt::{self, Formatter};
 
-use super::diagnostic::{Diagnostic, Severity, Span};
+use super::diagnostic::{Diagnostic, Diagnostics, Severity, Span, position};
 
-/// Columns of a line that are shown; longer ones are clipped around the caret.
+/// Greatest number of columns of a shown line. Longer lines are clipped around the caret.
 const WIDTH: usize = 110;
 
 /// Columns that stay visible left of the caret in a clipped line.
 const LEAD: usize = 40;
 
-/// Characters of a message that are shown: it may quote what stands in the file.
+/// Greatest number of characters of a shown message, which may quote the file.
 const LONGEST: usize = 1000;
 
-/// Line and column (in characters) of a byte of `text`, both from 1. A byte beyond the end is at the end; one
-/// within a character is at the character.
-pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {
-    let byte = text.floor_char_boundary(byte);
-    let before = &text[..byte];
-    let line = 1 + before.bytes().filter(|b| *b == b'\n').count();
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (line, 1 + before[start..].chars().count())
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (n, diagnostic) in self.all.iter().enumerate() {
+            if n > 0 {
+                writeln!(f)?;
+            }
+            render(f, &self.file, &self.text, diagnostic)?;
+        }
+        if self.left_out > 0 {
+            writeln!(f, "\n... and {} more", self.left_out)?;
+        }
+        Ok(())
+    }
 }
 
 /// Writes one diagnostic with its lines of the file.
-pub(crate) fn render(f: &mut Formatter<'_>, file: &str, text: &str, diagnostic: &Diagnostic) -> fmt::Result {
+fn render(f: &mut Formatter<'_>, file: &str, text: &str, diagnostic: &Diagnostic) -> fmt::Result {
     let severity = match diagnostic.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
@@ -51,18 +56,18 @@ fn gutter(line: usize) -> String {
     " ".repeat(line.to_string().len())
 }
 
-/// Writes where `span` is, its first line, and carets below it with `label` beside them.
+/// Writes the position of `span`, its first line, and carets below it with `label` beside them.
 fn excerpt(f: &mut Formatter<'_>, file: &str, text: &str, span: &Span, label: &str) -> fmt::Result {
     let (line, column) = position(text, span.start);
     let gutter = gutter(line);
     writeln!(f, "{gutter}--> {}:{line}:{column}", printable(file))?;
     let source = text.split('\n').nth(line - 1).unwrap_or_default();
     let source = source.strip_suffix('\r').unwrap_or(source);
-    // The file as a whole has no line to show.
+    // A fault of the whole file has no line to show.
     if *span == (0..0) || source.is_empty() && label.is_empty() {
         return Ok(());
     }
-    // What of the span lies in this line, at least one character.
+    // The part of the span in this line, at least one character.
     let chars = source.chars().count();
     let first = (column - 1).min(chars);
     let end = if span.end > span.start { position(text, span.end) } else { (line, column) };
@@ -74,8 +79,8 @@ fn excerpt(f: &mut Formatter<'_>, file: &str, text: &str, span: &Span, label: &s
     writeln!(f, "{gutter} | {}", printable(caret.trim_end()))
 }
 
-/// The part of a line that is shown, and how many columns stand before the characters `first..last` and under
-/// them.
+/// The shown part of a line, the number of columns before the characters `first..last`, and the number of
+/// columns under them.
 fn clip(source: &str, first: usize, last: usize) -> (String, usize, usize) {
     let mut before = 0;
     let mut marked = 0;
@@ -110,8 +115,8 @@ fn clip(source: &str, first: usize, last: usize) -> (String, usize, usize) {
     }
 }
 
-/// What is shown for a character, and how many columns of a terminal it takes. Control characters are not
-/// shown: a file must not steer the terminal of who reads its errors.
+/// The glyph of a character, and its width in terminal columns. Control characters are replaced, because a file
+/// must not control the reader's terminal.
 fn glyph(c: char) -> (char, usize) {
     match c {
         '\t' => (' ', 1),
@@ -130,7 +135,7 @@ fn glyph(c: char) -> (char, usize) {
     }
 }
 
-/// The text without control characters, and without the rest of what is too long to be read.
+/// The text without control characters, cut to a readable length.
 fn printable(text: &str) -> String {
     let rest = if text.chars().nth(LONGEST).is_some() { "…" } else { "" };
     text.chars().take(LONGEST).map(|c| glyph(c).0).chain(rest.chars()).collect()
@@ -143,15 +148,15 @@ mod tests {
     use super::*;
     use crate::file::diagnostic::Diagnostics;
 
-    fn told(text: &str, span: Span) -> String {
+    fn rendered(text: &str, span: Span) -> String {
         Diagnostics::new("f", text, vec![Diagnostic::error(span, "m")]).to_string()
     }
 
-    /// The part of the shown line that the carets stand under.
-    fn marked(told: &str) -> String {
-        let lines: Vec<&str> = told.lines().collect();
-        let [.., source, carets] = lines.as_slice() else { panic!("{told}") };
-        // In columns, which a wide character takes two of.
+    /// The part of the shown line above the carets.
+    fn marked(rendered: &str) -> String {
+        let lines: Vec<&str> = rendered.lines().collect();
+        let [.., source, carets] = lines.as_slice() else { panic!("{rendered}") };
+        // In columns: a wide character takes two.
         let columns: Vec<char> = source.chars().flat_map(|c| std::iter::repeat_n(c, glyph(c).1)).collect();
         let carets: Vec<char> = carets.chars().collect();
         let under: Vec<char> =
@@ -171,32 +176,32 @@ mod tests {
 
     #[test]
     fn carets_stand_under_what_is_meant() {
-        assert_eq!(marked(&told("x = 5\n", 4..5)), "5");
+        assert_eq!(marked(&rendered("x = 5\n", 4..5)), "5");
         assert_eq!(
-            marked(&told("질문 = \"왜\" # 5\n", 9..14)),
+            marked(&rendered("질문 = \"왜\" # 5\n", 9..14)),
             "\"왜왜\"",
             "wide characters take two columns"
         );
-        assert_eq!(marked(&told("\tx = 5", 1..2)), "x", "a tab is shown as one space");
-        assert_eq!(marked(&told("a = [1,\n 2]", 4..11)), "[1,", "the rest of a span of several lines");
+        assert_eq!(marked(&rendered("\tx = 5", 1..2)), "x", "a tab is shown as one space");
+        assert_eq!(marked(&rendered("a = [1,\n 2]", 4..11)), "[1,", "the rest of a span of several lines");
     }
 
     #[test]
     fn a_long_line_is_clipped_around_the_carets() {
         let text = format!("{} = 1 # {}", "k".repeat(300), "c".repeat(300));
-        let told = told(&text, 303..304);
-        assert_eq!(marked(&told), "1");
-        assert!(told.lines().all(|line| line.chars().count() < WIDTH + 10), "{told}");
-        assert!(told.contains("--> f:1:304"));
+        let rendered = rendered(&text, 303..304);
+        assert_eq!(marked(&rendered), "1");
+        assert!(rendered.lines().all(|line| line.chars().count() < WIDTH + 10), "{rendered}");
+        assert!(rendered.contains("--> f:1:304"));
     }
 
     proptest! {
         #[test]
         fn any_span_of_any_text_is_shown(text in "(.|\n|\r){0,300}", start in 0..400usize, length in 0..400usize) {
-            let told = told(&text, start..start + length);
-            prop_assert!(told.starts_with("error: m\n"));
-            // No character that steers a terminal.
-            prop_assert!(told.chars().all(|c| c == '\n' || !c.is_control()));
+            let rendered = rendered(&text, start..start + length);
+            prop_assert!(rendered.starts_with("error: m\n"));
+            // No control characters for the terminal.
+            prop_assert!(rendered.chars().all(|c| c == '\n' || !c.is_control()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The JSON schema of an experiment file, for editors that complete and check as one types.
+//! The JSON schema of an experiment file, for completion and checks in editors.
 
 use netrig_link::{DirectSettings, LineSettings, Preset, WifiSettings};
 use netrig_transport::{sctp, tcp};
@@ -7,21 +7,20 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value as Json, json};
 
 use super::sections::{
-    DatagramSockets, EventSection, FlowSection, Header, LinkSection, NodeSection, ReplicationsSection,
+    DatagramSockets, EventSection, FileHeader, FlowSection, LinkSection, NodeSection, ReplicationsSection,
     RunSection, StreamSockets, TransportSection,
 };
 use crate::{ClaimSpec, FigureSpec, ResponseSpec, TableSpec};
 
-/// Where the schema of a text with `${factor}` in it stands.
+/// Reference to the schema of a text with `${factor}` in it.
 const PLACEHOLDER: &str = "#/$defs/Placeholder";
 
 /// The JSON schema (draft 2020-12) of an experiment file.
-///
-/// It says what TOML can say: tables, keys, types, names. What needs more than one place to see (names that
-/// refer to each other, levels, paths) is checked by [`Experiment::parse`](crate::Experiment::parse).
+/// It covers the structure of the TOML: tables, keys, types, names. Rules that involve several places
+/// (references, levels, paths) are checked by [`Experiment::parse`](crate::Experiment::parse).
 pub fn schema() -> Json {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
-    let mut root = merged([object::<Header>(&mut generator), object::<RunSection>(&mut generator)]);
+    let mut root = merged([object::<FileHeader>(&mut generator), object::<RunSection>(&mut generator)]);
     let mut sections = sections(&mut generator);
     sections.insert("format".into(), json!({ "type": "integer", "minimum": 1, "maximum": 1, "description": "Version of the file's format: 1." }));
     if let Some(Json::Object(properties)) = root.get_mut("properties") {
@@ -75,7 +74,7 @@ fn sections(generator: &mut SchemaGenerator) -> Map<String, Json> {
     add("transport", named("What carries flows.", transport(generator)));
     let event = EventSection::json_schema(generator).to_value();
     add("event", json!({ "type": "array", "description": "What happens when.", "items": event }));
-    add("flow", named("Who sends what to whom.", FlowSection::json_schema(generator).to_value()));
+    add("flow", named("Traffic from one node to another.", FlowSection::json_schema(generator).to_value()));
     add("response", named("What is measured.", ResponseSpec::json_schema(generator).to_value()));
     add("claim", named("What is claimed of it.", ClaimSpec::json_schema(generator).to_value()));
     add("table", named("Tables of the report.", TableSpec::json_schema(generator).to_value()));
@@ -83,8 +82,8 @@ fn sections(generator: &mut SchemaGenerator) -> Map<String, Json> {
     sections
 }
 
-/// A link has the keys of its section, those of a line or of WiFi, and `reverse` with any of the latter; or those of a cable.
-/// A line that has a preset need not say anything else.
+/// A link has the keys of its section, those of a line or of WiFi, and `reverse` with any of the latter; or
+/// those of a cable. A line with a preset requires no other keys.
 fn link(generator: &mut SchemaGenerator) -> Json {
     let mut section = object::<LinkSection>(generator);
     let wifi = link_of(section.clone(), object::<WifiSettings>(generator));
@@ -110,7 +109,7 @@ fn link_of(section: Map<String, Json>, settings: Map<String, Json>) -> Json {
     Json::Object(link)
 }
 
-/// Keys that only one kind of transport has.
+/// Keys of only one kind of transport.
 const OF_ONE_KIND: [(&str, &str); 4] =
     [("udp", "headers"), ("udp", "layer"), ("mptcp", "backup"), ("mptcp", "net")];
 
@@ -138,11 +137,11 @@ fn transport(generator: &mut SchemaGenerator) -> Json {
     json!({ "anyOf": kinds })
 }
 
-/// The schema of a structure, itself and not a reference to it.
+/// The schema of a structure itself instead of a reference to it.
 fn object<T: JsonSchema>(generator: &mut SchemaGenerator) -> Map<String, Json> {
     match T::json_schema(generator).to_value() {
         Json::Object(schema) => schema,
-        // A schema may also be `true`; none of a structure is.
+        // A schema may also be `true`, but never for a structure.
         _ => Map::new(),
     }
 }
@@ -167,8 +166,8 @@ fn merged<const N: usize>(objects: [Map<String, Json>; N]) -> Map<String, Json> 
     all
 }
 
-/// Makes of a schema of Rust types one of the file: `{ kind = "x", … }` for enums that are written so, and a
-/// placeholder wherever a value may stand.
+/// Turns a schema of Rust types into one of the file: `{ kind = "x", … }` for tagged enums, and a placeholder
+/// wherever a value is allowed.
 fn rewrite(schema: &mut Json, definitions: &Map<String, Json>) {
     match schema {
         Json::Object(object) => {
@@ -201,12 +200,12 @@ fn rewrite(schema: &mut Json, definitions: &Map<String, Json>) {
     }
 }
 
-/// Whether a schema is that of one name, or several.
+/// Whether a schema accepts one name or several.
 fn is_name(schema: &Json) -> bool {
     schema.get("const").is_some_and(Json::is_string) || schema.get("enum").is_some()
 }
 
-/// Whether a schema is that of a single value that is not any text: there a placeholder needs to be let in.
+/// Whether a schema accepts a single value other than any text. There a placeholder must be allowed.
 fn takes_placeholder(object: &Map<String, Json>) -> bool {
     let types: Vec<&str> = match object.get("type") {
         Some(Json::String(only)) => vec![only],
@@ -218,7 +217,7 @@ fn takes_placeholder(object: &Map<String, Json>) -> bool {
     object.contains_key("enum") || object.contains_key("const") || scalar && !text
 }
 
-/// `{ x: { … } }` as `{ kind: "x", … }`.
+/// Rewrites `{ x: { … } }` as `{ kind: "x", … }`.
 fn tag_variants(object: &mut Map<String, Json>, definitions: &Map<String, Json>) {
     object.remove("x-tag");
     let Some(Json::Array(variants)) = object.remove("oneOf").or_else(|| object.remove("anyOf")) else {
@@ -226,7 +225,7 @@ fn tag_variants(object: &mut Map<String, Json>, definitions: &Map<String, Json>)
     };
     let mut tagged: Vec<Json> =
         variants.into_iter().map(|variant| tag_variant(variant, definitions)).collect();
-    // The kind itself may be a factor; its settings are then checked at each point only.
+    // The kind itself may be a factor; its settings are then checked only at each point.
     tagged.push(
         json!({ "type": "object", "properties": { "kind": { "$ref": PLACEHOLDER } }, "required": ["kind"] }),
     );
@@ -242,7 +241,7 @@ fn tag_variant(variant: Json, definitions: &Map<String, Json>) -> Json {
     let reference = content["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/"));
     let content = reference.and_then(|name| definitions.get(name)).unwrap_or(content);
     let content = content.as_object().cloned().unwrap_or_default();
-    // Not one of the names that `rewrite` lets placeholders stand for: that is the last alternative.
+    // A pattern, so that `rewrite` adds no placeholder to it: that is the last alternative.
     let tag = json!({ "type": "string", "pattern": format!("^{name}$") });
     let tag = Map::from_iter([
         ("properties".to_owned(), json!({ "kind": tag })),

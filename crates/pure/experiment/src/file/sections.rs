@@ -1,4 +1,5 @@
-//! The sections of an experiment file as Rust types. Their words are the descriptions of the JSON schema.
+//! The sections of an experiment file as Rust types. Their doc comments are the descriptions of the JSON
+//! schema.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +12,20 @@ use crate::claim::selection::Selection;
 use crate::program::NodeApplications;
 use crate::{ArrivesAt, Fragmentation, Precision, RateLayer, Reception, WarmUp};
 
-/// What holds for the whole experiment: the keys above the first section.
+/// The settings of the whole experiment: keys above the first section.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Header {
+pub(crate) struct FileHeader {
     /// Name of the experiment: letters, digits, `-`, `_` and `.`.
     pub(crate) name: String,
-    /// The question that it answers, for the report.
+    /// The question that the experiment answers, for the report.
     #[serde(default)]
     pub(crate) question: String,
-    /// What is taken off the start of each run before it is reduced: `"none"`, a time, or `"mser-5"` (White
-    /// 1997).
+    /// The part at the start of each run that is removed before the run is reduced: `"none"`, a time, or
+    /// `"mser-5"` (White 1997).
     #[serde(default)]
     pub(crate) warm_up: WarmUp,
-    /// Seed of the first replication; the n-th has this plus n − 1.
+    /// Seed of the first replication. The n-th replication has this seed plus n − 1.
     #[serde(default = "first_seed")]
     pub(crate) seed: u64,
 }
@@ -33,20 +34,20 @@ fn first_seed() -> u64 {
     1
 }
 
-/// What holds for one point: keys above the first section in which a varied factor may stand.
+/// The settings of a run: keys above the first section in which a varied factor may stand.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunSection {
-    /// How long a run lasts.
+    /// Length of a run.
     pub(crate) duration: Duration,
-    /// Interval of counted samples.
+    /// Sampling interval of counters.
     #[serde(default = "tenth_of_a_second")]
     pub(crate) sample_every: Duration,
     /// Version of IP: 4 or 6.
     #[serde(default)]
     pub(crate) ip: IpVersion,
-    /// A run ends as soon as these flows are done: all that they send was delivered and their connections have closed.
-    /// After `duration` it ends in any case.
+    /// A run ends as soon as these flows are done, that is, all their data were delivered and their connections
+    /// are closed. It ends after `duration` in any case.
     #[serde(default)]
     pub(crate) ends_with: Option<FlowNames>,
 }
@@ -95,20 +96,20 @@ impl TryFrom<u8> for IpVersion {
     }
 }
 
-/// How many runs each point gets: `count` of them, or from `min` to `max` until the interval of a response is
-/// narrow enough.
+/// The number of runs of each point: `count`, or from `min` to `max` until the interval of a response is narrow
+/// enough.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ReplicationsSection {
-    /// Exactly so many.
+    /// Exact number of runs.
     pub(crate) count: Option<u32>,
-    /// At least so many.
+    /// Least number of runs.
     pub(crate) min: Option<u32>,
-    /// At most so many.
+    /// Greatest number of runs.
     pub(crate) max: Option<u32>,
-    /// When to stop between the two. Judged on replications 1 to n in order.
+    /// The stopping rule between the two. It judges replications 1 to n in order.
     pub(crate) until: Option<Precision>,
-    /// Confidence of every interval: 0.95 if not given.
+    /// Confidence of every interval, 0.95 if not given.
     pub(crate) confidence: Option<Fraction>,
 }
 
@@ -116,44 +117,47 @@ pub(crate) struct ReplicationsSection {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NodeSection {
-    /// So many of them, `name#1` and on; one, called `name`, if not given.
+    /// Number of nodes, with names from `name#1` on. If not given, one node called `name`.
     #[serde(default)]
     pub(crate) count: Option<u32>,
-    /// What it costs to receive packets; nothing if not given.
+    /// The cost of receiving packets; none if not given.
     #[serde(default)]
     pub(crate) receive: Option<Reception>,
-    /// Programs of others that it runs, one or a list.
+    /// External programs on the node, one or a list.
     #[serde(default)]
     pub(crate) application: NodeApplications,
-    /// The processors of a real machine to which its agent and its programs are bound, by their numbers from 0; any if not
-    /// given.
+    /// The processors of a real machine, by number from 0, to which the node's agent and programs are bound. If
+    /// not given, any.
     #[serde(default)]
     pub(crate) cpus: Vec<u32>,
-    /// The share of each of its `cpus` that a load asks for, a program that computes and nothing else: 0 to 100 %. None if not
-    /// given; with 0 % there is none, on a host whose processors are part of what is measured all the same.
+    /// The share of each of its `cpus`, 0 to 100 %, that a load requests: a program that only computes. If not
+    /// given, there is no load. With 0 % there is no load either, but the node's processors are part of the
+    /// measurement.
     #[serde(default)]
     pub(crate) load: Option<Fraction>,
-    /// The share of the time of its `cpus` that all that runs on it may have together, above zero. All if not given.
+    /// The share of the time of its `cpus` that everything on the node may use together, above zero. If not
+    /// given, all.
     #[serde(default)]
     pub(crate) quota: Option<Fraction>,
-    /// The memory that all that runs on it may have together, at least 16 MB. As much as there is if not given.
+    /// The memory that everything on the node may use together, at least 16 MB. If not given, all of the
+    /// machine's.
     #[serde(default)]
     pub(crate) memory: Option<Size>,
-    /// The longest IP packet that it sends, whatever its links carry: from 68 B on, with IPv6 from 1280 B. As long as its links
-    /// carry if not given.
+    /// The longest IP packet that it sends, independent of its links: at least 68 B, with IPv6 at least 1280 B.
+    /// If not given, the longest that its links carry.
     #[serde(default)]
     pub(crate) mtu: Option<Size>,
-    /// The longest segment that its TCP announces to take, from 48 B on. What its MTU leaves if not given.
+    /// The longest segment that its TCP announces to accept, at least 48 B. If not given, the MTU decides.
     #[serde(default)]
     pub(crate) mss: Option<Size>,
-    /// The largest window that its TCP offers, above zero: of flows, in the place of a larger `receive_buffer` of their
-    /// transports.
+    /// The largest window that its TCP offers, above zero. It replaces a larger `receive_buffer` of a flow's
+    /// transport.
     #[serde(default)]
     pub(crate) window: Option<Size>,
-    /// What becomes of a packet that it sends and that is too long for a part of its path: `path-mtu` if not given.
+    /// Treatment of a packet that is longer than a part of its path allows; `path-mtu` if not given.
     #[serde(default)]
     pub(crate) fragmentation: Fragmentation,
-    /// Settings of its kernel's network: `net.ipv4.tcp_rmem = "4096 65536 65536"`.
+    /// Network settings of its kernel: `net.ipv4.tcp_rmem = "4096 65536 65536"`.
     #[serde(default)]
     pub(crate) net: BTreeMap<String, BTreeMap<String, KernelSetting>>,
 }
@@ -162,21 +166,23 @@ pub(crate) struct NodeSection {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LinkSection {
-    /// The two nodes. `forward` is from the first to the second.
+    /// The two nodes. `forward` is the direction from the first to the second.
     pub(crate) between: [String; 2],
-    /// So many of them, `name#1` and on. If not given, as many as the larger of its two ends has nodes.
+    /// Number of links, with names from `name#1` on. If not given, as many as the larger of its two ends has
+    /// nodes.
     #[serde(default)]
     pub(crate) count: Option<u32>,
-    /// Of WiFi, the channel: links with the same one share its air. If not given, each link has a channel of its own.
+    /// The WiFi channel: links with the same channel share its air. If not given, each link has a channel of
+    /// its own.
     #[serde(default)]
     pub(crate) channel: Option<String>,
 }
 
-/// The keys of [`LinkSection`], `preset` and `reverse`, which are not the line's.
+/// The keys of [`LinkSection`], `preset` and `reverse`, which are no settings of a line.
 pub(crate) const LINE_KEYS: &[&str] = &["between", "count", "preset", "reverse"];
-/// The same of WiFi, which has no presets and also has a channel.
+/// The corresponding keys of WiFi, which has no presets but a channel.
 pub(crate) const WIFI_KEYS: &[&str] = &["between", "count", "reverse", "channel"];
-/// The same of a cable, which has no way back of its own.
+/// The corresponding keys of a cable, which has no `reverse`.
 pub(crate) const DIRECT_KEYS: &[&str] = &["between", "count"];
 
 /// The keys of a transport besides its constants.
@@ -185,21 +191,21 @@ pub(crate) const DIRECT_KEYS: &[&str] = &["between", "count"];
 pub(crate) struct TransportSection {
     /// The protocol.
     pub(crate) kind: Protocol,
-    /// Where constants come from that are not given here: `rfc` if not given.
+    /// The source of constants that are not given here; `rfc` if not given.
     #[serde(default)]
     pub(crate) profile: Option<Profile>,
-    /// The paths of its flows, the primary first: each a link that joins the two ends, or a list of links from
-    /// one end to the other. The shortest way if not given.
+    /// The paths of its flows, the primary first. Each is a link that joins the two ends, or a list of links
+    /// from one end to the other. If not given, the shortest path.
     #[serde(default)]
     pub(crate) paths: Option<Vec<PathSpec>>,
-    /// For UDP: what is added to a datagram's payload.
+    /// For UDP: the headers that are added to a datagram's payload.
     #[serde(default)]
     pub(crate) headers: Option<Headers>,
-    /// For UDP: what a `rate` of its applications counts, `ip` packets or their `payload`.
+    /// For UDP: the layer at which a `rate` of its applications counts, `ip` packets or their `payload`.
     #[serde(default)]
     pub(crate) layer: Option<RateLayer>,
-    /// For Multipath TCP: whether the paths after the first carry data only while the first cannot. Without it all carry
-    /// data at all times.
+    /// For Multipath TCP: whether the paths after the first carry data only while the first cannot. If not
+    /// given, all carry data at all times.
     #[serde(default)]
     pub(crate) backup: Option<bool>,
     /// For Multipath TCP: settings of the kernels at both ends.
@@ -207,19 +213,19 @@ pub(crate) struct TransportSection {
     pub(crate) net: Option<NetSettings>,
 }
 
-/// The keys of [`TransportSection`], which are not constants of an endpoint.
+/// The keys of [`TransportSection`], which are no constants of an endpoint.
 pub(crate) const TRANSPORT_KEYS: &[&str] = &["kind", "profile", "paths", "headers", "layer", "backup", "net"];
 
-/// Settings of a kernel's network, by the names of sysctl: `net.mptcp.stale_loss_cnt = 2`.
+/// Network settings of a kernel, by sysctl name: `net.mptcp.stale_loss_cnt = 2`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NetSettings {
-    /// Those of Multipath TCP (Documentation/networking/mptcp-sysctl.rst), by name.
+    /// Settings of Multipath TCP (Documentation/networking/mptcp-sysctl.rst), by name.
     #[serde(default)]
     pub(crate) mptcp: BTreeMap<String, KernelSetting>,
 }
 
-/// What a setting of the kernel is to be.
+/// The value of a kernel setting.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum KernelSetting {
@@ -241,29 +247,31 @@ impl std::fmt::Display for KernelSetting {
     }
 }
 
-/// What a kernel's sockets for connections are told beside the constants of TCP.
+/// Options of a kernel's sockets for connections, beside the constants of TCP.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct StreamSockets {
-    /// The send buffer (SO_SNDBUF). The kernel allots twice as much, of which its book-keeping takes a part; without it the
-    /// buffer grows as the kernel likes.
+    /// The send buffer (SO_SNDBUF). The kernel allocates twice as much, a part of it for its own book-keeping.
+    /// If not given, the kernel adapts the buffer's size.
     pub(crate) send_buffer: Option<Size>,
 }
 
-/// The keys of [`TransportSection`] and [`StreamSockets`], which are not constants of TCP.
+/// The keys of [`TransportSection`] and [`StreamSockets`], which are no constants of TCP.
 pub(crate) const TCP_KEYS: &[&str] =
     &["kind", "profile", "paths", "headers", "layer", "backup", "net", "send_buffer"];
 
-/// What a kernel's sockets for datagrams are told.
+/// Options of a kernel's sockets for datagrams.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct DatagramSockets {
-    /// The send buffer (SO_SNDBUF), of which the kernel allots twice as much; the kernel's own if not given.
+    /// The send buffer (SO_SNDBUF), of which the kernel allocates twice as much. If not given, the kernel's
+    /// default.
     pub(crate) send_buffer: Option<Size>,
-    /// The receive buffer (SO_RCVBUF), of which the kernel allots twice as much: what finds no room is lost, and that is no
-    /// fault. Without it there is room for whatever a scheduler keeps a reader waiting, and a loss is one.
+    /// The receive buffer (SO_RCVBUF), of which the kernel allocates twice as much. If it is given, a datagram
+    /// that does not fit is lost, and that is no fault. If not, the buffer is large enough for any scheduling
+    /// delay of the reader, and such a loss is a fault.
     pub(crate) receive_buffer: Option<Size>,
-    /// What of a host a datagram has reached when it has arrived.
+    /// The place at which a datagram counts as received.
     pub(crate) arrives_at: Option<ArrivesAt>,
 }
 
@@ -281,18 +289,18 @@ pub(crate) enum Protocol {
     Udp,
 }
 
-/// What is added to a datagram's payload.
+/// The headers that are added to a datagram's payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Headers {
     /// Headers of UDP and IP, as on a real network.
     #[default]
     Udp,
-    /// Nothing: the payload is the packet, as queueing theory has it.
+    /// No headers: the payload is the packet, as in queueing theory.
     None,
 }
 
-/// A path as it is written.
+/// A path as the file writes it.
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(untagged)]
 pub(crate) enum PathSpec {
@@ -304,8 +312,8 @@ pub(crate) enum PathSpec {
 
 impl<'de> Deserialize<'de> for PathSpec {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> serde::de::Visitor<'de> for Either {
+        struct PathVisitor;
+        impl<'de> serde::de::Visitor<'de> for PathVisitor {
             type Value = PathSpec;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("the name of a link, or a list of links from one end to the other")
@@ -321,7 +329,7 @@ impl<'de> Deserialize<'de> for PathSpec {
                 Ok(PathSpec::Route(route))
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(PathVisitor)
     }
 }
 
@@ -333,46 +341,47 @@ pub(crate) struct FlowSection {
     pub(crate) from: String,
     /// The node at the other end.
     pub(crate) to: String,
-    /// The name of a `[transport.*]`. May be left out by applications that send datagrams: UDP.
+    /// The name of a `[transport.*]`. Applications that send datagrams may omit it: UDP.
     #[serde(default)]
     pub(crate) transport: Option<String>,
-    /// Who sends what, when.
+    /// The application: which data are sent, and when.
     pub(crate) application: netrig_traffic::Settings,
-    /// How fast the application at the end that gets the data reads them from its connections: at once if not given.
+    /// The reading rate of the application at the receiving end of connections. If not given, it reads at once.
     #[serde(default)]
     pub(crate) reads: Option<netrig_traffic::Reads>,
     /// The DiffServ code point with which both ends send all packets of the flow: `ef`, `af41`, `cs1`, or a number from
     /// 0 to 63. Best effort, `be`, if not given.
     #[serde(default)]
     pub(crate) dscp: Dscp,
-    /// The code point with which the second end sends what it sends: `dscp` if not given.
+    /// The code point of the packets that the second end sends; `dscp` if not given.
     #[serde(default)]
     pub(crate) answer_dscp: Option<Dscp>,
-    /// The points at which there is such a flow: all if not given.
+    /// The points that have this flow; all if not given.
     #[serde(default, rename = "where")]
     pub(crate) at: Selection,
-    /// So many of them, `name#1` and on. If not given, as many as the larger of its two ends has nodes.
+    /// Number of flows, with names from `name#1` on. If not given, as many as the larger of its two ends has
+    /// nodes.
     #[serde(default)]
     pub(crate) count: Option<u32>,
-    /// When it starts: at once if not given.
+    /// Start of the flow; the start of the run if not given.
     #[serde(default)]
     pub(crate) start: Duration,
-    /// Of several flows each starts this much later than the one before it.
+    /// For several flows: the delay of each start after the previous one.
     #[serde(default)]
     pub(crate) stagger: Duration,
-    /// When it begins nothing new any more: at the end of the run if not given.
+    /// End of new activity: the application starts nothing new from here on. If not given, the end of the run.
     #[serde(default)]
     pub(crate) stop: Option<Duration>,
-    /// Its paths, in the place of those of its transport.
+    /// Its paths, instead of those of its transport.
     #[serde(default)]
     pub(crate) paths: Option<Vec<PathSpec>>,
 }
 
-/// Something that happens at a moment of the run.
+/// An event of the run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventSection {
-    /// When.
+    /// Time from the start of the run.
     pub(crate) at: Duration,
     /// The link that changes.
     #[serde(default)]
@@ -380,19 +389,19 @@ pub(crate) struct EventSection {
     /// The node whose primary path changes.
     #[serde(default)]
     pub(crate) node: Option<String>,
-    /// What happens.
+    /// The effect.
     #[serde(rename = "do")]
-    pub(crate) change: Change,
+    pub(crate) change: LinkChange,
 }
 
-/// What an event does: an outage (`down_for` or `flap`), other values of a line (`rate`, `delay`, `loss`), or
-/// another primary path (`primary`).
+/// The effect of an event: an outage (`down_for` or `flap`), other values of a line (`rate`, `delay`, `loss`),
+/// or another primary path (`primary`).
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Change {
-    /// The link is down for this long; for `0 s` nothing happens.
+pub(crate) struct LinkChange {
+    /// Length of an outage of the link; `0 s` has no effect.
     pub(crate) down_for: Option<Duration>,
-    /// The link goes down and up again, several times.
+    /// Several outages of the link.
     pub(crate) flap: Option<Flap>,
     /// The line's rate from now on, above zero.
     pub(crate) rate: Option<Rate>,
@@ -402,39 +411,39 @@ pub(crate) struct Change {
     pub(crate) loss: Option<Fraction>,
     /// The link whose path becomes the primary one of the node's multi-homed flows.
     pub(crate) primary: Option<String>,
-    /// For `rate`, `delay`, `loss` and `primary`: after this long it is again as the file had it; for `0 s`
-    /// nothing happens. For good if not given.
+    /// For `rate`, `delay`, `loss` and `primary`: time until the values of the file are restored; `0 s` has no
+    /// effect. If not given, the change is permanent.
     #[serde(rename = "for")]
     pub(crate) lasting: Option<Duration>,
-    /// Which way along the link: both if not given.
+    /// Direction along the link; both if not given.
     pub(crate) direction: Option<Ways>,
-    /// For outages: what becomes of packets that wait, `drop` if not given.
+    /// For outages: treatment of queued packets, `drop` if not given.
     pub(crate) queue: Option<Waiting>,
-    /// For outages: what becomes of packets on the line, `lose` if not given.
+    /// For outages: treatment of packets on the line, `lose` if not given.
     pub(crate) in_flight: Option<InFlight>,
-    /// For outages: where. `path` (somewhere along the link, as if not given), or the node whose own interface
-    /// to the link goes down, which it notices at once.
+    /// For outages: their place. `path` is somewhere along the link, as if not given. A node's name means that
+    /// its own interface to the link goes down, which it notices at once.
     #[serde(rename = "where")]
     pub(crate) place: Option<String>,
 }
 
-/// Down and up again, several times.
+/// Several outages.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Flap {
-    /// How long it is down each time.
+    /// Length of each outage.
     pub(crate) down: Duration,
-    /// How long it is up between.
+    /// Time between two outages.
     pub(crate) up: Duration,
-    /// How many times it goes down.
+    /// Number of outages.
     pub(crate) times: u32,
 }
 
-/// Which way along a link.
+/// Direction along a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Ways {
-    /// Both ways.
+    /// Both directions.
     #[default]
     Both,
     /// From the first node of `between` to the second.
@@ -444,7 +453,6 @@ pub(crate) enum Ways {
 }
 
 impl Ways {
-    /// The directions that it means.
     pub(crate) fn directions(self) -> &'static [Direction] {
         match self {
             Self::Both => &[Direction::Forward, Direction::Backward],

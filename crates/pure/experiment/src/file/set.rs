@@ -11,7 +11,7 @@ use crate::{Level, LevelValue};
 pub struct Assignment {
     /// The factor's name.
     pub factor: String,
-    /// Its levels as they were written.
+    /// Its levels as given.
     pub levels: Vec<String>,
 }
 
@@ -23,18 +23,18 @@ pub enum SetError {
     Form {
         /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// No factor is called so.
+    /// There is no factor with this name.
     #[error("unknown factor `{factor}`{hint}")]
     UnknownFactor {
         /// The name.
         factor: String,
-        /// Which it may have been, or which there are.
+        /// A suggestion, or the known factors.
         hint: String,
     },
-    /// A level that no `[[points]]` block lists.
+    /// No `[[points]]` block lists this level.
     #[error("no [[points]] block of the file has {factor} = {level}")]
     NoPoints {
         /// The factor.
@@ -42,28 +42,29 @@ pub enum SetError {
         /// Its level.
         level: String,
     },
-    /// A level has another type than all levels that the factor has in the file.
+    /// The level has another type than all levels of the factor in the file.
     #[error("`{level}` is {given}, but `{factor}` is {wanted}")]
     OtherType {
         /// The factor.
         factor: String,
-        /// The level that was to be set.
+        /// The given level.
         level: String,
         /// Its type in words.
         given: String,
         /// The type of the factor's first level in words, and its levels in the file.
         wanted: String,
     },
-    /// With these levels something is wrong with the file.
+    /// The file has faults with these levels.
     #[error("{0}")]
     Refused(#[from] Diagnostics),
 }
 
 impl Assignment {
-    /// Reads the argument of `--set`: pieces between commas, of which one with `=` starts the next factor. Commas and equals signs
-    /// in double quotes belong to a level.
+    /// Parses the argument of `--set`: parts between commas, of which each part with `=` starts the next
+    /// factor. Commas and equals signs in double quotes belong to a level.
     ///
     /// # Errors
+    ///
     /// [`SetError::Form`].
     pub fn parse(text: &str) -> Result<Vec<Self>, SetError> {
         let error = |why: &str| SetError::Form { text: text.to_owned(), why: why.to_owned() };
@@ -96,7 +97,7 @@ impl Assignment {
         Ok(assignments)
     }
 
-    /// Puts the levels in the place of those that the factor has. `is_read` says that a key reads them: see [`is_read`].
+    /// Replaces the factor's levels. `is_read` states whether a key reads them: see [`is_read`].
     pub(crate) fn apply(
         &self,
         factors: &mut [FactorValues],
@@ -114,7 +115,7 @@ impl Assignment {
         };
         let factor = &mut factors[place];
         let mut levels: Vec<(Level, Value)> = Vec::new();
-        // Where the new levels were among the old ones, for the blocks that name those.
+        // The former indices of the new levels, for the blocks that name them.
         let mut origins = Vec::new();
         for text in &self.levels {
             let (level, value) = value(text, factor);
@@ -135,7 +136,7 @@ impl Assignment {
         self.keep(place, &origins, factors, blocks)
     }
 
-    /// Keeps in each block the levels that were set; a block that loses all of them is gone.
+    /// Keeps in each block only the levels that were set. A block without a level is removed.
     fn keep(
         &self,
         place: usize,
@@ -168,7 +169,7 @@ impl Assignment {
     }
 }
 
-/// The pieces of a text between separators that do not stand in double quotes.
+/// The parts of a text between separators outside double quotes.
 fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let mut quoted = false;
     text.split(move |c: char| {
@@ -185,22 +186,23 @@ fn unquoted(level: &str) -> Option<&str> {
     }
 }
 
-/// A level and its value: a text if the factor's own levels are texts, else what the file would read.
+/// A level and its value: a text if the factor's own levels are texts, otherwise the value that the text has in
+/// a file.
 fn value(text: &str, factor: &FactorValues) -> (Level, Value) {
     let texts_only = factor.levels.iter().all(|(_, own)| matches!(own.kind, Kind::Text(_)));
     let scalar = document::parse_value(text)
         .filter(|kind| matches!(kind, Kind::Switch(_) | Kind::Integer(_) | Kind::Float(_)))
         .filter(|_| !texts_only);
     let kind = scalar.unwrap_or_else(|| Kind::Text(canonical(text)));
-    // An empty span says that it stands nowhere in the file.
+    // An empty span: the value has no position in the file.
     let value = Value { span: 0..0, kind };
     (Level::of(&value), value)
 }
 
-/// Refuses a level that does not look like any of the file, which quotes on a command line do not tell from a text. A word in the
-/// place of a number, and a number with a unit that netrig does not know, are left to the key that reads the value: it alone knows
-/// which words (`unbounded`) it takes. If no key reads it, nothing would refuse the word. No key takes a word for a truth value, nor
-/// a number that is not finite.
+/// Refuses a level whose type no level of the file has. On a command line, quotes do not distinguish a text.
+/// Some levels are left to the key that reads the value: a word instead of a number, and a number with an
+/// unknown unit. Only the key knows its words (`unbounded`). Without such a key, nothing else would refuse the
+/// word. No key accepts a word for a truth value, or a number that is not finite.
 fn check_type(level: &Level, factor: &FactorValues, is_read: bool) -> Result<(), SetError> {
     let given = level.looks_like();
     let mut own = factor.levels.iter().map(|(own, _)| own.looks_like());
@@ -219,7 +221,7 @@ fn check_type(level: &Level, factor: &FactorValues, is_read: bool) -> Result<(),
     Err(SetError::OtherType { given: given.type_in_words(), factor, level, wanted })
 }
 
-/// Whether a key of the file takes the levels of a factor. A table `where` only compares them.
+/// Whether a key of the file reads the levels of a factor. A table `where` only compares them.
 pub(crate) fn is_read(value: &Value, factor: &str) -> bool {
     match &value.kind {
         Kind::Text(text) => placeholder::factors(text).any(|own| own == factor),

@@ -1,4 +1,4 @@
-//! What may make results mean something else than the author of a file thinks.
+//! Warnings: settings whose results may mean something else than the author of a file expects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,49 +7,49 @@ use netrig_link::LinkSettings;
 
 use super::buckets::Buckets;
 use super::conditioned::Conditioned;
+use super::definition::Definition;
 use super::diagnostic::{Diagnostic, Span};
 use super::document::Value;
 use super::load::{Offer, offers, travelled};
 use super::misfits::Misfits;
-use super::sections::Header;
-use crate::experiment::Definition;
+use super::sections::FileHeader;
 use crate::judge::Design;
 use crate::response::{Of, Statistic};
 use crate::{Amount, Scenario, WarmUp};
 
-/// Looks at points, and says at the end what is doubtful.
+/// Examines points and reports doubtful settings.
 pub(super) struct Warnings<'a> {
     definition: &'a Definition,
     design: Option<&'a Design>,
     warm_up: Duration,
     points: usize,
-    /// By group of links and direction, where they are offered more than they carry.
+    /// Overloaded links, by group and direction.
     overloads: BTreeMap<(String, Direction), Overload>,
     transports_used: BTreeSet<String>,
     links_used: BTreeSet<String>,
-    /// By group of flows, the links of the longest path, where these are more than a packet passes.
+    /// By group of flows, the number of links of the longest path, if a packet's hop limit is smaller.
     too_long: BTreeMap<String, usize>,
-    /// Groups of flows whose sizes have no variance.
+    /// Groups of flows whose object sizes have infinite variance.
     unbounded: BTreeSet<String>,
     misfits: Misfits,
     conditioned: Conditioned,
     buckets: Buckets,
 }
 
-/// A link that is offered at least as much as it carries.
+/// A link whose offered load is at least its capacity.
 struct Overload {
-    /// At so many points.
+    /// The number of points with the overload.
     points: usize,
-    /// At the worst of them: the load, at least 1, and bytes per second offered and carried.
+    /// Load at the worst point, at least 1. Beside it, bytes per second offered and carried.
     load: f64,
     offered: f64,
     capacity: f64,
-    /// Whether it is one of WiFi.
+    /// Whether it is a WiFi link.
     wifi: bool,
-    /// Groups of the flows that offer it there, and how many flows they are.
+    /// The groups of flows that offer the load at that point, and the number of flows.
     groups: BTreeSet<String>,
     flows: usize,
-    /// The places of the levels there.
+    /// The indices of the levels at that point.
     levels: Vec<usize>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Warnings<'a> {
     pub(super) fn new(
         definition: &'a Definition,
         design: Option<&'a Design>,
-        header: Option<&Header>,
+        header: Option<&FileHeader>,
     ) -> Self {
         let warm_up = match header.map(|header| header.warm_up) {
             Some(WarmUp::Fixed(span)) => span,
@@ -79,7 +79,7 @@ impl<'a> Warnings<'a> {
         }
     }
 
-    /// Takes a point into account, whose levels have these places.
+    /// Examines a point. `levels` are the indices of its levels.
     pub(super) fn look_at(&mut self, scenario: &Scenario, levels: &[usize]) {
         self.points += 1;
         for flow in &scenario.flows {
@@ -111,7 +111,7 @@ impl<'a> Warnings<'a> {
         let mut here: BTreeMap<(&str, Direction), (usize, &Offer<'_>)> = BTreeMap::new();
         let load = |key: &(usize, Direction)| offers.get(key).map_or(0.0, |offer| offer.load);
         for flow in &scenario.flows {
-            // A line behind a bottleneck is not offered what the bottleneck holds back.
+            // A bottleneck limits the load of the lines behind it.
             let hops = travelled(flow);
             let Some(key) = hops.into_iter().reduce(|a, b| if load(&b) > load(&a) { b } else { a }) else {
                 continue;
@@ -146,12 +146,12 @@ impl<'a> Warnings<'a> {
         }
     }
 
-    /// Responses of classes and rules that no link has, if points with all levels have been looked at.
+    /// Warnings for responses of classes and rules that no link has, if the examined points include all levels.
     pub(super) fn unknown_parts(&self) -> Vec<Diagnostic> {
         self.design.map_or_else(Vec::new, |design| self.conditioned.unknown(self.definition, design))
     }
 
-    /// Everything that is doubtful.
+    /// All warnings.
     pub(super) fn finish(self) -> Vec<Diagnostic> {
         let mut all: Vec<Diagnostic> = Vec::new();
         all.extend(
@@ -159,7 +159,7 @@ impl<'a> Warnings<'a> {
                 .iter()
                 .map(|((link, direction), overload)| self.overload(link, *direction, overload)),
         );
-        // Levels that were set aside may have used what the others do not.
+        // Levels that were set aside may have used parts that the others do not use.
         if self.definition.is_as_written() {
             all.extend(self.unused("transport", &self.transports_used, "no flow uses the transport"));
             all.extend(self.unused("link", &self.links_used, "no flow passes over the link"));
@@ -215,8 +215,12 @@ impl<'a> Warnings<'a> {
             let worst: Vec<String> = varied
                 .map(|(factor, place)| format!("{} = {}", factor.name, factor.levels[*place].0.text()))
                 .collect();
-            let where_ =
-                format!("so at {} of {} points, worst at {}", overload.points, self.points, worst.join(", "));
+            let where_ = format!(
+                "this occurs at {} of {} points; the worst is {}",
+                overload.points,
+                self.points,
+                worst.join(", ")
+            );
             warning = warning.note(where_);
         }
         warning
@@ -231,7 +235,7 @@ impl<'a> Warnings<'a> {
             .collect()
     }
 
-    /// Events whose moment stands in the file (and not in a factor) before the warm-up is over.
+    /// Events before the end of the warm-up, if their time stands in the file and not in a factor.
     fn events_in_warm_up(&self) -> Vec<Diagnostic> {
         let events =
             self.definition.root.table().and_then(|root| root.get("event")).map_or(&[][..], Value::elements);
@@ -247,7 +251,7 @@ impl<'a> Warnings<'a> {
         early.collect()
     }
 
-    /// Means over objects whose sizes have no variance.
+    /// Means over objects whose sizes have infinite variance.
     fn means_without_variance(&self) -> Vec<Diagnostic> {
         let responses = self.design.map_or(&[][..], |design| &design.responses).iter();
         let doubtful = responses.filter(|(_, spec)| {
@@ -259,10 +263,10 @@ impl<'a> Warnings<'a> {
             .map(|(name, spec)| {
                 let place = self.at(&["response", name, if spec.statistic.is_some() { "statistic" } else { "metric" }]);
                 let flow = spec.of.group();
-                Diagnostic::warning(place, format!("a mean over objects of flow `{flow}`, whose sizes have no variance"))
+                Diagnostic::warning(place, format!("a mean over objects of flow `{flow}`, whose sizes have infinite variance"))
                     .note_at(
                         self.at(&["flow", flow, "application", "size"]),
-                        "a Pareto distribution of shape 2 or less: means of it hardly settle, and their intervals are too narrow",
+                        "a Pareto distribution of shape 2 or less: its means hardly converge, and their intervals are too narrow",
                     )
                     .help("use a quantile such as `median`, or give the size a `max`")
             })
@@ -288,7 +292,7 @@ impl<'a> Warnings<'a> {
     }
 }
 
-/// `62.5 KB/s`: three digits are enough to see what is wrong.
+/// `62.5 KB/s`: three digits suffice.
 fn bytes_per_s(value: f64) -> String {
     let units = [("GB/s", 1e9), ("MB/s", 1e6), ("KB/s", 1e3), ("B/s", 1.0)];
     // 999.7 KB/s is 1 MB/s.

@@ -1,8 +1,8 @@
-//! What the frames of a run tell: figures of single connections, made of bytes at the nodes.
+//! Figures of single connections from the frames of a run at its nodes.
 //!
-//! Frames are bytes, so it does not matter which substrate they come from, and nothing here knows how netrig's own
-//! endpoints work. Start from [`SequenceReader`] (sequence numbers against time, at one node) and
-//! [`DeliveryReader`] (what became of each message, at two nodes).
+//! Frames are bytes, so they may come from any substrate, and this module knows nothing of netrig's own
+//! endpoints. Start from [`SequenceReader`] (sequence numbers against time, at one node) and [`DeliveryReader`]
+//! (delivery of each message, at two nodes).
 
 mod delivery;
 mod reading;

@@ -1,27 +1,26 @@
-//! What the figures need of a packet's bytes. Nothing of ours is known here: bytes are bytes, whoever made
-//! them, and whatever stands in them.
+//! The fields of packets that the figures need. It makes no assumption about the sender: any bytes may occur.
 
 use std::net::IpAddr;
 
 use netrig_core::{IpHeader, protocol};
 
-/// A packet of a transport that numbers what it sends.
+/// A packet of a transport protocol with sequence numbers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Reading {
-    pub ends: Ends,
-    pub body: Body,
+pub(super) struct PacketReading {
+    pub ends: PacketEnds,
+    pub body: PacketBody,
 }
 
 /// Source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ends {
+pub(super) struct PacketEnds {
     pub protocol: u8,
     pub addresses: [IpAddr; 2],
     pub ports: [u16; 2],
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Body {
+pub(super) enum PacketBody {
     Tcp(TcpReading),
     Sctp(Vec<ChunkReading>),
 }
@@ -30,37 +29,37 @@ pub(super) enum Body {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct TcpReading {
     pub seq: u32,
-    /// If the ACK bit is set.
+    /// The acknowledgement number, if the ACK bit is set.
     pub ack: Option<u32>,
     pub syn: bool,
     pub fin: bool,
     pub window: u16,
     /// RFC 7323 section 2.
     pub window_scale: Option<u8>,
-    /// RFC 2018 section 3: first number and the one behind the last.
+    /// RFC 2018 section 3: for each block, its first number and the one after its last.
     pub sack: Vec<[u32; 2]>,
-    /// Bytes of user data, kept or not.
+    /// Bytes of user data, captured or not.
     pub data: u32,
 }
 
-/// RFC 9260 section 3.3, as far as it tells of TSNs.
+/// A chunk of RFC 9260 section 3.3, as far as it carries TSNs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ChunkReading {
     /// INIT or INIT ACK.
     Opening {
         initial_tsn: u32,
     },
-    Data(Piece),
+    Data(MessagePiece),
     Sack {
         cumulative: u32,
-        /// First TSN and the one behind the last.
+        /// For each block, its first TSN and the one after its last.
         gaps: Vec<[u32; 2]>,
     },
 }
 
-/// A DATA chunk: a message, or a piece of one.
+/// A DATA chunk: a message, or a fragment of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct MessagePiece {
     pub tsn: u32,
     pub stream: u16,
     pub unordered: bool,
@@ -68,31 +67,35 @@ pub(super) struct Piece {
     pub ending: bool,
 }
 
-impl Ends {
+impl PacketEnds {
     pub const fn reversed(self) -> Self {
         let ([a, b], [p, q]) = (self.addresses, self.ports);
         Self { addresses: [b, a], ports: [q, p], ..self }
     }
 
-    /// What tells one connection from another: an association has several addresses, so there the ports.
+    /// The key of a connection. An association has several addresses, so only its ports count.
     pub fn key(self) -> Self {
         let nowhere = IpAddr::from([0; 4]);
         if self.protocol == protocol::SCTP { Self { addresses: [nowhere; 2], ..self } } else { self }
     }
 }
 
-/// Reads a packet from its IP header on. `None` for other protocols, later fragments, and what is cut too short.
-pub(super) fn read(packet: &[u8]) -> Option<Reading> {
+/// Reads a packet from its IP header on. `None` for other protocols, for later fragments, and for truncated
+/// headers.
+pub(super) fn read(packet: &[u8]) -> Option<PacketReading> {
     let ip = IpHeader::read(packet).filter(IpHeader::is_first)?;
     let body = packet.get(ip.header_len as usize..)?;
     let ports = [be16(body, 0)?, be16(body, 2)?];
-    // A fragment of IPv6 has that for its next header.
+    // A fragment in IPv6 has the fragment header as its next header.
     let body = match ip.next {
-        protocol::TCP => Body::Tcp(tcp(body, ip.payload_len())?),
-        protocol::SCTP => Body::Sctp(sctp(body.get(12..)?)),
+        protocol::TCP => PacketBody::Tcp(tcp(body, ip.payload_len())?),
+        protocol::SCTP => PacketBody::Sctp(sctp(body.get(12..)?)),
         _ => return None,
     };
-    Some(Reading { ends: Ends { protocol: ip.protocol, addresses: [ip.src, ip.dst], ports }, body })
+    Some(PacketReading {
+        ends: PacketEnds { protocol: ip.protocol, addresses: [ip.src, ip.dst], ports },
+        body,
+    })
 }
 
 fn tcp(segment: &[u8], len: u32) -> Option<TcpReading> {
@@ -128,7 +131,7 @@ fn tcp(segment: &[u8], len: u32) -> Option<TcpReading> {
     Some(reading)
 }
 
-/// The chunks behind the common header, as far as they are whole enough to be read.
+/// The chunks after the common header, up to the first truncated one.
 fn sctp(mut chunks: &[u8]) -> Vec<ChunkReading> {
     let mut readings = Vec::new();
     while let (Some(kind), Some(len)) = (chunks.first(), be16(chunks, 2)) {
@@ -148,7 +151,7 @@ fn chunk(kind: u8, bytes: &[u8]) -> Option<ChunkReading> {
             let flags = *bytes.get(1)?;
             let [unordered, beginning, ending] = [4, 2, 1].map(|bit| flags & bit != 0);
             let (tsn, stream) = (be32(bytes, 4)?, be16(bytes, 8)?);
-            Some(ChunkReading::Data(Piece { tsn, stream, unordered, beginning, ending }))
+            Some(ChunkReading::Data(MessagePiece { tsn, stream, unordered, beginning, ending }))
         }
         1 | 2 => Some(ChunkReading::Opening { initial_tsn: be32(bytes, 16)? }),
         3 => {

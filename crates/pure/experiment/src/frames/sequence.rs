@@ -1,5 +1,5 @@
 //! Sequence numbers against time, from the frames at one node (Stevens, *TCP/IP Illustrated*, volume 1, section
-//! 20.8): what was sent, what was sent again, and what the peer said of it.
+//! 20.8): first transmissions, retransmissions, and the peer's acknowledgements.
 //!
 //! Start from [`SequenceReader`].
 
@@ -9,92 +9,95 @@ use std::net::IpAddr;
 use netrig_core::{Frame, Heading, Instant, protocol};
 use netrig_transport::Serial;
 
-use super::reading::{Body, ChunkReading, Ends, Reading, TcpReading, read};
+use super::reading::{ChunkReading, PacketBody, PacketEnds, PacketReading, TcpReading, read};
 use super::unwrapped::Unwrapped;
 
-/// What the numbers of a sequence count.
+/// The unit of a sequence's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
-    /// TCP: bytes, relative to the SYN, or to the first number seen.
+    /// TCP: bytes, relative to the SYN, or to the first observed number.
     Bytes,
-    /// SCTP: DATA chunks by their TSN, relative to the initial one, or to the first seen.
+    /// SCTP: DATA chunks by TSN, relative to the initial TSN, or to the first observed one.
     Tsns,
 }
 
-/// Numbers from `from` up to, not including, `to`, at one moment.
+/// Numbers from `from` up to, but not including, `to`, at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbered {
-    /// When.
+    /// Time of the frame.
     pub at: Instant,
     /// The first number.
     pub from: u64,
-    /// The one behind the last.
+    /// The number after the last.
     pub to: u64,
 }
 
-/// One direction of a connection as a node saw it: data one way, and what was said of it the other way.
+/// One direction of a connection as a node observed it: the data, and the acknowledgements in the other
+/// direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
     /// What the numbers count.
     pub numbers: Numbers,
-    /// Address and port of the end that sent the data, and of the other; of several addresses the first seen.
+    /// Address and port of the end that sent the data, and of the other end; of several addresses, the first
+    /// observed.
     pub ends: [(IpAddr, u16); 2],
-    /// Data that went beyond all before.
+    /// First transmissions: data beyond all earlier data.
     pub sent: Vec<Numbered>,
-    /// Data that did not.
+    /// Retransmissions.
     pub sent_again: Vec<Numbered>,
     /// The number that the peer expects next.
     pub acknowledged: Vec<(Instant, u64)>,
-    /// The end of the peer's window; nothing if the capture does not tell how windows are scaled, or for SCTP, whose
-    /// window counts bytes and not chunks.
+    /// The right edge of the peer's window. Empty if the capture does not contain the window scale, and for
+    /// SCTP, whose window counts bytes instead of chunks.
     pub window: Vec<(Instant, u64)>,
-    /// What the peer has beyond what it expects next (SACK).
+    /// Data that the peer has received out of order (SACK).
     pub sacked: Vec<Numbered>,
-    /// What was earlier is not kept.
+    /// Earlier frames are not kept.
     since: Instant,
-    /// Up to the one behind the highest that was sent; nothing before the first.
+    /// Numbers up to the one after the highest that was sent; `None` before the first.
     serials: Option<Unwrapped>,
 }
 
-/// Reads the frames that pass one node.
+/// Collects the frames that pass one node.
 #[derive(Debug)]
 pub struct SequenceReader {
     from: Instant,
-    conversations: BTreeMap<Ends, Conversation>,
+    conversations: BTreeMap<PacketEnds, FlowConversation>,
 }
 
 /// Both directions of a connection.
 #[derive(Debug)]
-struct Conversation {
-    /// Of data outbound and inbound.
+struct FlowConversation {
+    /// The sequences of outbound and inbound data.
     halves: [Sequence; 2],
-    /// The window scale of the SYN that went outbound and inbound, if one was seen, and if it offered one.
+    /// The window scale of the outbound and of the inbound SYN, if a SYN was observed, and if it offered one.
     scales: [Option<Option<u8>>; 2],
 }
 
 impl SequenceReader {
-    /// A reader that has seen nothing, and keeps what is at `from` or later. Frames before that tell it where numbers
-    /// begin and how windows are scaled.
+    /// A new reader, which keeps the frames from `from` on. Earlier frames give it the initial numbers and the
+    /// window scales.
     pub fn new(from: Instant) -> Self {
         Self { from, conversations: BTreeMap::new() }
     }
 
-    /// The next frame, in the order of time. What is neither TCP nor SCTP, or cannot be read, is passed over.
+    /// Takes the next frame, in the order of time. Frames that are neither TCP nor SCTP, or that are malformed,
+    /// are skipped.
     pub fn take(&mut self, frame: &Frame<'_>) {
-        let Some(Reading { ends, body }) = read(frame.bytes) else { return };
+        let Some(PacketReading { ends, body }) = read(frame.bytes) else { return };
         let inbound = frame.heading == Heading::Inbound;
         let own = if inbound { ends.reversed() } else { ends };
         let conversation =
-            self.conversations.entry(own.key()).or_insert_with(|| Conversation::between(own, self.from));
+            self.conversations.entry(own.key()).or_insert_with(|| FlowConversation::between(own, self.from));
         match body {
-            Body::Tcp(segment) => conversation.segment(frame.at, inbound, &segment),
-            Body::Sctp(chunks) => {
+            PacketBody::Tcp(segment) => conversation.segment(frame.at, inbound, &segment),
+            PacketBody::Sctp(chunks) => {
                 chunks.iter().for_each(|chunk| conversation.chunk(frame.at, inbound, chunk))
             }
         }
     }
 
-    /// The direction of a connection in which most data packets went; `None` if there were none.
+    /// The direction of a connection with most data packets; `None` if there were none.
     pub fn busiest(self) -> Option<Sequence> {
         let halves = self.conversations.into_values().flat_map(|conversation| conversation.halves);
         let count = |half: &Sequence| half.sent.len() + half.sent_again.len();
@@ -102,10 +105,10 @@ impl SequenceReader {
     }
 }
 
-impl Conversation {
-    fn between(own: Ends, since: Instant) -> Self {
+impl FlowConversation {
+    fn between(own: PacketEnds, since: Instant) -> Self {
         let numbers = if own.protocol == protocol::SCTP { Numbers::Tsns } else { Numbers::Bytes };
-        let half = |ends: Ends| Sequence {
+        let half = |ends: PacketEnds| Sequence {
             numbers,
             ends: [(ends.addresses[0], ends.ports[0]), (ends.addresses[1], ends.ports[1])],
             sent: Vec::new(),
@@ -138,7 +141,7 @@ impl Conversation {
         self.halves[other].acknowledgement(at, ack, window, &segment.sack);
     }
 
-    /// Bytes that the sender of a segment has room for, if both openings were seen.
+    /// The window of a segment's sender in bytes; `None` unless both SYN segments were observed.
     fn window(&self, own: usize, segment: &TcpReading) -> Option<u64> {
         let [outbound, inbound] = self.scales;
         let (outbound, inbound) = (outbound?, inbound?);
@@ -161,18 +164,19 @@ impl Conversation {
 }
 
 impl Sequence {
-    /// Numbers are relative to this one.
+    /// Sets the number that all others are relative to.
     fn begin(&mut self, base: u32) {
         self.serials.get_or_insert(Unwrapped::new(base)).base = Serial(base);
     }
 
-    /// A number that wraps, as one that does not. `None` before the first.
+    /// A wrapping number as a relative one without wrap. `None` before the first.
     fn unwrapped(&mut self, number: u32) -> Option<u64> {
         let serials = self.serials.get_or_insert(Unwrapped::new(number));
         u64::try_from(serials.distance(number)).ok()
     }
 
-    /// The numbers of `count` from `first` on are sent: where they begin and end, and whether that is beyond all before.
+    /// Registers the transmission of `count` numbers from `first` on. Returns where they begin and end, and
+    /// whether they are beyond all earlier ones.
     fn send(&mut self, first: u32, count: u32) -> Option<(u64, u64, bool)> {
         let from = self.unwrapped(first)?;
         let serials = self.serials.as_mut()?;

@@ -44,8 +44,8 @@ fn segment(seq: u32, ack: u32, flags: Flags, len: u64) -> Segment {
     }
 }
 
-/// The numbers begin below 2³² and go on from 0. Three segments of 1000 B leave, the second is lost, the peer says so
-/// and gets it again.
+/// The numbers begin below 2³² and wrap to 0. Three segments of 1000 B are sent, the second is lost, the peer
+/// reports it and receives a retransmission.
 #[test]
 fn a_loss_and_its_repair_over_tcp() {
     const ISN: u32 = u32::MAX - 999;
@@ -81,7 +81,7 @@ fn windows_are_unknown_without_the_opening() {
     assert_eq!((seen.sent[0].from, seen.acknowledged[0].1, seen.window.len()), (0, 1000, 0));
 }
 
-/// What was before is known: where the numbers begin, and that they are sent again.
+/// Earlier frames give the initial numbers, and show that later ones are retransmissions.
 #[test]
 fn a_part_of_a_run_keeps_its_numbers() {
     let mut reader = SequenceReader::new(at(20));
@@ -94,7 +94,7 @@ fn a_part_of_a_run_keeps_its_numbers() {
     assert_eq!(seen.sent_again, [Numbered { at: at(30), from: 1000, to: 2000 }]);
 }
 
-/// The same with TSNs, over two paths: RFC 9260 section 3.3.4 counts gaps from the cumulative TSN.
+/// With TSNs, over two paths: RFC 9260 section 3.3.4 counts gaps from the cumulative TSN.
 #[test]
 fn a_loss_and_its_repair_over_sctp() {
     let mut reader = SequenceReader::new(Instant::ZERO);
@@ -138,12 +138,13 @@ fn a_loss_and_its_repair_over_sctp() {
     assert_eq!(seen.sacked, [Numbered { at: at(20), from: 2, to: 4 }]);
 }
 
-/// Two streams. The first message of stream 1 is lost and comes again at 200 ms; the second, in two pieces, waits for
-/// it; stream 2 does not; neither does what is unordered. The last never arrives, and what is behind it is stuck.
+/// Two streams. The first message of stream 1 is lost and arrives again at 200 ms; the second, in two
+/// fragments, waits for it. Stream 2 does not wait, and neither does an unordered message. The last message
+/// never arrives, and those after it in its stream stay undelivered.
 #[test]
 fn one_stream_waits_and_the_other_does_not() {
     let [mut near, mut far] = [Heading::Outbound, Heading::Inbound].map(DeliveryReader::new);
-    // Stream, place of the piece (beginning, ending), unordered, when sent, when arrived.
+    // Stream, position of the fragment (beginning, ending), unordered, time of sending, time of arrival.
     let pieces = [
         (1, (true, true), false, 0, Some(200)),
         (1, (true, false), false, 10, Some(60)),
@@ -182,10 +183,10 @@ fn one_stream_waits_and_the_other_does_not() {
     for (ms, n) in arrivals {
         frame_of(n, &mut far, ms, Heading::Inbound);
     }
-    let told: Vec<_> =
+    let found: Vec<_> =
         near.deliveries(&far).iter().map(|d| (d.stream, d.sent, d.arrived, d.delivered)).collect();
     assert_eq!(
-        told,
+        found,
         [
             (1, at(0), at(200), at(200)),
             (1, at(10), at(61), at(200)),
@@ -196,7 +197,7 @@ fn one_stream_waits_and_the_other_does_not() {
 }
 
 proptest! {
-    /// Whatever the bytes are, also behind a header that leads to the transports.
+    /// Any bytes, also behind a header that leads to the transports.
     #[test]
     fn no_bytes_are_too_odd(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),

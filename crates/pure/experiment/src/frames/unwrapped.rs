@@ -1,9 +1,9 @@
-//! Numbers that wrap, told apart.
+//! Serial numbers without wrap.
 
 use netrig_transport::Serial;
 
-/// Serial numbers of 32 bits (RFC 1982) as distances from a base, which do not wrap: each is the one nearest to the
-/// highest so far.
+/// Serial numbers of 32 bits (RFC 1982) as distances from a base, which do not wrap. A number is taken as the
+/// one nearest to the highest so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unwrapped {
     pub base: Serial,
@@ -12,18 +12,18 @@ pub(super) struct Unwrapped {
 }
 
 impl Unwrapped {
-    /// Distances from `base`, which is the highest so far.
+    /// A base, which is also the highest number so far.
     pub fn new(base: u32) -> Self {
         Self { base: Serial(base), highest: 0 }
     }
 
-    /// The distance of a number from the base; below zero, if it was before it.
+    /// The distance of a number from the base; negative for a number before it.
     pub fn distance(&self, number: u32) -> i64 {
         let highest = self.base.plus(self.highest as u32);
         self.highest + i64::from(Serial(number).offset_from(highest))
     }
 
-    /// There is a number at this distance.
+    /// Raises the highest distance, if this one is greater.
     pub fn reach(&mut self, distance: i64) {
         self.highest = self.highest.max(distance);
     }

@@ -1,4 +1,4 @@
-//! How far substrates agree about the responses.
+//! Agreement of substrates about the responses.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::{Design, PointRuns};
 use crate::claim::vary;
 use crate::{Agreement, Difference, Point, ResponseSpec, Status};
 
-/// What each further substrate says beside the first, at every point that both ran and over all of them. Replications
-/// of two substrates share their seeds, so they are paired.
+/// The agreement of each further substrate with the first, at every common point and over all of them.
+/// Replications of two substrates share their seeds, so they are paired.
 pub(super) fn agreement(design: &Design, points: &[PointRuns], substrates: &[&str]) -> Vec<Agreement> {
     let Some((first, others)) = substrates.split_first() else { return Vec::new() };
     let mut found = Vec::new();
@@ -20,7 +20,7 @@ pub(super) fn agreement(design: &Design, points: &[PointRuns], substrates: &[&st
             let response = Compared { design, name, spec, of: [first, other] };
             let pairs: Vec<(&Point, Pairs)> =
                 both.iter().map(|(a, b)| (&a.point, Pairs::of(a, b, name))).collect();
-            // The only point of an experiment without factors is all points too, and is asked as a point.
+            // An experiment without factors has one point, which is also all points: it is judged as a point.
             if pairs.iter().any(|(point, _)| !point.0.is_empty()) {
                 found.extend(response.over_all(&Pairs::over_points(pairs.iter().map(|(_, pairs)| pairs))));
             }
@@ -39,7 +39,7 @@ fn common<'a>(points: &'a [PointRuns], first: &str, other: &str) -> Vec<(&'a Poi
     ours.filter_map(|runs| Some((runs, *theirs.get(&runs.point)?))).collect()
 }
 
-/// A response of two substrates.
+/// A response on two substrates.
 struct Compared<'a> {
     design: &'a Design,
     name: &'a str,
@@ -48,20 +48,20 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// At a point; `None` if neither measured it there.
+    /// The agreement at a point; `None` if neither substrate measured the response there.
     fn at(&self, point: &Point, pairs: &Pairs) -> Option<Agreement> {
         let mut agreement = self.beside(point.clone(), pairs)?;
-        if let Some(asked) = self.spec.agreement.as_ref().filter(|asked| asked.asks(point)) {
-            agreement.ask(asked.within.clone());
+        if let Some(required) = self.spec.agreement.as_ref().filter(|required| required.applies_at(point)) {
+            agreement.ask(required.within.clone());
         }
         Some(agreement)
     }
 
-    /// Over all points together.
+    /// The agreement over all points together.
     fn over_all(&self, pairs: &Pairs) -> Option<Agreement> {
         let mut agreement = self.beside(Point::default(), pairs)?;
-        if let Some(asked) = self.spec.agreement.as_ref().filter(|asked| asked.asks_of_all()) {
-            agreement.ask(asked.within.clone());
+        if let Some(required) = self.spec.agreement.as_ref().filter(|required| required.applies_to_all()) {
+            agreement.ask(required.within.clone());
         }
         Some(agreement)
     }
@@ -93,13 +93,13 @@ impl Compared<'_> {
     }
 }
 
-/// Values of both substrates by replication.
+/// Paired values of both substrates, by replication.
 #[derive(Default)]
 struct Pairs {
     values: BTreeMap<u32, (f64, f64)>,
-    /// How many values each has, also where the other has none.
+    /// Number of values of each substrate, with those that have no partner.
     n: [u32; 2],
-    /// Whether another seed would give both the same.
+    /// Whether another seed would give both substrates the same values.
     deterministic: bool,
 }
 
@@ -113,7 +113,7 @@ impl Pairs {
         Self { values: ours.into_iter().filter_map(pair).collect(), n, deterministic }
     }
 
-    /// The means over the points that have any, of the replications that all of these have.
+    /// The means over all points that have pairs, in the replications that all these points share.
     fn over_points<'a>(points: impl Iterator<Item = &'a Self>) -> Self {
         let mut measured = points.filter(|pairs| !pairs.values.is_empty());
         let Some(first) = measured.next() else { return Self::default() };
@@ -133,8 +133,8 @@ impl Pairs {
         Self { values, n, deterministic }
     }
 
-    /// The interval, without ends where no replication differs from another on either substrate although chance had a
-    /// part in them: that nothing happened is no sign that the same would.
+    /// The interval, without ends if random replications are all alike on both substrates: that nothing
+    /// happened does not show that nothing can happen.
     fn believed(&self, interval: Interval) -> Interval {
         let (first, other) = self.both();
         if self.deterministic || vary(&first) || vary(&other) {

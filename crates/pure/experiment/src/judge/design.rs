@@ -1,19 +1,19 @@
-//! What judging needs to know of an experiment.
+//! The design of an experiment: the input of judging.
 
 use crate::check::{SpecError, one_of};
 use crate::response::ResponseSpec;
-use crate::{ClaimSpec, Factor, FigureSpec, Paper, Replications, TableSpec};
+use crate::{ClaimSpec, ColumnSpec, Derivation, Factor, FigureSpec, Paper, Replications, TableSpec};
 
-/// The part of an experiment that says what its results mean.
+/// The part of an experiment that defines the meaning of its results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Design {
     /// The experiment's name.
     pub name: String,
-    /// Of every interval, between 0 and 1.
+    /// Confidence level of every interval, between 0 and 1.
     pub confidence: f64,
-    /// The factors with their levels in the order of the file.
+    /// The factors with their levels, in the order of the file.
     pub factors: Vec<Factor>,
-    /// Levels of the file that are not run, by their factors: others were asked for.
+    /// Levels of the file that are not run, by factor, because other levels were requested.
     pub omitted: Vec<Factor>,
     /// How many runs each point gets.
     pub replications: Replications,
@@ -25,8 +25,18 @@ pub struct Design {
     pub tables: Vec<(String, TableSpec)>,
     /// The figures in the order of the file.
     pub figures: Vec<(String, FigureSpec)>,
-    /// The values of the paper that the study answers, if it answers one.
+    /// The values of the paper that the study answers; `None` without a paper.
     pub paper: Option<Paper>,
+}
+
+impl ColumnSpec {
+    /// The unit of its cells.
+    pub fn unit(&self, design: &Design) -> String {
+        match self.derivation() {
+            Some((Derivation::Ratio, _)) | None => "1".to_owned(),
+            Some((_, response)) => design.unit_of(response),
+        }
+    }
 }
 
 fn named<'a, T>(items: &'a [(String, T)], name: &str) -> Option<&'a T> {
@@ -34,28 +44,27 @@ fn named<'a, T>(items: &'a [(String, T)], name: &str) -> Option<&'a T> {
 }
 
 impl Design {
-    /// The factor of that name.
+    /// The factor with this name.
     pub fn factor(&self, name: &str) -> Option<&Factor> {
         self.factors.iter().find(|factor| factor.name == name)
     }
 
-    /// The response of that name.
+    /// The response with this name.
     pub fn response(&self, name: &str) -> Option<&ResponseSpec> {
         named(&self.responses, name)
     }
 
-    /// The table of that name.
+    /// The table with this name.
     pub fn table(&self, name: &str) -> Option<&TableSpec> {
         named(&self.tables, name)
     }
 
-    /// The figure of that name.
+    /// The figure with this name.
     pub fn figure(&self, name: &str) -> Option<&FigureSpec> {
         named(&self.figures, name)
     }
 
-    /// The unit of a response, or of a table's column named `table.<table>.<column>`; `1` for what there is
-    /// not.
+    /// The unit of a response, or of a table's column named `table.<table>.<column>`; `1` for an unknown name.
     pub fn unit_of(&self, response: &str) -> String {
         let column = response.strip_prefix("table.").and_then(|rest| rest.split_once('.'));
         if let Some((table, column)) = column {
@@ -65,7 +74,7 @@ impl Design {
         self.response(response).map_or("1", ResponseSpec::unit).to_owned()
     }
 
-    /// The definition of the quantiles among the responses; `None` if there are none.
+    /// The definition of quantile; `None` if no response is a quantile.
     pub fn quantiles(&self) -> Option<&'static str> {
         self.responses
             .iter()
@@ -73,7 +82,7 @@ impl Design {
             .then_some(netrig_stats::quantile::DEFINITION)
     }
 
-    /// The error of naming a value or group that the paper does not have.
+    /// The error if the paper has no value or group of this name.
     pub(crate) fn check_paper(&self, field: &str, name: &str) -> Option<SpecError> {
         let Some(paper) = &self.paper else {
             return Some(SpecError::new(field, "there is no `paper.toml` beside this file"));
@@ -82,7 +91,7 @@ impl Design {
         (!paper.has(name)).then(|| SpecError::new(field, one_of(&what, name, &paper.names())))
     }
 
-    /// The words for a response that does not exist.
+    /// The message for an unknown response.
     pub(crate) fn unknown_response(&self, name: &str) -> String {
         let known: Vec<&str> = self.responses.iter().map(|(name, _)| name.as_str()).collect();
         one_of(&format!("there is no response `{name}`"), name, &known)

@@ -1,4 +1,4 @@
-//! A made-up study for tests: factors, claims and tables as a file writes them, and values by a formula.
+//! A fictitious study for tests: factors, claims and tables as a file writes them, and values by a formula.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::{ClaimResult, Factor, Level, Paper, Point, Replications, Results, Sta
 pub(crate) struct Study {
     pub design: Design,
     pub points: Vec<PointRuns>,
-    /// Whether its runs say that chance had no part in them.
+    /// Whether its runs are marked as deterministic.
     pub deterministic: bool,
 }
 
-/// One point and one replication, as a formula sees them.
-pub(crate) struct Place<'a> {
+/// One point and one replication: the arguments of a formula.
+pub(crate) struct StudyPoint<'a> {
     pub point: &'a Point,
     pub replication: u32,
 }
 
-impl Place<'_> {
+impl StudyPoint<'_> {
     /// The text of a level.
     pub fn level(&self, factor: &str) -> &str {
         &self.point.level(factor).unwrap().0
@@ -31,12 +31,12 @@ impl Place<'_> {
         self.point.level(factor).unwrap().number().unwrap()
     }
 
-    /// Luck that all points share: common random numbers.
+    /// Random numbers that all points share: common random numbers.
     pub fn luck(&self) -> Stream {
         Seeds::new(u64::from(self.replication)).stream("luck")
     }
 
-    /// Luck of this point alone.
+    /// Random numbers of this point alone.
     pub fn own_luck(&self) -> Stream {
         Seeds::new(u64::from(self.replication)).stream(&format!("{:?}", self.point))
     }
@@ -65,7 +65,7 @@ impl Study {
         Self { design, points: Vec::new(), deterministic: false }
     }
 
-    /// The response `r` is a share, from 0 to 1.
+    /// Makes the response `r` a share, from 0 to 1.
     pub fn of_shares(mut self) -> Self {
         self.design.responses[0].1 = toml::from_str("of = 'flow.web'\nmetric = 'datagram_loss'").unwrap();
         self
@@ -101,8 +101,9 @@ impl Study {
         self
     }
 
-    /// Runs every point `n` times on `substrate`; a formula that gives nothing did not measure.
-    pub fn run_on(mut self, substrate: &str, n: u32, value: impl Fn(&Place<'_>) -> Option<f64>) -> Self {
+    /// Runs every point `n` times on `substrate`. If the formula returns `None`, the run did not measure the
+    /// response.
+    pub fn run_on(mut self, substrate: &str, n: u32, value: impl Fn(&StudyPoint<'_>) -> Option<f64>) -> Self {
         self.design.replications = Replications { min: n, max: n, until: None };
         let mut points = vec![Point::default()];
         for factor in &self.design.factors {
@@ -117,7 +118,7 @@ impl Study {
         for point in points {
             let run = |replication| {
                 let responses =
-                    BTreeMap::from([("r".to_owned(), value(&Place { point: &point, replication }))]);
+                    BTreeMap::from([("r".to_owned(), value(&StudyPoint { point: &point, replication }))]);
                 RunRecord {
                     replication,
                     seed: u64::from(replication),
@@ -139,11 +140,11 @@ impl Study {
         self
     }
 
-    pub fn run(self, n: u32, value: impl Fn(&Place<'_>) -> f64) -> Self {
+    pub fn run(self, n: u32, value: impl Fn(&StudyPoint<'_>) -> f64) -> Self {
         self.run_on("sim", n, |place| Some(value(place)))
     }
 
-    /// Marks the points with this level as ended otherwise.
+    /// Sets the status of the points with this level.
     pub fn ended(mut self, factor: &str, level: &str, status: Status) -> Self {
         for runs in self.points.iter_mut().filter(|runs| runs.point.level(factor).unwrap().0 == level) {
             runs.status = status;
@@ -157,7 +158,7 @@ impl Study {
         Results::judge(&self.design, &self.points, "0.1.0+test")
     }
 
-    /// The only claim's result.
+    /// The result of the only claim.
     pub fn verdict(&self) -> ClaimResult {
         let mut claims = self.judge().claims;
         assert_eq!(claims.len(), 1);

@@ -17,18 +17,11 @@ pub use stopping::{Decision, StoppingRule};
 use crate::claim::decide;
 use crate::{ClaimSpec, Results};
 
-/// A seed for the resampling that belongs to a name: the same on every machine, another for each name
-/// (FNV-1a).
-pub(crate) fn seed_of(name: &str) -> u64 {
-    name.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-}
-
 impl Results {
     /// Judges the runs of an experiment, in the order of the plan and substrate by substrate. `build` is
     /// netrig's version and commit.
     ///
-    /// Where a rule says when to stop, replications beyond its decision play no part, even if they were run.
+    /// With a stopping rule, replications beyond its decision are ignored, even if they were run.
     pub fn judge(design: &Design, points: &[PointRuns], build: &str) -> Self {
         let points: Vec<PointRuns> = points.iter().map(|runs| counted(design, runs)).collect();
         let mut substrates: Vec<&str> = Vec::new();
@@ -62,7 +55,7 @@ impl Results {
     }
 }
 
-/// The runs in the order of their replications, without those beyond the decision to stop.
+/// The runs in the order of their replications, without those beyond the stopping decision.
 fn counted(design: &Design, runs: &PointRuns) -> PointRuns {
     let mut counted = runs.clone();
     counted.runs.sort_by_key(|run| run.replication);

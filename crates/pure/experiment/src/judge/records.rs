@@ -1,56 +1,56 @@
-//! What a store keeps of runs, and what judging reads from it.
+//! The records of runs in a store, and the view of them for judging.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::Design;
-use crate::claim::sample::{Cell, Missing, Nature, Sample, Values};
-use crate::{Cut, Measured, Outcome, Point, ResponseSpec, Status};
+use crate::claim::sample::{Cell, MissingSample, Nature, PointValues, Sample};
+use crate::{Cut, MeasuredValue, Point, ResponseSpec, RunOutcome, Status};
 
-/// One run that ended, reduced to its responses.
+/// One finished run, reduced to its responses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// From 1. The n-th replications of all points share their seed.
+    /// Number of the replication, from 1. The n-th replications of all points share their seed.
     pub replication: u32,
     /// The seed of its random streams.
     pub seed: u64,
-    /// Whether it counts.
+    /// Whether the run is valid.
     pub valid: bool,
-    /// Whether another seed would have given the same ([`Outcome::deterministic`]).
+    /// Whether another seed would have given the same values ([`RunOutcome::deterministic`]).
     #[serde(default)]
     pub deterministic: bool,
-    /// Why it does not count.
+    /// Why the run is invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The responses' values by their names; absent where the run could not measure them.
+    /// The responses' values by name; `None` if the run could not measure one.
     pub responses: BTreeMap<String, Option<f64>>,
-    /// Why responses have no value, by their names.
+    /// Why responses have no value, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unmeasured: BTreeMap<String, String>,
-    /// What MSER-5 left out at the start of the run, by the responses' names.
+    /// The cut of MSER-5 at the start of the run, by response.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub warm_up: BTreeMap<String, Cut>,
-    /// What must stand beside its values, in sentences.
+    /// Remarks on its values, as sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
 
 impl RunRecord {
-    /// The record of a run from what it measured and said of itself.
+    /// The record of a run from its measured values and its outcome.
     pub fn new(
         replication: u32,
         seed: u64,
-        outcome: &Outcome,
-        measured: &BTreeMap<String, Measured>,
+        outcome: &RunOutcome,
+        measured: &BTreeMap<String, MeasuredValue>,
     ) -> Self {
         let unmeasured = measured.iter().filter_map(|(name, measured)| match measured {
-            Measured::Value { .. } => None,
-            Measured::NotMeasured(why) => Some((name.clone(), why.clone())),
+            MeasuredValue::Value { .. } => None,
+            MeasuredValue::NotMeasured(why) => Some((name.clone(), why.clone())),
         });
         let warm_up = measured.iter().filter_map(|(name, measured)| match measured {
-            Measured::Value { warm_up, .. } => Some((name.clone(), (*warm_up)?)),
-            Measured::NotMeasured(_) => None,
+            MeasuredValue::Value { warm_up, .. } => Some((name.clone(), (*warm_up)?)),
+            MeasuredValue::NotMeasured(_) => None,
         });
         let why = match &outcome.invalid {
             Some(why) => Some(why.clone()),
@@ -70,7 +70,7 @@ impl RunRecord {
         }
     }
 
-    /// What a reader should know of a value: why there is none, why it does not count, or why to doubt it.
+    /// A remark on a value: why it is missing, why it does not count, or why it is doubtful.
     pub(super) fn remark(&self, response: &str) -> Option<String> {
         let doubt = || {
             let cut = self.warm_up.get(response).filter(|cut| cut.too_short)?;
@@ -82,7 +82,7 @@ impl RunRecord {
         self.why.clone().or_else(|| self.unmeasured.get(response).cloned()).or_else(doubt)
     }
 
-    /// The value of a response if the run counts and measured it.
+    /// The value of a response if the run is valid and measured it.
     pub fn value(&self, response: &str) -> Option<f64> {
         let value = self.responses.get(response).copied().flatten();
         value.filter(|value| self.valid && value.is_finite())
@@ -94,11 +94,11 @@ impl RunRecord {
 pub struct PointRuns {
     /// The substrate.
     pub substrate: String,
-    /// Every factor with its level.
+    /// Every factor with its level at the point.
     pub point: Point,
-    /// How it ended.
+    /// State of the point.
     pub status: Status,
-    /// Why it is not ok.
+    /// Why the state is not `Ok`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Its runs.
@@ -106,18 +106,18 @@ pub struct PointRuns {
 }
 
 impl PointRuns {
-    /// The values of a response by replication, of the runs that count.
+    /// The values of a response in the valid runs, by replication.
     pub(crate) fn values(&self, response: &str) -> BTreeMap<u32, f64> {
         self.runs.iter().filter_map(|run| Some((run.replication, run.value(response)?))).collect()
     }
 
-    /// Whether chance had no part in any of its runs.
+    /// Whether all its runs are deterministic.
     pub(super) fn is_deterministic(&self) -> bool {
         self.runs.iter().all(|run| run.deterministic)
     }
 }
 
-/// What one substrate measured, point by point.
+/// The measured values of one substrate, point by point.
 pub(crate) struct Measurements<'a> {
     pub substrate: &'a str,
     points: Vec<&'a PointRuns>,
@@ -137,13 +137,18 @@ impl<'a> Measurements<'a> {
     }
 
     /// The values of a response at a point.
-    pub(crate) fn values(&self, point: &Point, response: &str, design: &Design) -> Result<Values, Missing> {
-        let missing = |status, why: &str| Missing { status, why: why.to_owned() };
+    pub(crate) fn values(
+        &self,
+        point: &Point,
+        response: &str,
+        design: &Design,
+    ) -> Result<PointValues, MissingSample> {
+        let missing = |status, why: &str| MissingSample { status, why: why.to_owned() };
         let Some(runs) = self.by_levels.get(point) else {
             return Err(missing(Status::Unsupported, "the experiment does not have the point"));
         };
         match runs.status {
-            Status::Ok => Ok(Values {
+            Status::Ok => Ok(PointValues {
                 by_replication: runs.values(response),
                 nature: Nature {
                     deterministic: runs.is_deterministic(),

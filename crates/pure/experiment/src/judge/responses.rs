@@ -1,13 +1,19 @@
-//! Means with intervals at each point.
+//! Means and intervals at each point.
 
 use std::collections::BTreeMap;
 
 use netrig_stats::interval::{self, Bootstrap};
 use netrig_stats::{Interval, StatsError};
 
-use super::{Design, PointRuns, RunRecord, seed_of};
+use super::{Design, PointRuns, RunRecord};
 use crate::claim::vary;
 use crate::{IntervalMethod, PointRemark, PointResult, ResponseResult, RunValue, Status};
+
+/// The seed of the resampling for a response: the same on every machine, different for each name (FNV-1a).
+fn seed_of(name: &str) -> u64 {
+    name.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
 
 impl PointRuns {
     /// The point's responses with their intervals.
@@ -41,7 +47,7 @@ impl PointRuns {
         }
     }
 
-    /// What stands beside the figures of its runs, and in how many of them.
+    /// The remarks on its valid runs, each with the number of runs.
     fn remarks(&self) -> Vec<PointRemark> {
         let mut runs: BTreeMap<&str, u32> = BTreeMap::new();
         for remark in self.runs.iter().filter(|run| run.valid).flat_map(|run| &run.remarks) {
@@ -52,8 +58,8 @@ impl PointRuns {
 }
 
 impl PointRuns {
-    /// The interval, without ends where it has no width by chance alone: values that are all alike do not show how far
-    /// from them others may lie.
+    /// The interval, without ends if random values are all alike: equal values do not show how far others may
+    /// lie from them.
     fn believed(&self, interval: Interval, values: &[f64]) -> Interval {
         if self.is_deterministic() || vary(values) {
             return interval;
@@ -67,7 +73,7 @@ fn run_value(run: &RunRecord, response: &str) -> RunValue {
     RunValue { seed: run.seed, value, valid: run.valid, why: run.remark(response) }
 }
 
-/// The mean over runs with its interval.
+/// The mean over runs and its interval.
 fn mean(values: &[f64], method: IntervalMethod, confidence: f64, seed: u64) -> Result<Interval, StatsError> {
     match method {
         IntervalMethod::Student => interval::student(values, confidence),

@@ -1,4 +1,4 @@
-//! When a point has enough replications.
+//! The stopping rule: whether a point has enough replications.
 
 use netrig_stats::StatsError;
 use netrig_stats::stopping::{self, Precision};
@@ -6,19 +6,19 @@ use netrig_stats::stopping::{self, Precision};
 use super::RunRecord;
 use crate::Replications;
 
-/// What a point needs next.
+/// The decision on the next replications of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Replications 1 to so many, of which some are still missing.
+    /// Replications 1 to n are needed, and some of them are still missing.
     More(u32),
-    /// Replications 1 to so many decide; later ones play no part.
+    /// Replications 1 to n decide; later ones are ignored.
     Enough(u32),
-    /// Replications 1 to so many, the most that are allowed, and the interval is still too wide.
+    /// Replications 1 to n, the greatest number, were run, and the interval is still too wide.
     Exhausted(u32),
 }
 
 impl Decision {
-    /// The last replication that counts; `None` while more are needed.
+    /// The last replication that counts; `None` if more are needed.
     pub const fn last(self) -> Option<u32> {
         match self {
             Self::More(_) => None,
@@ -27,10 +27,10 @@ impl Decision {
     }
 }
 
-/// How many replications a point gets: a fixed number, or until the interval of a response is narrow enough.
+/// The number of replications of a point: fixed, or until the interval of a response is narrow enough.
 ///
-/// Replications are judged in their order, 1 to n, never in the order in which they finished: with one worker
-/// or eight the same ones count.
+/// Replications are judged in their order, 1 to n, not in the order in which they finished: the number of
+/// workers does not change which ones count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoppingRule {
     min: u32,
@@ -39,11 +39,12 @@ pub struct StoppingRule {
 }
 
 impl StoppingRule {
-    /// The rule that a file's `[replications]` asks for.
+    /// The rule of a file's `[replications]`.
     ///
     /// # Errors
-    /// With a rule to stop by: fewer than ten replications at least (an interval that is narrow by chance
-    /// would be believed), a maximum below the minimum, or a half width of zero.
+    ///
+    /// With `until`: fewer than ten replications at least (an interval may be narrow by chance), a maximum
+    /// below the minimum, or a half width of zero.
     pub fn new(replications: &Replications, confidence: f64) -> Result<Self, StatsError> {
         let until = match &replications.until {
             None => None,
@@ -57,9 +58,9 @@ impl StoppingRule {
         Ok(Self { min: replications.min, max: replications.max, until })
     }
 
-    /// What the point with these runs needs next. Runs may come in any order, and some may be missing still:
-    /// only replications 1 to k without a gap are judged. Runs that do not count, or that did not measure the
-    /// response, are passed over, but they use the budget up.
+    /// The decision for the point with these runs. Runs may be in any order, and some may be missing: only
+    /// replications 1 to k without a gap are judged. Invalid runs, and runs that did not measure the response,
+    /// are skipped, but they count against the maximum.
     pub fn decide(&self, runs: &[RunRecord]) -> Decision {
         let mut ordered: Vec<&RunRecord> = runs.iter().collect();
         ordered.sort_by_key(|run| run.replication);
@@ -75,24 +76,26 @@ impl StoppingRule {
             .filter_map(|run| Some((run.replication, run.value(response)?)))
             .collect();
         let values: Vec<f64> = measured.iter().map(|(_, value)| *value).collect();
-        // Where chance has no part, what one replication gives all give.
+        // In a deterministic run, all replications have the same value.
         if values.len() >= self.min as usize && ordered[..ended as usize].iter().all(|run| run.deterministic)
         {
             return Decision::Enough(measured[self.min as usize - 1].0);
         }
         let needed = match rule.judge(&values) {
-            Ok(stopping::StoppingDecision::Enough { n, .. }) => return Decision::Enough(measured[n - 1].0),
+            Ok(stopping::StoppingDecision::Enough { n, .. }) => {
+                return Decision::Enough(measured[n - 1].0);
+            }
             Ok(
                 stopping::StoppingDecision::Continue { needed }
                 | stopping::StoppingDecision::GaveUp { needed, .. },
             ) => needed,
-            // All values are finite, which is all that can be wrong with them.
+            // `judge` refuses only values that are not finite.
             Err(_) => None,
         };
         if ended >= self.max {
             return Decision::Exhausted(self.max);
         }
-        // At most half as many again at once: the estimate of what is needed is itself uncertain.
+        // At most half as many again: the estimate of the needed number is itself uncertain.
         let most = ended + ended.div_ceil(2);
         let needed = needed.and_then(|n| u32::try_from(n).ok()).unwrap_or(most);
         Decision::More(needed.clamp(ended + 1, most).min(self.max))
@@ -155,7 +158,7 @@ mod tests {
         let mut runs = swinging(14, 1.0);
         runs.reverse();
         assert_eq!(rule(10, 40, "2 %").decide(&runs), Decision::Enough(10));
-        // Replication 3 is still on its way: only 1 and 2 can be judged.
+        // Replication 3 has not finished: only 1 and 2 can be judged.
         runs.retain(|run| run.replication != 3);
         assert_eq!(rule(10, 40, "2 %").decide(&runs), Decision::More(10));
     }
@@ -171,7 +174,7 @@ mod tests {
         assert_eq!(rule(10, 40, "2 %").decide(&none), Decision::Exhausted(40));
     }
 
-    /// Ten runs that are all alike by chance are no narrow interval; ten that could not differ are enough.
+    /// Ten random runs that are all alike are no narrow interval; ten deterministic runs are enough.
     #[test]
     fn runs_that_could_not_differ_are_enough() {
         for value in [0.0, 100.0] {

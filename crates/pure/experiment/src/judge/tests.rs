@@ -36,12 +36,12 @@ fn intervals_as_the_response_asks() {
     let (student, skewed, bootstrap) =
         (interval("student", power), interval("skew-adjusted", power), interval("bootstrap", power));
     assert!(skewed.2 > student.2 && student.0 == skewed.0);
-    // Added up in another order, the mean differs in its last digit.
+    // With another order of summation, the mean differs in its last digit.
     assert!((student.0.unwrap() - bootstrap.0.unwrap()).abs() < 1e-9);
     assert!(bootstrap.1.unwrap() > 0.0 && student.1.unwrap() < bootstrap.1.unwrap());
 }
 
-/// Runs that a rule no longer asked for play no part, in whatever order they come.
+/// Runs beyond the decision of a stopping rule are ignored, in whatever order they finish.
 #[test]
 fn replications_beyond_the_decision_play_no_part() {
     let mut study = study()
@@ -55,10 +55,10 @@ fn replications_beyond_the_decision_play_no_part() {
     assert_eq!(response.runs[0].seed, 1);
 }
 
-/// The second substrate reads 10 % more in every run, and nothing in two of them.
+/// The second substrate measures 10 % more in every run, and no value in two of them.
 #[test]
 fn agreement_is_a_ratio_of_means() {
-    let noise = |place: &super::fixture::Place<'_>| 100.0 + place.own_luck().normal(0.0, 5.0);
+    let noise = |place: &super::fixture::StudyPoint<'_>| 100.0 + place.own_luck().normal(0.0, 5.0);
     let results = study()
         .run_on("sim", 7, |place| Some(noise(place)))
         .run_on("vm", 7, |place| (place.replication <= 5).then(|| 1.1 * noise(place)))
@@ -74,7 +74,7 @@ fn agreement_is_a_ratio_of_means() {
         assert!((difference.estimate - (second - first)).abs() < 1e-9);
         assert!(difference.low.unwrap() < difference.estimate && entry.unit == "B/s");
     }
-    // Over all points together: the mean of theirs, not their sum.
+    // Over all points together: the mean of the points' means, not their sum.
     let mean = |entry: usize| results.agreement[entry].means.unwrap()[0];
     assert!((mean(0) - (mean(1) + mean(2)) / 2.0).abs() < 1e-9);
     assert!(results.agreement[0].factors.0.is_empty());
@@ -89,8 +89,8 @@ fn what_one_substrate_cannot_run_does_not_count_for_agreement() {
     assert_eq!(ratios, [Some(2.0), Some(2.0)]);
 }
 
-/// What the entries of a study with these factors say, whose response asks this, and their points.
-fn asked(study: Study, agreement: &str) -> Vec<(String, Option<&'static str>)> {
+/// The verdicts on a study with this required agreement, each with its point.
+fn agreements(study: Study, agreement: &str) -> Vec<(String, Option<&'static str>)> {
     let mut study = study;
     let text = format!("of = 'flow.web'\nmetric = 'goodput'\nagreement = {agreement}");
     let spec: crate::ResponseSpec = toml::from_str(&text).unwrap();
@@ -99,12 +99,12 @@ fn asked(study: Study, agreement: &str) -> Vec<(String, Option<&'static str>)> {
     study.judge().agreement.iter().map(|entry| (entry.factors.to_string(), verdict(entry))).collect()
 }
 
-/// What was measured at one level is nothing on the first substrate, and nothing or 1 on the second.
+/// At one level, the first substrate measures 0, and the second 0 or 1.
 #[test]
 fn what_the_file_asks_is_told_of_each_point() {
     let study_of = |second: f64, deterministic: bool| {
         let value = |nothing: f64| {
-            move |place: &super::fixture::Place<'_>| {
+            move |place: &super::fixture::StudyPoint<'_>| {
                 let something = 100.0 + place.luck().normal(0.0, 1.0);
                 Some(if place.level("transport") == "tcp" { nothing } else { something })
             }
@@ -115,27 +115,27 @@ fn what_the_file_asks_is_told_of_each_point() {
     let at = |place: &str, verdict| (place.to_owned(), verdict);
     let (all, tcp, sctp) = ("", "transport = tcp", "transport = sctp");
     let study = |second| study_of(second, true);
-    // Five times nothing by chance, on both or one of them, is no proof of the next.
+    // Five random zeros, on both substrates or on one, do not prove that the next is zero.
     for (second, within) in [(0.0, "5 %"), (0.0, "3 B/s"), (1.0, "5 %")] {
-        let told = asked(study_of(second, false), &format!("{{ within = '{within}' }}"));
-        assert!(told.contains(&at(tcp, Some("inconclusive"))), "{told:?}");
+        let verdicts = agreements(study_of(second, false), &format!("{{ within = '{within}' }}"));
+        assert!(verdicts.contains(&at(tcp, Some("inconclusive"))), "{verdicts:?}");
     }
     assert_eq!(
-        asked(study(0.0), "{ within = '5 %' }"),
+        agreements(study(0.0), "{ within = '5 %' }"),
         [at(all, Some("agrees")), at(tcp, Some("agrees")), at(sctp, Some("agrees"))]
     );
-    // 1 of 100 over all points, but everything of nothing.
+    // 1 of 100 over all points, but an infinite share of zero.
     assert_eq!(
-        asked(study(1.0), "{ within = '5 %' }"),
+        agreements(study(1.0), "{ within = '5 %' }"),
         [at(all, Some("agrees")), at(tcp, Some("differs")), at(sctp, Some("agrees"))]
     );
-    // What is no share is not asked of all points together.
+    // An amount that is no share does not apply to all points together.
     assert_eq!(
-        asked(study(1.0), "{ within = ['5 %', '2 B/s'] }"),
+        agreements(study(1.0), "{ within = ['5 %', '2 B/s'] }"),
         [at(all, None), at(tcp, Some("agrees")), at(sctp, Some("agrees"))]
     );
     assert_eq!(
-        asked(study(1.0), "{ within = '0.5 B/s', where = { transport = 'tcp' } }"),
+        agreements(study(1.0), "{ within = '0.5 B/s', where = { transport = 'tcp' } }"),
         [at(all, None), at(tcp, Some("differs")), at(sctp, None)]
     );
 }
@@ -150,26 +150,29 @@ fn what_one_substrate_alone_measured_cannot_be_told() {
     assert_eq!((none.ratio, none.means, none.difference), (None, None, None));
     // One pair has no interval.
     assert_eq!((one.ratio, one.low, one.difference.unwrap().low), (Some(1.0), None, None));
-    let told: Vec<_> = asked(study, "{ within = '5 %' }").into_iter().map(|(_, told)| told).collect();
-    assert_eq!(told, [Some("inconclusive"); 3]);
+    let verdicts: Vec<_> =
+        agreements(study, "{ within = '5 %' }").into_iter().map(|(_, verdict)| verdict).collect();
+    assert_eq!(verdicts, [Some("inconclusive"); 3]);
 }
 
 #[test]
 fn the_only_point_of_an_experiment_is_asked_as_a_point() {
     let study =
         Study::new(&[]).deterministic().run_on("sim", 3, |_| Some(1.0)).run_on("vm", 3, |_| Some(1.5));
-    assert_eq!(asked(study, "{ within = '1 B/s' }"), [(String::new(), Some("agrees"))]);
+    assert_eq!(agreements(study, "{ within = '1 B/s' }"), [(String::new(), Some("agrees"))]);
 }
 
 #[test]
 fn a_record_keeps_what_a_run_says_of_itself() {
-    use crate::{Balance, Cut, Measured, Outcome, RunRecord};
+    use crate::{Balance, Cut, MeasuredValue, RunOutcome, RunRecord};
     let cut = Cut { discarded: 700, too_short: true };
-    let measured =
-        [("a", Measured::Value { value: 1.5, warm_up: Some(cut) }), ("b", Measured::not("no data arrived"))];
+    let measured = [
+        ("a", MeasuredValue::Value { value: 1.5, warm_up: Some(cut) }),
+        ("b", MeasuredValue::not("no data arrived")),
+    ];
     let measured = measured.map(|(name, value)| (name.to_owned(), value)).into();
     let lost = Balance { offered: 3, delivered: 2, ..Balance::default() };
-    let outcome = |invalid: Option<&str>, balance| Outcome {
+    let outcome = |invalid: Option<&str>, balance| RunOutcome {
         balance,
         events: 0,
         lasted: None,
@@ -193,7 +196,7 @@ fn a_record_keeps_what_a_run_says_of_itself() {
 #[test]
 fn the_json_document() {
     let claim = "response = 'r'\ncompare = { transport = ['sctp', 'tcp'] }\nexpect = 'greater'";
-    let value = |place: &super::fixture::Place<'_>| {
+    let value = |place: &super::fixture::StudyPoint<'_>| {
         let gain = if place.level("transport") == "sctp" { 3.0 } else { 0.0 };
         Some(f64::from(place.replication) + gain)
     };

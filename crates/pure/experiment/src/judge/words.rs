@@ -3,7 +3,7 @@
 use netrig_stats::Interval;
 use netrig_stats::interval::EstimationMethod;
 
-/// Four significant digits, without an exponent where that is readable.
+/// The value with four significant digits, without an exponent if that is readable.
 pub(crate) fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { value.to_string() };
@@ -25,7 +25,7 @@ fn magnitude(value: f64) -> i32 {
     libm::floor(libm::log10(value.abs())) as i32
 }
 
-/// With a minus sign, which is as wide as a plus, in the place of a hyphen.
+/// The text with minus signs, which are as wide as a plus, instead of hyphens.
 fn with_minus(text: String) -> String {
     match text.strip_prefix('-') {
         Some(rest) => format!("−{rest}"),
@@ -33,8 +33,9 @@ fn with_minus(text: String) -> String {
     }
 }
 
-/// `9012 [8800, 9224] B/s (n = 10)`: all three with as many decimals as show the interval's width in two digits.
-/// `0 in each of 10 replications` where they were all alike, and the interval behind it if there is one.
+/// `9012 [8800, 9224] B/s (n = 10)`: all three numbers have as many decimals as two digits of the interval's
+/// width need. `0 in each of 10 replications` if they were all alike, with the interval behind it if there is
+/// one.
 pub(crate) fn interval(interval: &Interval, unit: &str) -> String {
     let unit = if unit == "1" { String::new() } else { format!(" {unit}") };
     let (n, ends) = (interval.n, interval.low.zip(interval.high));
@@ -57,8 +58,8 @@ pub(crate) fn interval(interval: &Interval, unit: &str) -> String {
     format!("{estimate} [{low}, {high}]{unit} (n = {n})")
 }
 
-/// `p = 0.012 after Holm's correction over 5 claims`; the smallest are only said to be small. Where chance had no part
-/// there is none.
+/// `p = 0.012 after Holm's correction over 5 claims`; very small values are given as a bound. Empty for
+/// deterministic values.
 pub(crate) fn p_value(p: Option<f64>, claims: usize) -> String {
     let text = match p {
         Some(0.0) => return "without chance, so that there is no p-value".to_owned(),

@@ -1,4 +1,4 @@
-//! What reached a listener or a viewer: calls and video, judged by the datagrams that came in time.
+//! Quality of voice and video for a listener or viewer, by the datagrams that arrived in time.
 
 mod video;
 mod voice;
@@ -10,38 +10,41 @@ use netrig_stats::playout::PlayoutPacket;
 pub use video::VideoQuality;
 pub use voice::CallQuality;
 
-/// A datagram of voice or video that arrived.
+/// A received datagram of voice or video.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Heard {
-    /// Its place among all that were sent, from 0.
+pub struct MediaArrival {
+    /// Its index among all datagrams that were sent, from 0.
     pub number: u64,
-    /// When it was sent, s.
+    /// Time of sending, s.
     pub sent_s: f64,
-    /// Its delay, s.
+    /// One-way delay, s.
     pub delay_s: f64,
 }
 
-/// All datagrams from number `first` on, `sent` of them, in the order of their sending, one each `spacing_s` unless its time
-/// says otherwise. When a lost one was sent nobody knows: it takes the place after the one before. A talk spurt begins where
-/// more time passed between two that arrived than their numbers account for.
+/// The `sent` datagrams from number `first` on, in the order of sending, spaced by `spacing_s` unless their
+/// time stamps say otherwise. The time of a lost datagram is unknown: it is assumed one spacing after its
+/// predecessor. A talk spurt begins where more time passed between two received datagrams than their numbers
+/// account for.
 fn in_order(
     first: u64,
     sent: u64,
     spacing_s: f64,
-    heard: impl IntoIterator<Item = Heard>,
+    received: impl IntoIterator<Item = MediaArrival>,
 ) -> Vec<PlayoutPacket> {
     let beyond = first.saturating_add(sent);
-    let heard: BTreeMap<u64, Heard> = heard
+    let received: BTreeMap<u64, MediaArrival> = received
         .into_iter()
-        .filter(|heard| (first..beyond).contains(&heard.number))
-        .map(|heard| (heard.number, heard))
+        .filter(|received| (first..beyond).contains(&received.number))
+        .map(|received| (received.number, received))
         .collect();
-    let mut before: Option<Heard> = None;
-    let mut last_s =
-        heard.values().next().map_or(0.0, |heard| heard.sent_s - (heard.number - first) as f64 * spacing_s);
+    let mut before: Option<MediaArrival> = None;
+    let mut last_s = received
+        .values()
+        .next()
+        .map_or(0.0, |received| received.sent_s - (received.number - first) as f64 * spacing_s);
     let mut packets = Vec::new();
     for number in first..beyond {
-        let Some(this) = heard.get(&number) else {
+        let Some(this) = received.get(&number) else {
             last_s += spacing_s;
             packets.push(PlayoutPacket { sent_s: last_s, delay_s: None, begins: false });
             continue;

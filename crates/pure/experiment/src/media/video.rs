@@ -1,40 +1,41 @@
-//! Which pictures of a video could be shown.
+//! Quality of a video: the pictures that could be shown.
 
 use netrig_stats::playout::{LossBursts, PlayoutBuffer, played};
 use netrig_traffic::Video;
 
-use super::{Heard, in_order};
+use super::{MediaArrival, in_order};
 
-/// What is to be said of a video.
+/// Quality of a video.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VideoQuality {
-    /// Share of the pictures that were shown as they were sent: all their packets came in time, and those of all pictures
-    /// back to the last key picture.
+    /// Share of intact pictures: all their packets, and those of all pictures back to the last key picture,
+    /// arrived in time.
     pub intact: f64,
     /// Share of the packets that were missing when they were needed.
     pub missing: f64,
     /// Packets that arrived too late.
     pub late: u64,
-    /// How the missing ones lie among the others.
+    /// Pattern of the missing packets.
     pub pattern: LossBursts,
-    /// Of each packet, from number 0 on, whether it came in time.
+    /// For each packet, from number 0 on, whether it arrived in time.
     pub came: Vec<bool>,
 }
 
 impl VideoQuality {
-    /// Judges a video of which the packets from number `first` on, `sent` of them, were sent, and these `heard`, in any
-    /// order. A picture of which only a part is among them is left out.
+    /// Judges a video whose `sent` packets from number `first` on were sent, by the received ones in any order.
+    /// Incomplete pictures at the ends are left out.
     ///
     /// # Errors
-    /// If not even one picture was sent, or a time is none.
+    ///
+    /// If no whole picture was sent, or if a time is invalid.
     pub fn of(
         video: &Video,
         first: u64,
         sent: u64,
-        heard: impl IntoIterator<Item = Heard>,
+        received: impl IntoIterator<Item = MediaArrival>,
     ) -> Result<Self, String> {
         let clip = video.clip();
-        let packets = in_order(first, sent, 0.0, heard);
+        let packets = in_order(first, sent, 0.0, received);
         let buffer = PlayoutBuffer::Fixed(video.playout.as_secs_f64());
         let played = played(&packets, buffer).map_err(|error| error.to_string())?;
         let pattern = LossBursts::of(&played.missing);
@@ -68,28 +69,28 @@ mod tests {
     }
 
     /// Two rounds of the clip, packet by packet, with these delays.
-    fn heard(delay: impl Fn(u64) -> Option<f64>) -> (u64, Vec<Heard>) {
+    fn received(delay: impl Fn(u64) -> Option<f64>) -> (u64, Vec<MediaArrival>) {
         let sent = 2 * video().clip().packets().len() as u64;
         let some = (0..sent).filter_map(|number| {
-            Some(Heard { number, sent_s: number as f64 / 100.0, delay_s: delay(number)? })
+            Some(MediaArrival { number, sent_s: number as f64 / 100.0, delay_s: delay(number)? })
         });
         (sent, some.collect())
     }
 
     #[test]
     fn all_that_comes_in_time_is_shown() {
-        let (sent, all) = heard(|_| Some(0.03));
+        let (sent, all) = received(|_| Some(0.03));
         let quality = VideoQuality::of(&video(), 0, sent, all).unwrap();
         assert_eq!((quality.intact, quality.missing, quality.late), (1.0, 0.0, 0));
     }
 
-    /// The first packet of picture 60 of the second round comes 210 ms after the others would: it and the 14 pictures up
-    /// to the end of the clip, where a key picture follows, are damaged, of 150.
+    /// The first packet of picture 60 of the second round is 210 ms later than the others. Of 150 pictures, it
+    /// and the 14 pictures up to the end of the clip, where a key picture follows, are damaged.
     #[test]
     fn what_comes_late_is_lost() {
         let clip = video().clip();
         let late = (clip.packets().len() + clip.pictures()[60].packets.start) as u64;
-        let (sent, all) = heard(|number| Some(if number == late { 0.24 } else { 0.03 }));
+        let (sent, all) = received(|number| Some(if number == late { 0.24 } else { 0.03 }));
         let quality = VideoQuality::of(&video(), 0, sent, all).unwrap();
         assert_eq!(quality.late, 1);
         assert!((quality.intact - 135.0 / 150.0).abs() < 1e-12, "{}", quality.intact);
@@ -97,7 +98,7 @@ mod tests {
 
     #[test]
     fn nothing_came() {
-        let (sent, none) = heard(|_| None);
+        let (sent, none) = received(|_| None);
         let quality = VideoQuality::of(&video(), 0, sent, none).unwrap();
         assert_eq!((quality.intact, quality.missing), (0.0, 1.0));
         assert!(VideoQuality::of(&video(), 0, 0, []).is_err());

@@ -1,40 +1,41 @@
-//! How good a call was: its packets through a play-out buffer, and what the E-model makes of the rest.
+//! Quality of a call: its packets pass a play-out buffer, and the E-model rates the result.
 
 use netrig_stats::playout::{LossBursts, PlayoutBuffer, played};
 use netrig_stats::theory::e_model::{Codec, TelephoneCall};
 use netrig_traffic::{Playout, Voice, VoiceCodec};
 
-use super::{Heard, in_order};
+use super::{MediaArrival, in_order};
 
-/// What is to be said of a call.
+/// Quality of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CallQuality {
     /// Transmission rating R of ITU-T G.107; may lie below 0.
     pub rating: f64,
     /// Mean opinion score, 1 to 4.5.
     pub opinion: f64,
-    /// Delay from mouth to ear, s: coding, network and play-out buffer. Without a packet that was played coding alone.
+    /// Delay from mouth to ear, s: coding, network and play-out buffer. Without a played packet, coding alone.
     pub delay_s: f64,
-    /// Share of the packets that were missing when they were to be played.
+    /// Share of the packets that were missing at their play-out time.
     pub missing: f64,
-    /// Packets that arrived too late to be played.
+    /// Packets that arrived after their play-out time.
     pub late: u64,
-    /// How the missing ones lie among the others.
+    /// Pattern of the missing packets.
     pub pattern: LossBursts,
 }
 
 impl CallQuality {
-    /// Judges a call of which the packets from number `first` on, `sent` of them, were sent, and these `heard`, in any order.
+    /// Judges a call whose `sent` packets from number `first` on were sent, by the received ones in any order.
     ///
     /// # Errors
-    /// If no packet was sent, or a time is none.
+    ///
+    /// If no packet was sent, or if a time is invalid.
     pub fn of(
         voice: &Voice,
         first: u64,
         sent: u64,
-        heard: impl IntoIterator<Item = Heard>,
+        received: impl IntoIterator<Item = MediaArrival>,
     ) -> Result<Self, String> {
-        let packets = in_order(first, sent, voice.packet.as_secs_f64(), heard);
+        let packets = in_order(first, sent, voice.packet.as_secs_f64(), received);
         let buffer = match voice.playout {
             Playout::Fixed(wait) => PlayoutBuffer::Fixed(wait.as_secs_f64()),
             Playout::Adaptive => PlayoutBuffer::Adaptive,
@@ -55,7 +56,7 @@ impl CallQuality {
     }
 }
 
-/// The codec's place in the tables of G.113.
+/// The codec's entry in the tables of ITU-T G.113.
 fn codec(codec: VoiceCodec) -> Codec {
     match codec {
         VoiceCodec::G711 => Codec::G711,
@@ -72,27 +73,29 @@ mod tests {
         toml::from_str(text).unwrap()
     }
 
-    /// Every 20 ms one with this delay, but for those that are lost.
-    fn heard(count: u64, delay_s: f64, lost: impl Fn(u64) -> bool) -> Vec<Heard> {
+    /// One packet every 20 ms with this delay, except lost ones.
+    fn received(count: u64, delay_s: f64, lost: impl Fn(u64) -> bool) -> Vec<MediaArrival> {
         let all = (0..count).filter(|number| !lost(*number));
-        all.map(|number| Heard { number, sent_s: 0.02 * number as f64, delay_s }).collect()
+        all.map(|number| MediaArrival { number, sent_s: 0.02 * number as f64, delay_s }).collect()
     }
 
     /// 20 ms of packet, 30 ms of network and 40 ms of buffer. The impairment is small: by the fit of Cole and Rosenbluth
     /// 0.024 per ms, give or take 1.
     #[test]
     fn a_call_without_loss() {
-        let quality = CallQuality::of(&voice("codec = 'g711'"), 0, 500, heard(500, 0.03, |_| false)).unwrap();
+        let quality =
+            CallQuality::of(&voice("codec = 'g711'"), 0, 500, received(500, 0.03, |_| false)).unwrap();
         assert!((quality.delay_s - 0.09).abs() < 1e-9);
         assert!((quality.rating - (93.2 - 0.024 * 90.0)).abs() < 1.0, "{}", quality.rating);
         assert_eq!((quality.missing, quality.late), (0.0, 0));
     }
 
-    /// Every tenth lost: 10 % in bursts of 1, BurstR = 0.9. G.711 without concealment: 95 · 10 / (10/0.9 + 4.3) of R.
+    /// Every tenth packet lost: 10 % in bursts of 1, BurstR = 0.9. G.711 without concealment: R falls by 95 ·
+    /// 10 / (10/0.9 + 4.3).
     #[test]
     fn loss_costs_what_g_113_says() {
         let call = |lost: &dyn Fn(u64) -> bool| {
-            CallQuality::of(&voice("codec = 'g711'"), 0, 500, heard(500, 0.03, lost)).unwrap()
+            CallQuality::of(&voice("codec = 'g711'"), 0, 500, received(500, 0.03, lost)).unwrap()
         };
         let (clear, lossy) = (call(&|_| false), call(&|number| number % 10 == 9));
         assert!((lossy.missing - 0.1).abs() < 1e-12);
@@ -102,11 +105,12 @@ mod tests {
         assert!((bursts.missing - 0.1).abs() < 1e-12 && bursts.rating < lossy.rating, "bursts are worse");
     }
 
-    /// What was sent and never came counts, at the start and the end too; numbers that were never sent do not.
+    /// Packets that were sent but not received count, at the start and the end too; numbers that were never
+    /// sent do not.
     #[test]
     fn losses_at_both_ends() {
-        let mut some = heard(90, 0.03, |number| number < 10);
-        some.push(Heard { number: u64::MAX, sent_s: 1.0, delay_s: 0.0 });
+        let mut some = received(90, 0.03, |number| number < 10);
+        some.push(MediaArrival { number: u64::MAX, sent_s: 1.0, delay_s: 0.0 });
         let quality = CallQuality::of(&voice(""), 0, 100, some).unwrap();
         assert_eq!((quality.pattern.packets, quality.pattern.lost, quality.pattern.bursts), (100, 20, 2));
         let nothing = CallQuality::of(&voice(""), 0, 100, []).unwrap();
@@ -114,12 +118,12 @@ mod tests {
         assert!(CallQuality::of(&voice(""), 0, 0, []).is_err());
     }
 
-    /// The network's delay rises by 200 ms in the second of two talk spurts a second apart, whose first packet is lost: a
-    /// fixed buffer plays none of it, an adaptive one knows of it in the third.
+    /// The network's delay rises by 200 ms in the second of two talk spurts a second apart, whose first packet
+    /// is lost. A fixed buffer plays none of it; an adaptive one follows in the third.
     #[test]
     fn spurts_are_found_in_the_times_of_sending() {
         let spurt = |number: u64| number / 1000;
-        let all = (0..3000_u64).filter(|number| *number != 1000).map(|number| Heard {
+        let all = (0..3000_u64).filter(|number| *number != 1000).map(|number| MediaArrival {
             number,
             sent_s: 0.02 * number as f64 + spurt(number) as f64,
             delay_s: if spurt(number) == 0 { 0.02 } else { 0.22 },

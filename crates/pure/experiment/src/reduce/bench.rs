@@ -1,16 +1,16 @@
-//! A bench for tests: hand-made samples in, one response out.
+//! A test bench: hand-made samples in, one response out.
 
 use netrig_core::{Direction, Duration, Instant, Quantity, Sample, Sink, Subject};
 use netrig_traffic::Settings;
 
-use super::layout::{FlowPlace, Layout, Place};
-use super::{Measured, Reduction};
-use crate::{Balance, Outcome, ResponseSpec, WarmUp};
+use super::layout::{FlowPlace, Layout, SubjectPlace};
+use super::{MeasuredValue, Reduction};
+use crate::{Balance, ResponseSpec, RunOutcome, WarmUp};
 
 /// One run with a flow `web` of two paths and a link `primary`, sampled every 100 ms.
 pub(crate) struct Bench {
     pub layout: Layout,
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     pub warm_up: WarmUp,
     end: Instant,
     samples: Vec<(Subject, Sample)>,
@@ -31,17 +31,17 @@ pub(crate) fn link() -> Subject {
     Subject::Link(0, Direction::Forward)
 }
 
-pub(crate) fn place(name: &str) -> Place {
-    Place { name: name.to_owned(), group: name.split('#').next().unwrap().to_owned() }
+pub(crate) fn place(name: &str) -> SubjectPlace {
+    SubjectPlace { name: name.to_owned(), group: name.split('#').next().unwrap().to_owned() }
 }
 
-/// What it does, where that does not matter.
+/// An application for tests that do not depend on it.
 pub(crate) fn application() -> Settings {
     toml::from_str("[bulk]").unwrap()
 }
 
 impl Bench {
-    /// A run of so many seconds.
+    /// A run of `seconds` seconds.
     pub fn new(seconds: u64) -> Self {
         let layout = Layout {
             flows: vec![FlowPlace {
@@ -59,7 +59,7 @@ impl Bench {
             outage: None,
             sample_every: Duration::from_millis(100),
         };
-        let outcome = Outcome {
+        let outcome = RunOutcome {
             balance: Balance::default(),
             events: 0,
             lasted: None,
@@ -73,33 +73,33 @@ impl Bench {
         Self { layout, outcome, warm_up: WarmUp::None, end, samples: Vec::new() }
     }
 
-    /// A moment in seconds.
+    /// The instant at `seconds`.
     pub fn at(seconds: f64) -> Instant {
         Instant::ZERO + Duration::from_secs_f64(seconds)
     }
 
-    /// Samples by second and value.
+    /// Adds samples, each with its time in seconds and its value.
     pub fn count(&mut self, subject: Subject, quantity: &'static Quantity, samples: &[(f64, f64)]) {
         let sample = |(at, value): &(f64, f64)| Sample { at: Self::at(*at), quantity, value: *value };
         self.samples.extend(samples.iter().map(|pair| (subject, sample(pair))));
     }
 
-    /// Marks by second.
+    /// Adds marks at these times in seconds.
     pub fn mark(&mut self, subject: Subject, quantity: &'static Quantity, seconds: &[f64]) {
         let marks: Vec<(f64, f64)> = seconds.iter().map(|at| (*at, 0.0)).collect();
         self.count(subject, quantity, &marks);
     }
 
-    /// The response of this file text, or why it was not measured. Samples come in the order of time.
+    /// The response of this file text, or why it was not measured. Samples must be added in the order of time.
     pub fn measure(&mut self, spec: &str) -> Result<f64, String> {
         match self.measured(spec) {
-            Measured::Value { value, .. } => Ok(value),
-            Measured::NotMeasured(why) => Err(why),
+            MeasuredValue::Value { value, .. } => Ok(value),
+            MeasuredValue::NotMeasured(why) => Err(why),
         }
     }
 
-    /// The same with all that is known of it.
-    pub fn measured(&mut self, spec: &str) -> Measured {
+    /// The response with its warm-up.
+    pub fn measured(&mut self, spec: &str) -> MeasuredValue {
         let spec: ResponseSpec = toml::from_str(spec).unwrap();
         let mut reduction = Reduction::over(&[("r".to_owned(), spec)], self.warm_up, self.layout.clone());
         self.samples.sort_by_key(|(_, sample)| sample.at);

@@ -1,4 +1,4 @@
-//! What a reduction needs to know of a scenario.
+//! The facts of a scenario that a reduction needs.
 
 use netrig_core::{Duration, Instant, LinkEvent};
 use netrig_link::LinkSettings;
@@ -10,22 +10,22 @@ use crate::{Action, Node, Scenario};
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub flows: Vec<FlowPlace>,
-    pub links: Vec<Place>,
-    /// By link: the names of the classes of its two directions.
+    pub links: Vec<SubjectPlace>,
+    /// For each link, the names of the classes of its two directions.
     pub classes: Vec<[Vec<String>; 2]>,
-    /// By link: the names of the rules of its two directions.
+    /// For each link, the names of the rules of its two directions.
     pub rules: Vec<[Vec<String>; 2]>,
-    pub nodes: Vec<Place>,
-    /// By node: the names of its programs' counters.
+    pub nodes: Vec<SubjectPlace>,
+    /// For each node, the names of its programs' counters.
     pub counters: Vec<Vec<String>>,
     /// The first outage, if a link or an interface goes down.
     pub outage: Option<Outage>,
     pub sample_every: Duration,
 }
 
-/// A name, and the name in the file of which it is a member.
+/// A name, and the name of its group in the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SubjectPlace {
     pub name: String,
     pub group: String,
 }
@@ -33,30 +33,30 @@ pub(crate) struct Place {
 /// A flow.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowPlace {
-    pub place: Place,
+    pub place: SubjectPlace,
     pub start: Instant,
     pub stop: Instant,
     pub paths: u8,
     pub application: Settings,
 }
 
-/// When the first thing that goes down does so, and when it is up again.
+/// The time from the first failure of a link or interface until it is up again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// The start.
     pub start: Instant,
-    /// The end; `None` if it lasts to the end of the run.
+    /// The end; `None` if the outage lasts until the end of the run.
     pub end: Option<Instant>,
 }
 
 impl Layout {
     pub(crate) fn of(scenario: &Scenario) -> Self {
-        let place = |name: &str, group: &str| Place { name: name.to_owned(), group: group.to_owned() };
+        let place = |name: &str, group: &str| SubjectPlace { name: name.to_owned(), group: group.to_owned() };
         let flows = scenario.flows.iter().map(|flow| FlowPlace {
             place: place(&flow.name, &flow.group),
             start: flow.start,
             stop: flow.stop,
-            // A path is named by eight bits, so there cannot be more.
+            // A path number has eight bits, so there cannot be more paths.
             paths: u8::try_from(flow.paths.len()).unwrap_or(u8::MAX),
             application: flow.application.clone(),
         });
@@ -73,7 +73,7 @@ impl Layout {
     }
 }
 
-/// By link: something of both directions.
+/// A property of both directions, for each link.
 fn of_links<T>(scenario: &Scenario, of: impl Fn(&LinkSettings) -> T) -> Vec<[T; 2]> {
     scenario.links.iter().map(|link| [of(&link.forward), of(&link.backward)]).collect()
 }
@@ -93,7 +93,7 @@ fn classes(settings: &LinkSettings) -> Vec<String> {
     settings.classes().iter().map(|class| class.name().to_owned()).collect()
 }
 
-/// Which link an action takes down or up.
+/// The link that an action takes down or up.
 fn change(action: &Action) -> Option<(usize, bool)> {
     match action {
         Action::Link { link, event: LinkEvent::Down { .. }, .. } => Some((*link, false)),

@@ -3,6 +3,7 @@
 #[cfg(test)]
 pub(crate) mod bench;
 mod layout;
+mod measured;
 mod store;
 mod trace;
 mod view;
@@ -11,79 +12,31 @@ use std::collections::BTreeMap;
 
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject};
 use netrig_stats::{fairness, warmup};
-use serde::{Deserialize, Serialize};
 
 use crate::response::metric::{Metric, Need};
-use crate::{Outcome, Per, ResponseSpec, Scenario, WarmUp};
+use crate::{Per, ResponseSpec, RunOutcome, Scenario, WarmUp};
 
 pub use layout::Outage;
-pub(crate) use layout::{Layout, Place};
-use store::Store;
+pub(crate) use layout::{Layout, SubjectPlace};
+pub use measured::{Cut, MeasuredValue};
+use store::{MeasuringWindow, Store};
 pub use trace::Trace;
+use view::Held;
 pub use view::View;
-use view::{Held, Window};
-
-/// What a run measured of a response.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Measured {
-    /// A finite number, in the response's unit.
-    Value {
-        /// The number.
-        value: f64,
-        /// What MSER-5 left out, if it was asked.
-        warm_up: Option<Cut>,
-    },
-    /// There is no number, and why.
-    NotMeasured(String),
-}
-
-/// What MSER-5 left out at the start of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cut {
-    /// Observations or sampling intervals that were left out.
-    pub discarded: usize,
-    /// Whether the cut lies in the second half: the run was too short to show a steady state.
-    pub too_short: bool,
-}
-
-impl Measured {
-    /// Not measured, because of `why`.
-    pub fn not(why: impl Into<String>) -> Self {
-        Self::NotMeasured(why.into())
-    }
-
-    /// The number, if there is one.
-    pub fn value(&self) -> Option<f64> {
-        match self {
-            Self::Value { value, .. } => Some(*value),
-            Self::NotMeasured(_) => None,
-        }
-    }
-}
-
-impl From<f64> for Measured {
-    fn from(value: f64) -> Self {
-        if value.is_finite() {
-            Self::Value { value, warm_up: None }
-        } else {
-            Self::not("a sample was not a finite number")
-        }
-    }
-}
 
 /// Takes the samples of one run and reduces them to the experiment's responses.
 ///
-/// It keeps no more than the responses need: sums where sums do, and eight bytes per observation where
-/// quantiles are asked for. What nobody needs it does not want ([`Sink::wants`]).
+/// It keeps no more than the responses need: sums where they suffice, and eight bytes per observation for
+/// quantiles. It declines quantities that no response needs ([`Sink::wants`]).
 #[derive(Debug)]
 pub struct Reduction {
     layout: Layout,
     tasks: Vec<Task>,
     stores: Vec<Store>,
-    routes: Routes,
+    routes: StoreRoutes,
     warm_up: WarmUp,
-    /// What nobody counts in this run.
-    untold: Vec<(Subject, &'static Quantity)>,
+    /// Quantities that this run does not count.
+    uncounted: Vec<(Subject, &'static Quantity)>,
 }
 
 /// One response with its members.
@@ -91,53 +44,54 @@ pub struct Reduction {
 struct Task {
     name: String,
     spec: ResponseSpec,
-    members: Vec<Member>,
+    members: Vec<ResponseMember>,
 }
 
-/// One member of a response: its window, and where its samples are kept.
+/// One member of a response: its window, and the stores of its samples.
 #[derive(Debug)]
-struct Member {
+struct ResponseMember {
     subject: Subject,
-    window: Window,
+    window: MeasuringWindow,
     kept: Vec<(&'static Quantity, usize)>,
 }
 
-/// Which stores a sample goes to. Looked up once per sample, so by place and not by name.
+/// The stores that a sample goes to. They are looked up once per sample, so by index and not by name.
 #[derive(Debug, Default)]
-struct Routes {
-    run: Vec<Route>,
-    nodes: Vec<Vec<Route>>,
-    counters: Vec<Vec<Vec<Route>>>,
-    flows: Vec<Vec<Route>>,
-    paths: Vec<Vec<Vec<Route>>>,
-    links: Vec<[Vec<Route>; 2]>,
-    classes: Vec<[Vec<Vec<Route>>; 2]>,
-    rules: Vec<[Vec<Vec<Route>>; 2]>,
-    /// Every quantity that a route is for, once.
+struct StoreRoutes {
+    run: Vec<StoreRoute>,
+    nodes: Vec<Vec<StoreRoute>>,
+    counters: Vec<Vec<Vec<StoreRoute>>>,
+    flows: Vec<Vec<StoreRoute>>,
+    paths: Vec<Vec<Vec<StoreRoute>>>,
+    links: Vec<[Vec<StoreRoute>; 2]>,
+    classes: Vec<[Vec<Vec<StoreRoute>>; 2]>,
+    rules: Vec<[Vec<Vec<StoreRoute>>; 2]>,
+    /// The distinct quantities of all routes.
     wanted: Vec<&'static Quantity>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Route {
+struct StoreRoute {
     quantity: &'static Quantity,
     store: usize,
 }
 
-/// Stores by what they are for: two needs of the same kind and window share one.
-type Shared = BTreeMap<(Subject, &'static str), Vec<(std::mem::Discriminant<Need>, Window, usize)>>;
+/// Stores by subject and quantity: two needs of the same kind and window share one.
+type SharedStores =
+    BTreeMap<(Subject, &'static str), Vec<(std::mem::Discriminant<Need>, MeasuringWindow, usize)>>;
 
 impl Reduction {
-    /// For one run of `scenario`. `warm_up` holds for responses that do not say `after`. A response whose
-    /// subject the scenario does not have is not measured.
+    /// A reduction for one run of `scenario`. `warm_up` applies to responses without `after`. A response whose
+    /// subject is not in the scenario is not measured.
     pub fn new(responses: &[(String, ResponseSpec)], warm_up: WarmUp, scenario: &Scenario) -> Self {
         Self::over(responses, warm_up, Layout::of(scenario))
     }
 
     pub(crate) fn over(responses: &[(String, ResponseSpec)], warm_up: WarmUp, layout: Layout) -> Self {
-        let routes = Routes::for_layout(&layout);
+        let routes = StoreRoutes::for_layout(&layout);
         let mut reduction =
-            Self { layout, tasks: Vec::new(), stores: Vec::new(), routes, warm_up, untold: Vec::new() };
-        let mut shared = Shared::new();
+            Self { layout, tasks: Vec::new(), stores: Vec::new(), routes, warm_up, uncounted: Vec::new() };
+        let mut shared = SharedStores::new();
         for (name, spec) in responses {
             let members = match spec.metric() {
                 Some(metric) => reduction.members(spec, metric, &mut shared),
@@ -152,8 +106,8 @@ impl Reduction {
         &mut self,
         spec: &ResponseSpec,
         metric: &'static dyn Metric,
-        shared: &mut Shared,
-    ) -> Vec<Member> {
+        shared: &mut SharedStores,
+    ) -> Vec<ResponseMember> {
         let mut members = Vec::new();
         let subjects: Vec<Subject> = spec.of.members(&self.layout);
         let start = self.common_start(spec.per.unwrap_or(metric.about().per), &subjects);
@@ -174,12 +128,12 @@ impl Reduction {
                 });
                 kept.push((need.quantity(), store));
             }
-            members.push(Member { subject, window, kept });
+            members.push(ResponseMember { subject, window, kept });
         }
         members
     }
 
-    /// When a flow starts; all else is there from the start of the run on.
+    /// Start of a flow; for any other subject, the start of the run.
     fn flow_start(&self, subject: Subject) -> Instant {
         match subject {
             Subject::Flow(flow) => self.layout.flows[flow as usize].start,
@@ -187,8 +141,8 @@ impl Reduction {
         }
     }
 
-    /// Rates can be added up only over the same time, that of the whole group; and their shares compared only while
-    /// all of them run. Else each is measured over its own time.
+    /// The common start of a group whose rates are added up or whose shares are compared: both need the same
+    /// time, in which all members run. Otherwise each member is measured over its own time.
     fn common_start(&self, per: Per, subjects: &[Subject]) -> Option<Instant> {
         let starts = subjects.iter().map(|subject| self.flow_start(*subject));
         match per {
@@ -198,23 +152,25 @@ impl Reduction {
         }
     }
 
-    /// A flow is measured from its start on, the rest from the start of the run; or as the file says.
-    fn window(&self, spec: &ResponseSpec, flow_start: Instant) -> Window {
-        // Counts come by whole sampling intervals, so that is what a window is made of.
+    /// The window of a response: as the file says, otherwise from the start of the flow, or of the run for
+    /// other subjects.
+    fn window(&self, spec: &ResponseSpec, flow_start: Instant) -> MeasuringWindow {
+        // Counts arrive once per sampling interval, so a window consists of whole intervals.
         let whole = |span: Duration| Instant::ZERO + span.round_up(self.layout.sample_every);
         let after = match (spec.after, self.warm_up) {
             (Some(after), _) | (None, WarmUp::Fixed(after)) => whole(after),
             _ => Instant::ZERO,
         };
         let end = spec.until.map_or(Instant::NEVER, whole);
-        Window { start: after.max(flow_start), end, is_whole: after <= flow_start }
+        MeasuringWindow { start: after.max(flow_start), end, is_whole: after <= flow_start }
     }
 
     fn seeks_warm_up(&self, spec: &ResponseSpec) -> bool {
         self.warm_up == WarmUp::Mser5 && spec.after.is_none()
     }
 
-    /// MSER-5 must see what else would be summed up at once.
+    /// The need of a response with a warm-up: MSER-5 needs the single samples of a quantity that would
+    /// otherwise be summed up.
     fn with_warm_up(&self, need: Need, spec: &ResponseSpec, metric: &dyn Metric) -> Need {
         match need {
             _ if !self.seeks_warm_up(spec) => need,
@@ -226,58 +182,64 @@ impl Reduction {
         }
     }
 
-    /// Whether a response of this run hangs on the times that packets take on their way.
+    /// Whether a response of this run depends on the times of packets in the network.
     pub fn asks_for_times(&self) -> bool {
         let hangs = |task: &&Task| task.spec.metric().is_some_and(|metric| metric.about().hangs_on_times());
         self.tasks.iter().filter(hangs).any(|task| !task.members.is_empty())
     }
 
     /// The responses of the run, which ended at `end`.
-    pub fn finish(self, outcome: &Outcome, end: Instant) -> BTreeMap<String, Measured> {
+    pub fn finish(self, outcome: &RunOutcome, end: Instant) -> BTreeMap<String, MeasuredValue> {
         let measured = |task: &Task| (task.name.clone(), self.measure(task, outcome, end));
         self.tasks.iter().map(measured).collect()
     }
 
-    fn measure(&self, task: &Task, outcome: &Outcome, end: Instant) -> Measured {
+    fn measure(&self, task: &Task, outcome: &RunOutcome, end: Instant) -> MeasuredValue {
         let Some(metric) = task.spec.metric() else {
-            return Measured::not(format!("there is no metric `{}`", task.spec.metric));
+            return MeasuredValue::not(format!("there is no metric `{}`", task.spec.metric));
         };
         if task.members.is_empty() {
-            return Measured::not(format!("`{}` is not in this scenario", task.spec.of));
+            return MeasuredValue::not(format!("`{}` is not in this scenario", task.spec.of));
         }
         let mut views = Vec::new();
         let mut cut = None;
         for member in &task.members {
-            if let Some(quantity) = self.untold_of(member) {
+            if let Some(quantity) = self.uncounted_of(member) {
                 let (name, of) = (quantity.name, &task.spec.of);
-                return Measured::not(format!("nobody counts `{name}` of `{of}` on this substrate"));
+                return MeasuredValue::not(format!("this substrate does not count `{name}` of `{of}`"));
             }
             let mut view = self.view(task, member, outcome, end);
             if self.seeks_warm_up(&task.spec) {
                 match find_warm_up(&mut view, metric) {
                     Ok(found) => cut = longer(cut, found),
-                    Err(why) => return Measured::not(why),
+                    Err(why) => return MeasuredValue::not(why),
                 }
             }
             views.push(view);
         }
         match combine(&task.spec, metric, &views) {
-            Measured::Value { value, .. } => Measured::Value { value, warm_up: cut },
+            MeasuredValue::Value { value, .. } => MeasuredValue::Value { value, warm_up: cut },
             other => other,
         }
     }
 
-    /// A quantity that a member needs and that nobody counts.
-    fn untold_of(&self, member: &Member) -> Option<&'static Quantity> {
+    /// A quantity that a member needs and that this run does not count.
+    fn uncounted_of(&self, member: &ResponseMember) -> Option<&'static Quantity> {
         let is_untold = |quantity: &'static Quantity| {
-            self.untold
+            self.uncounted
                 .iter()
-                .any(|(subject, untold)| *subject == member.subject && std::ptr::eq(*untold, quantity))
+                .any(|(subject, uncounted)| *subject == member.subject && std::ptr::eq(*uncounted, quantity))
         };
         member.kept.iter().map(|(quantity, _)| *quantity).find(|quantity| is_untold(quantity))
     }
 
-    fn view<'a>(&'a self, task: &Task, member: &Member, outcome: &'a Outcome, end: Instant) -> View<'a> {
+    fn view<'a>(
+        &'a self,
+        task: &Task,
+        member: &ResponseMember,
+        outcome: &'a RunOutcome,
+        end: Instant,
+    ) -> View<'a> {
         let held = member.kept.iter().map(|(quantity, store)| Held::borrowed(quantity, &self.stores[*store]));
         let flow = match member.subject {
             Subject::Flow(flow) => self.layout.flows.get(flow as usize),
@@ -285,7 +247,7 @@ impl Reduction {
         };
         View {
             held: held.collect(),
-            window: Window { end: member.window.end.min(end), ..member.window },
+            window: MeasuringWindow { end: member.window.end.min(end), ..member.window },
             statistic: task.spec.statistic(),
             within: task.spec.within,
             skip: 0,
@@ -307,7 +269,7 @@ impl Sink for Reduction {
     }
 
     fn untold(&mut self, subject: Subject, quantity: &'static Quantity) {
-        self.untold.push((subject, quantity));
+        self.uncounted.push((subject, quantity));
     }
 
     fn kept_bytes(&self) -> u64 {
@@ -319,7 +281,7 @@ impl Sink for Reduction {
     }
 }
 
-impl Routes {
+impl StoreRoutes {
     fn for_layout(layout: &Layout) -> Self {
         let paths = |flow: &layout::FlowPlace| vec![Vec::new(); usize::from(flow.paths)];
         let parts = |[forward, backward]: &[Vec<String>; 2]| {
@@ -339,7 +301,7 @@ impl Routes {
     }
 
     fn add(&mut self, subject: Subject, need: Need, store: usize) {
-        let route = Route { quantity: need.quantity(), store };
+        let route = StoreRoute { quantity: need.quantity(), store };
         if !self.wanted.iter().any(|wanted| std::ptr::eq(*wanted, route.quantity)) {
             self.wanted.push(route.quantity);
         }
@@ -365,7 +327,7 @@ impl Routes {
         }
     }
 
-    fn of(&self, subject: Subject) -> &[Route] {
+    fn of(&self, subject: Subject) -> &[StoreRoute] {
         let found = match subject {
             Subject::Run => Some(&self.run),
             Subject::Node(node) => self.nodes.get(node as usize),
@@ -392,7 +354,7 @@ impl Routes {
     }
 }
 
-/// Moves the start of what the view shows past the warm-up.
+/// Moves the start of the view past the warm-up.
 fn find_warm_up(view: &mut View<'_>, metric: &dyn Metric) -> Result<Option<Cut>, String> {
     let by_time = metric.signal().map(|signal| view.intervals(signal));
     let series = match (&by_time, view.observations()) {
@@ -412,7 +374,7 @@ fn find_warm_up(view: &mut View<'_>, metric: &dyn Metric) -> Result<Option<Cut>,
     Ok(Some(Cut { discarded: found.discard, too_short: found.verdict == warmup::WarmupVerdict::RunTooShort }))
 }
 
-/// Of several members' cuts the longer.
+/// The longer of two members' cuts.
 fn longer(one: Option<Cut>, other: Option<Cut>) -> Option<Cut> {
     match (one, other) {
         (Some(a), Some(b)) => {
@@ -422,8 +384,8 @@ fn longer(one: Option<Cut>, other: Option<Cut>) -> Option<Cut> {
     }
 }
 
-/// One number from all members, in the response's unit.
-fn combine(spec: &ResponseSpec, metric: &dyn Metric, views: &[View<'_>]) -> Measured {
+/// One number for all members, in the response's unit.
+fn combine(spec: &ResponseSpec, metric: &dyn Metric, views: &[View<'_>]) -> MeasuredValue {
     let per = spec.per.unwrap_or(metric.about().per);
     if let [only] = views
         && per != Per::Jain
@@ -441,8 +403,10 @@ fn combine(spec: &ResponseSpec, metric: &dyn Metric, views: &[View<'_>]) -> Meas
     let mut values = Vec::new();
     for view in views {
         match metric.reduce(view) {
-            Measured::Value { value, .. } => values.push(value),
-            Measured::NotMeasured(why) => return Measured::not(format!("{}: {why}", view.member())),
+            MeasuredValue::Value { value, .. } => values.push(value),
+            MeasuredValue::NotMeasured(why) => {
+                return MeasuredValue::not(format!("{}: {why}", view.member()));
+            }
         }
     }
     let sum: f64 = values.iter().sum();
@@ -453,14 +417,14 @@ fn combine(spec: &ResponseSpec, metric: &dyn Metric, views: &[View<'_>]) -> Meas
         Per::Min => scaled(values.iter().copied().fold(f64::INFINITY, f64::min).into(), spec),
         Per::Jain => match fairness::jain(&values) {
             Ok(index) => index.into(),
-            Err(error) => Measured::not(format!("no fairness: {error}")),
+            Err(error) => MeasuredValue::not(format!("no fairness: {error}")),
         },
     }
 }
 
-fn scaled(measured: Measured, spec: &ResponseSpec) -> Measured {
+fn scaled(measured: MeasuredValue, spec: &ResponseSpec) -> MeasuredValue {
     match measured {
-        Measured::Value { value, .. } => (value * spec.scale()).into(),
+        MeasuredValue::Value { value, .. } => (value * spec.scale()).into(),
         other => other,
     }
 }

@@ -1,17 +1,33 @@
-//! Where the samples of one quantity of one subject are kept, in as little as what is asked of them needs.
+//! Storage of the samples of one quantity of one subject, in the smallest form that its use needs.
 
 use netrig_core::{Instant, Sample, Subject};
 use netrig_stats::summary::Summary;
 
-use super::view::Window;
 use crate::response::metric::Need;
+
+/// The measuring window: after `start`, up to and including `end`. A sample belongs to the interval that ends
+/// with it, so adjacent windows share no sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MeasuringWindow {
+    pub start: Instant,
+    pub end: Instant,
+    /// Whether it starts with its flow, or with the run: a sample at exactly that time then belongs to it.
+    pub is_whole: bool,
+}
+
+impl MeasuringWindow {
+    /// Whether a sample at this time belongs to the window.
+    pub(super) fn holds(self, at: Instant) -> bool {
+        (at > self.start || (self.is_whole && at == self.start)) && at <= self.end
+    }
+}
 
 /// A mark of a subject or of one of its paths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mark {
-    /// When.
+    /// Time of the mark.
     pub at: Instant,
-    /// The detail that came with it.
+    /// The detail that the mark carries.
     pub value: f64,
     /// The path; 0 for a mark that is not about a path.
     pub path: u8,
@@ -19,36 +35,36 @@ pub struct Mark {
 
 /// The mean over time of a level, and its largest sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Level {
+pub struct LevelAverage {
     /// The mean over the window.
     pub mean: f64,
     /// The largest mean over one sampling interval.
     pub max: f64,
 }
 
-/// What is kept of one quantity.
+/// The stored form of one quantity.
 #[derive(Clone, Debug)]
 pub(super) enum Store {
-    Total { window: Window, sum: f64 },
+    Total { window: MeasuringWindow, sum: f64 },
     Series(Vec<(Instant, f64)>),
-    Average { window: Window, level: Levels },
-    Summary { window: Window, summary: Summary },
-    Observations { window: Window, values: Vec<f64> },
+    Average { window: MeasuringWindow, level: LevelSum },
+    Summary { window: MeasuringWindow, summary: Summary },
+    Observations { window: MeasuringWindow, values: Vec<f64> },
     Marks(Vec<Mark>),
 }
 
-/// A level's samples, added up.
+/// The sum of a level's samples.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Levels {
+pub(super) struct LevelSum {
     last: Instant,
     area: f64,
     span: f64,
     max: Option<f64>,
 }
 
-impl Levels {
-    /// A sample is the mean level since the last one; what lies before the window is left out.
-    pub(super) fn take(&mut self, window: Window, at: Instant, value: f64) {
+impl LevelSum {
+    /// Takes a sample: the mean level since the previous one. The part before the window is left out.
+    pub(super) fn take(&mut self, window: MeasuringWindow, at: Instant, value: f64) {
         let since = self.last.max(window.start);
         if window.holds(at) {
             let span = at.since(since).as_secs_f64();
@@ -59,26 +75,26 @@ impl Levels {
         self.last = at;
     }
 
-    pub(super) fn level(&self) -> Option<Level> {
+    pub(super) fn level(&self) -> Option<LevelAverage> {
         let max = self.max?;
-        // No time at all has passed: the level itself is its mean.
-        Some(Level { mean: if self.span > 0.0 { self.area / self.span } else { max }, max })
+        // A window without length: the level itself is its mean.
+        Some(LevelAverage { mean: if self.span > 0.0 { self.area / self.span } else { max }, max })
     }
 }
 
 impl Store {
-    pub(super) fn for_need(need: Need, window: Window) -> Self {
+    pub(super) fn for_need(need: Need, window: MeasuringWindow) -> Self {
         match need {
             Need::Total(_) => Self::Total { window, sum: 0.0 },
             Need::Series(_) => Self::Series(Vec::new()),
-            Need::Average(_) => Self::Average { window, level: Levels::default() },
+            Need::Average(_) => Self::Average { window, level: LevelSum::default() },
             Need::Summary(_) => Self::Summary { window, summary: Summary::default() },
             Need::Observations(_) => Self::Observations { window, values: Vec::new() },
             Need::Marks(_) | Need::PathMarks(_) => Self::Marks(Vec::new()),
         }
     }
 
-    /// Memory of the samples that are kept one by one, and of what the reduction makes of them, bytes.
+    /// Memory of the samples that are stored one by one, and of the reduction's copies, bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Series(samples) => size_of::<(Instant, f64)>() * samples.capacity(),

@@ -1,4 +1,4 @@
-//! Windows, members, warm-up and what is wanted.
+//! Windows, members, warm-up and declined quantities.
 
 use netrig_core::quantity::{
     LINK_BUSY, OBJECT_TIME, QUEUE_LENGTH, RECEIVED_BYTES, TIMEOUT_RETRANSMISSIONS, WAITING_TIME, WIRE_BYTES,
@@ -54,7 +54,7 @@ fn observations_of_members_are_pooled() {
     assert_eq!(why, "web#2: there were no observations");
 }
 
-/// What nobody has counted is not zero; of another flow it may be.
+/// A quantity without a counter is not zero, although it may be for another flow.
 #[test]
 fn what_nobody_counts_is_not_measured() {
     let responses = |of: &str| {
@@ -68,8 +68,8 @@ fn what_nobody_counts_is_not_measured() {
         reduction.finish(&bench.outcome, Bench::at(10.0)).remove("r").unwrap()
     };
     assert_eq!(measured("web#1").value(), Some(0.0));
-    let why = "nobody counts `timeout_retransmissions` of `flow.web#2` on this substrate";
-    assert!(matches!(measured("web#2"), Measured::NotMeasured(said) if said == why));
+    let why = "this substrate does not count `timeout_retransmissions` of `flow.web#2`";
+    assert!(matches!(measured("web#2"), MeasuredValue::NotMeasured(said) if said == why));
     assert_eq!(measured("web").value(), None);
 }
 
@@ -87,7 +87,7 @@ fn wants_only_what_is_needed() {
     assert!(Reduction::over(&tail, WarmUp::None, layout).wants(&WAITING_TIME));
 }
 
-/// Two responses over the same samples keep them once.
+/// Two responses over the same samples store them once.
 #[test]
 fn quantiles_of_one_quantity_share_a_store() {
     let spec = |statistic: &str| {
@@ -98,7 +98,7 @@ fn quantiles_of_one_quantity_share_a_store() {
     assert_eq!(reduction.stores.len(), 1);
 }
 
-/// A fixed warm-up of 4 s is a window that starts there; a response's own `after` comes first.
+/// A fixed warm-up of 4 s is a window that starts there; a response's own `after` takes precedence.
 #[test]
 fn a_fixed_warm_up() {
     let mut bench = Bench::new(10);
@@ -116,7 +116,7 @@ fn mser5_by_time() {
     let samples: Vec<(f64, f64)> =
         (1..=1000).map(|tick| (f64::from(tick) / 10.0, if tick <= 200 { 0.0 } else { 100.0 })).collect();
     bench.count(flow(), &RECEIVED_BYTES, &samples);
-    let Measured::Value { value, warm_up: Some(cut) } = bench.measured(GOODPUT) else { panic!() };
+    let MeasuredValue::Value { value, warm_up: Some(cut) } = bench.measured(GOODPUT) else { panic!() };
     assert!((value - 1000.0).abs() < 1e-9, "{value}");
     assert_eq!(cut, Cut { discarded: 200, too_short: false });
     assert_eq!(bench.measure(&format!("{GOODPUT}\nafter = '0 s'")), Ok(800.0));
@@ -132,7 +132,7 @@ fn mser5_by_observation() {
     bench.count(flow(), &OBJECT_TIME, &samples);
     let measured = bench.measured("of = 'flow.web'\nmetric = 'object_time'");
     let cut = Cut { discarded: 50, too_short: false };
-    assert_eq!(measured, Measured::Value { value: 1.0, warm_up: Some(cut) });
+    assert_eq!(measured, MeasuredValue::Value { value: 1.0, warm_up: Some(cut) });
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn mser5_of_a_level_and_of_too_little() {
     assert!(why.contains("MSER-5"), "{why}");
 }
 
-/// Counts cannot be cut within a sampling interval: a window from 0.95 s is one from 1 s.
+/// Counts cannot be divided within a sampling interval: a window from 0.95 s starts at 1 s.
 #[test]
 fn windows_are_whole_sampling_intervals() {
     let mut bench = Bench::new(10);
@@ -172,7 +172,8 @@ fn the_run_may_end_before_the_window() {
     assert!(why.contains("after the end of the run"), "{why}");
 }
 
-/// Of 2 s that a flow begins at 1 s: 100 B at once and 100 B later. A window that begins later is open at its start.
+/// A flow begins at 1 s in a run of 2 s: 100 B at once and 100 B later. A window that begins later excludes its
+/// start.
 #[test]
 fn what_happens_when_a_flow_starts_is_of_the_flow() {
     let mut bench = with_three_members();

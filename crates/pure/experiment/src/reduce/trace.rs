@@ -1,22 +1,22 @@
-//! Everything that a run reported, for the page of one run and for figures over time.
+//! All samples of a run, for the page of one run and for figures over time.
 
 use std::collections::BTreeMap;
 
 use netrig_core::{Instant, Note, Quantity, QuantityKind, Sample, Sink, Subject};
 
-/// Keeps all counts, levels, marks and notes of a run, but no observations (one per object or packet): there may
-/// be millions.
+/// Keeps all counts, levels, marks and notes of a run. Observations are not kept: there is one per object or
+/// packet, possibly millions.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     series: BTreeMap<(Subject, &'static str), Vec<(Instant, f64)>>,
     quantities: BTreeMap<&'static str, &'static Quantity>,
     notes: Vec<Note>,
-    /// Of all samples and notes.
+    /// Size of all samples and notes.
     bytes: usize,
 }
 
 impl Trace {
-    /// Nothing yet.
+    /// An empty trace.
     pub fn new() -> Self {
         Self::default()
     }
@@ -27,14 +27,14 @@ impl Trace {
         found.map_or(&[], |(_, samples)| samples)
     }
 
-    /// Everything that was sampled, by subject and quantity.
+    /// All series, by subject and quantity.
     pub fn all(&self) -> impl Iterator<Item = (Subject, &'static Quantity, &[(Instant, f64)])> {
         self.series.iter().filter_map(|((subject, name), samples)| {
             Some((*subject, *self.quantities.get(name)?, samples.as_slice()))
         })
     }
 
-    /// The time line, in the order of time.
+    /// The notes, in the order of time.
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }

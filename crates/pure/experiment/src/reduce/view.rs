@@ -1,4 +1,4 @@
-//! What a metric sees of one subject of one run.
+//! The view of a metric on one subject of one run.
 
 use std::borrow::Cow;
 
@@ -7,27 +7,10 @@ use netrig_core::{Duration, Instant, Quantity};
 use netrig_stats::summary::Summary;
 use netrig_traffic::Settings;
 
-use super::Measured;
 use super::layout::{FlowPlace, Layout, Outage};
-use super::store::{Level, Levels, Mark, Store};
-use crate::{Outcome, Statistic};
-
-/// The measuring window: after `start`, up to and with `end`. A sample belongs to the interval that ends
-/// with it, so that windows which meet share nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
-    pub start: Instant,
-    pub end: Instant,
-    /// It starts with its flow, or with the run: what happens at that very moment belongs to it.
-    pub is_whole: bool,
-}
-
-impl Window {
-    /// Whether a sample of that moment counts.
-    pub(super) fn holds(self, at: Instant) -> bool {
-        (at > self.start || (self.is_whole && at == self.start)) && at <= self.end
-    }
-}
+use super::measured::MeasuredValue;
+use super::store::{LevelAverage, LevelSum, Mark, MeasuringWindow, Store};
+use crate::{RunOutcome, Statistic};
 
 /// The samples of one quantity.
 #[derive(Debug)]
@@ -42,24 +25,24 @@ impl<'a> Held<'a> {
     }
 }
 
-/// One subject of one run, as a metric sees it.
+/// The data of one subject of one run, for a metric.
 #[derive(Debug)]
 pub struct View<'a> {
     pub(super) held: Vec<Held<'a>>,
-    pub(super) window: Window,
+    pub(super) window: MeasuringWindow,
     pub(super) statistic: Statistic,
     /// The deadline of the response, if it has one.
     pub(super) within: Option<Duration>,
-    /// Observations at the start that are left out.
+    /// Number of observations at the start that are left out.
     pub(super) skip: usize,
     pub(super) end: Instant,
-    pub(super) outcome: &'a Outcome,
+    pub(super) outcome: &'a RunOutcome,
     pub(super) layout: &'a Layout,
     pub(super) flow: Option<&'a FlowPlace>,
 }
 
 impl<'a> View<'a> {
-    /// Several members taken together as one: counts are added up, observations joined.
+    /// Several members as one: counts are added up, observations joined.
     pub(super) fn pooled(views: &[View<'a>]) -> View<'a> {
         let first = &views[0];
         let join = |held: &Held<'_>| {
@@ -96,7 +79,7 @@ impl<'a> View<'a> {
         self.held.iter().find(|held| std::ptr::eq(held.quantity, quantity)).map(|held| &*held.store)
     }
 
-    /// The sum of a count over the measuring window; 0 if nothing was counted.
+    /// The sum of a count over the measuring window; 0 without samples.
     pub fn total(&self, quantity: &'static Quantity) -> f64 {
         match self.store(quantity) {
             Some(Store::Total { sum, .. }) => *sum,
@@ -108,30 +91,30 @@ impl<'a> View<'a> {
     }
 
     /// `amount` per second of the measuring window.
-    pub fn per_second(&self, amount: f64) -> Measured {
+    pub fn per_second(&self, amount: f64) -> MeasuredValue {
         let span = self.window.end.since(self.window.start).as_secs_f64();
         if span > 0.0 {
             (amount / span).into()
         } else {
-            Measured::not(
+            MeasuredValue::not(
                 "the measuring window ends before it begins: before the flow starts, or after the end of the run",
             )
         }
     }
 
-    /// The sum of a count whose series was asked for, after `from` up to and with `to`.
+    /// The sum of a count that is stored as a series, after `from` up to and including `to`.
     pub fn sum_between(&self, quantity: &'static Quantity, from: Instant, to: Instant) -> f64 {
         let Some(Store::Series(samples)) = self.store(quantity) else { return 0.0 };
         let first = samples.partition_point(|(at, _)| *at <= from);
         samples[first..].iter().take_while(|(at, _)| *at <= to).map(|(_, value)| value).sum()
     }
 
-    /// The mean over time of a level in the measuring window; `None` if there was no sample.
-    pub fn average(&self, quantity: &'static Quantity) -> Option<Level> {
+    /// The mean over time of a level in the measuring window; `None` without samples.
+    pub fn average(&self, quantity: &'static Quantity) -> Option<LevelAverage> {
         match self.store(quantity)? {
             Store::Average { level, .. } => level.level(),
             Store::Series(samples) => {
-                let mut levels = Levels::default();
+                let mut levels = LevelSum::default();
                 samples.iter().for_each(|(at, value)| levels.take(self.window, *at, *value));
                 levels.level()
             }
@@ -140,7 +123,7 @@ impl<'a> View<'a> {
     }
 
     /// The chosen statistic of the observations in the measuring window.
-    pub fn statistic(&self, quantity: &'static Quantity) -> Measured {
+    pub fn statistic(&self, quantity: &'static Quantity) -> MeasuredValue {
         let found = match self.store(quantity) {
             Some(Store::Summary { summary, .. }) if summary.n() == 0 => None,
             Some(Store::Summary { summary, .. }) => Some(Ok(self.statistic.of_summary(summary))),
@@ -149,14 +132,14 @@ impl<'a> View<'a> {
             _ => None,
         };
         match found {
-            None => Measured::not("there were no observations"),
+            None => MeasuredValue::not("there were no observations"),
             Some(Ok(Some(value))) => value.into(),
-            Some(Ok(None)) => Measured::not("there were too few observations"),
-            Some(Err(error)) => Measured::not(error.to_string()),
+            Some(Ok(None)) => MeasuredValue::not("there were too few observations"),
+            Some(Err(error)) => MeasuredValue::not(error.to_string()),
         }
     }
 
-    /// The statistic that the response asks for.
+    /// The statistic of the response.
     pub fn chosen(&self) -> Statistic {
         self.statistic
     }
@@ -168,13 +151,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many of the observations in the measuring window, whose values are kept, are at most the response's deadline.
+    /// Number of stored observations in the measuring window that are at most the response's deadline.
     pub fn in_time(&self) -> Option<usize> {
         let within = self.within?.as_secs_f64();
         Some(self.observations().map_or(0, |values| values.iter().filter(|value| **value <= within).count()))
     }
 
-    /// The observations that are kept, after what is skipped.
+    /// The stored observations after the skipped ones.
     pub(super) fn observations(&self) -> Option<&[f64]> {
         self.held.iter().find_map(|held| match &*held.store {
             Store::Observations { values, .. } => Some(values.get(self.skip..).unwrap_or_default()),
@@ -182,8 +165,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// A count or level whose series was asked for, by sampling intervals of the measuring window; an
-    /// interval without a sample counted nothing.
+    /// A count or level that is stored as a series, for each sampling interval of the measuring window. An
+    /// interval without a sample has the value 0.
     pub(super) fn intervals(&self, quantity: &'static Quantity) -> Vec<f64> {
         let every = self.sample_every().as_nanos().max(1);
         let length = self.window.end.since(self.window.start).as_nanos().div_ceil(every);
@@ -207,8 +190,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Pauses of the arrival of data: from the last data before one until the first after it, `None` if there
-    /// is none.
+    /// Pauses in the arrival of data: from the last data before the pause to the first after it, `None` if no
+    /// data follow.
     pub fn pauses(&self) -> Vec<(Instant, Option<Instant>)> {
         let resumed = self.marks(&DATA_RESUMED);
         let end =
@@ -216,38 +199,38 @@ impl<'a> View<'a> {
         self.marks(&DATA_PAUSED).iter().map(|mark| (mark.at, end(mark.at))).collect()
     }
 
-    /// When the measuring window starts.
+    /// Start of the measuring window.
     pub fn start(&self) -> Instant {
         self.window.start
     }
 
-    /// When the measuring window ends.
+    /// End of the measuring window.
     pub fn end(&self) -> Instant {
         self.window.end
     }
 
-    /// When the run ended.
+    /// End of the run.
     pub fn run_end(&self) -> Instant {
         self.end
     }
 
-    /// When the flow started; the start of the run for anything else.
+    /// Start of the flow; for any other subject, the start of the run.
     pub fn flow_start(&self) -> Instant {
         self.flow.map_or(Instant::ZERO, |flow| flow.start)
     }
 
-    /// The part of the measuring window in which the flow may begin something.
+    /// The part of the measuring window before the flow's `stop`, in which it may start new activity.
     pub fn until_stop(&self) -> Duration {
         let stop = self.flow.map_or(Instant::NEVER, |flow| flow.stop);
         self.window.end.min(stop).since(self.window.start)
     }
 
-    /// What the flow's application is told; of anything else nothing.
+    /// The settings of the flow's application; `None` for any other subject.
     pub fn application(&self) -> Option<&Settings> {
         self.flow.map(|flow| &flow.application)
     }
 
-    /// Whether the measuring window begins with the flow, or before.
+    /// Whether the measuring window begins with the flow, or earlier.
     pub fn begins_with_flow(&self) -> bool {
         self.window.start <= self.flow_start()
     }
@@ -267,8 +250,8 @@ impl<'a> View<'a> {
         self.layout.outage
     }
 
-    /// What the run said of itself.
-    pub fn outcome(&self) -> &Outcome {
+    /// The outcome of the run.
+    pub fn outcome(&self) -> &RunOutcome {
         self.outcome
     }
 

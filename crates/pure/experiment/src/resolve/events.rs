@@ -1,4 +1,4 @@
-//! Events: outages, changes of lines, switches of the primary path.
+//! Events: outages, changes of lines, and switches of the primary path.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,21 +6,21 @@ use std::ops::Range;
 use netrig_core::{Direction, Duration, Instant, LinkEvent, Waiting};
 use netrig_link::{LinkSettings, Loss, Outage, WifiSettings};
 
-use super::beyond;
+use super::flows::beyond;
 use super::topology::Topology;
 use crate::file::diagnostic::{Diagnostic, Span};
 use crate::file::document::Value;
 use crate::file::read::Reader;
-use crate::file::sections::{Change, EventSection, Flap};
+use crate::file::sections::{EventSection, Flap, LinkChange};
 use crate::{Action, Flow, TimedEvent};
 
 /// The most events that a run may have.
 const MAX_EVENTS: usize = 1_000_000;
 
-/// Whether something ends or begins. At the same moment ends come first, so that a link which comes up and
-/// goes down again is down afterwards.
+/// The phase of a change. At the same time, ends come before beginnings, so that a link that comes up and goes
+/// down again is down afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
+enum FlapPhase {
     End,
     Begin,
 }
@@ -43,30 +43,30 @@ pub(super) fn events(
     whole.then(|| script.events())
 }
 
-/// Everything that happens in a run.
+/// The events of a run.
 struct Script<'a> {
     topology: &'a Topology,
     flows: &'a [Flow],
-    actions: Vec<(Instant, Phase, Action)>,
-    /// When each direction of each link is down.
+    actions: Vec<(Instant, FlapPhase, Action)>,
+    /// The outages of each direction of each link.
     outages: BTreeMap<(usize, Direction), Vec<Down>>,
 }
 
-/// A span of time in which a link is down, from and to, and the event that makes it so.
+/// An outage: its start, its end, and the position of its event in the file.
 type Down = (Instant, Instant, Span);
 
 impl Script<'_> {
-    fn add(&mut self, at: Instant, phase: Phase, action: Action) {
+    fn add(&mut self, at: Instant, phase: FlapPhase, action: Action) {
         self.actions.push((at, phase, action));
     }
 
-    /// In the order of time, ends before beginnings, then in the order of the file.
+    /// The events in the order of time: ends before beginnings, then in the order of the file.
     fn events(mut self) -> Vec<TimedEvent> {
         self.actions.sort_by_key(|(at, phase, _)| (*at, *phase));
         self.actions.into_iter().map(|(at, _, action)| TimedEvent { at, action }).collect()
     }
 
-    /// Two outages of one direction of a link that overlap: nobody could say when it is up again.
+    /// Refuses overlapping outages of one direction of a link: the time of its recovery would be ambiguous.
     fn check_overlaps(&mut self, reader: &Reader<'_>) -> bool {
         let mut fine = true;
         for ((link, _), outages) in &mut self.outages {
@@ -143,10 +143,10 @@ impl EventFile<'_> {
         }
     }
 
-    /// Refuses keys of `do` that do not go together.
+    /// Refuses keys of `do` that exclude each other.
     fn check_keys(&self, section: &EventSection) -> Option<()> {
         let change = &section.change;
-        // What an event can do, and which of these go together.
+        // The keys of an event, each with the group of keys that it may stand with.
         let given: Vec<(&str, u8)> = [
             ("down_for", 0, change.down_for.is_some()),
             ("flap", 1, change.flap.is_some()),
@@ -163,7 +163,7 @@ impl EventFile<'_> {
         else {
             let keys: Vec<String> = given.iter().map(|(key, _)| format!("`{key}`")).collect();
             let why = match keys.len() {
-                0 => "nothing happens here".to_owned(),
+                0 => "this event has no effect".to_owned(),
                 _ => format!("an event does one thing, not {} together", keys.join(" and ")),
             };
             let problem = self.reader.about(self.value, &["do"], why);
@@ -194,7 +194,7 @@ impl EventFile<'_> {
         Some(())
     }
 
-    /// Refuses an event of a link to which none can happen.
+    /// Refuses an event of a cable, which cannot change.
     fn changes_of_cables(&self, links: &Range<usize>, topology: &Topology) -> Option<()> {
         match topology.links[links.clone()].iter().find(|link| link.is_direct()) {
             Some(link) => {
@@ -208,8 +208,14 @@ impl EventFile<'_> {
         }
     }
 
-    /// What happens to links.
-    fn line(&self, change: &Change, at: Instant, links: Range<usize>, script: &mut Script<'_>) -> Option<()> {
+    /// Adds the events of links.
+    fn line(
+        &self,
+        change: &LinkChange,
+        at: Instant,
+        links: Range<usize>,
+        script: &mut Script<'_>,
+    ) -> Option<()> {
         let flap = match (change.down_for, change.flap) {
             (Some(down), _) => Some(Flap { down, up: Duration::ZERO, times: 1 }),
             (None, flap) => flap,
@@ -222,7 +228,7 @@ impl EventFile<'_> {
 
     fn outages(
         &self,
-        change: &Change,
+        change: &LinkChange,
         flap: Flap,
         at: Instant,
         links: Range<usize>,
@@ -256,22 +262,22 @@ impl EventFile<'_> {
             let up = down + flap.down;
             for (link, node) in links.clone().zip(&interface) {
                 for &direction in directions {
-                    script.add(down, Phase::Begin, Action::Link { link, direction, event: how.down() });
-                    script.add(up, Phase::End, Action::Link { link, direction, event: LinkEvent::Up });
+                    script.add(down, FlapPhase::Begin, Action::Link { link, direction, event: how.down() });
+                    script.add(up, FlapPhase::End, Action::Link { link, direction, event: LinkEvent::Up });
                     let outages = script.outages.entry((link, direction)).or_default();
                     outages.push((down, up, self.value.span.clone()));
                 }
-                // After the line's own change, so that whoever hears of it finds the line as it is.
+                // After the line's own change, so that an endpoint that is notified finds the line changed.
                 if let Some(node) = *node {
-                    script.add(down, Phase::Begin, Action::Interface { node, link, up: false });
-                    script.add(up, Phase::End, Action::Interface { node, link, up: true });
+                    script.add(down, FlapPhase::Begin, Action::Interface { node, link, up: false });
+                    script.add(up, FlapPhase::End, Action::Interface { node, link, up: true });
                 }
             }
         }
         Some(())
     }
 
-    /// Refuses an outage that stops a node's transmitter, if it sends to others too.
+    /// Refuses an outage that stops a node's transmitter if the node also sends to others.
     fn one_for_each(&self, links: Range<usize>, directions: &[Direction], topology: &Topology) -> Option<()> {
         let mut peers: BTreeMap<(&str, usize), usize> = BTreeMap::new();
         for spec in &topology.links {
@@ -292,10 +298,10 @@ impl EventFile<'_> {
         self.refuse(&["do", "queue"], why)
     }
 
-    /// For each link the node whose interface goes down, if the event is about an interface.
+    /// For each link, the node whose interface goes down, if the event concerns an interface.
     fn interface(
         &self,
-        change: &Change,
+        change: &LinkChange,
         links: &Range<usize>,
         script: &Script<'_>,
     ) -> Option<Vec<Option<usize>>> {
@@ -324,8 +330,8 @@ impl EventFile<'_> {
         ends.collect()
     }
 
-    /// Other values of a line, and its own again after a while.
-    fn values(&self, change: &Change, at: Instant, link: usize, script: &mut Script<'_>) -> Option<()> {
+    /// Adds new values of a line, and the return to its own values.
+    fn values(&self, change: &LinkChange, at: Instant, link: usize, script: &mut Script<'_>) -> Option<()> {
         if change.lasting == Some(Duration::ZERO) {
             return Some(());
         }
@@ -359,19 +365,19 @@ impl EventFile<'_> {
                 change.loss.map(|new| (loss(new.get()), loss(before))),
             ];
             for (new, own) in changes.into_iter().flatten() {
-                script.add(at, Phase::Begin, Action::Link { link, direction, event: new });
+                script.add(at, FlapPhase::Begin, Action::Link { link, direction, event: new });
                 if let Some(lasting) = change.lasting {
-                    script.add(at + lasting, Phase::End, Action::Link { link, direction, event: own });
+                    script.add(at + lasting, FlapPhase::End, Action::Link { link, direction, event: own });
                 }
             }
         }
         Some(())
     }
 
-    /// Another primary path for the flows of nodes.
+    /// Adds a new primary path for the flows of nodes.
     fn primary(
         &self,
-        change: &Change,
+        change: &LinkChange,
         at: Instant,
         nodes: Range<usize>,
         script: &mut Script<'_>,
@@ -391,12 +397,12 @@ impl EventFile<'_> {
                 let node = &script.topology.nodes[node].name;
                 return self.refuse(&["do", "primary"], format!("link `{name}` does not begin at `{node}`"));
             };
-            script.add(at, Phase::Begin, Action::SetPrimary { node, link });
+            script.add(at, FlapPhase::Begin, Action::SetPrimary { node, link });
             let Some(lasting) = change.lasting else { continue };
             match own_primary(script.flows, node, link) {
                 Ok(None) => {}
                 Ok(Some(own)) => {
-                    script.add(at + lasting, Phase::End, Action::SetPrimary { node, link: own });
+                    script.add(at + lasting, FlapPhase::End, Action::SetPrimary { node, link: own });
                 }
                 Err([a, b]) => {
                     let [a, b] = [a, b].map(|link| script.topology.links[link].name.as_str());
@@ -414,7 +420,7 @@ impl EventFile<'_> {
     }
 }
 
-/// The probability of independent loss that a line has by itself, if that is the law of its loss.
+/// The probability of independent loss in the line's own settings, if that is its loss model.
 fn own_loss(line: &LinkSettings) -> Option<f64> {
     match line.loss() {
         None => Some(0.0),
@@ -426,7 +432,8 @@ fn own_loss(line: &LinkSettings) -> Option<f64> {
 /// The first link, seen from `node`, of the primary path of its multi-homed flows that may also use `link`.
 ///
 /// # Errors
-/// Two of them, if there are several.
+///
+/// Two such links, if there are several.
 fn own_primary(flows: &[Flow], node: usize, link: usize) -> Result<Option<usize>, [usize; 2]> {
     let mut own = None;
     for flow in flows.iter().filter(|flow| flow.paths.len() > 1) {

@@ -1,4 +1,4 @@
-//! Flows: their ends, what carries them, and their paths.
+//! Flows: their ends, their transports and their paths.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use netrig_core::{Duration, Instant, Seeds, Size};
 use netrig_traffic::Settings;
 use netrig_transport::{Profile, SettingsError, sctp, tcp};
 
+use super::groups::{MAX_FLOWS, MAX_HOPS, between, check_name, made_of, tables, wired};
 use super::hosts::is_setting;
 use super::routes::{PathError, Router};
 use super::topology::Topology;
-use super::{MAX_FLOWS, MAX_HOPS, between, beyond, check_name, made_of, tables, wired};
 use crate::file::document::{Entry, Value};
 use crate::file::read::Reader;
 use crate::file::sections::{
@@ -23,7 +23,7 @@ use crate::{Carrier, Flow, Mptcp, RateLayer, Route, Sockets};
 const MAX_PATHS: usize = 16;
 
 /// A `[transport.*]` with all its constants.
-pub(super) struct Transport<'v> {
+pub(super) struct FlowTransport<'v> {
     carrier: Carrier,
     sockets: Sockets,
     layer: RateLayer,
@@ -32,8 +32,8 @@ pub(super) struct Transport<'v> {
     value: &'v Value,
 }
 
-/// Transports by their names.
-pub(super) type Transports<'v> = BTreeMap<&'v str, Transport<'v>>;
+/// Transports by name.
+pub(super) type Transports<'v> = BTreeMap<&'v str, FlowTransport<'v>>;
 
 /// Reads `[transport.*]`.
 pub(super) fn transports<'v>(root: &'v Value, reader: &Reader<'_>) -> Option<Transports<'v>> {
@@ -42,12 +42,12 @@ pub(super) fn transports<'v>(root: &'v Value, reader: &Reader<'_>) -> Option<Tra
         let transport = transport(&entry.value, reader)?;
         named.then_some((entry.key.as_str(), transport))
     });
-    // All of them, so that what is wrong with the second is told beside what is wrong with the first.
+    // All are read before the first error returns, so that the faults of all are reported together.
     let read: Vec<_> = read.collect();
     read.into_iter().collect()
 }
 
-fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>> {
+fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<FlowTransport<'v>> {
     let table = value.table()?;
     let own = made_of(value, table.only(TRANSPORT_KEYS));
     let section: TransportSection = reader.read(&own)?;
@@ -72,18 +72,18 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
             Carrier::Sctp(checked(sctp::Config::checked(profile, &settings), &constants, reader)?)
         }
         Protocol::Udp => {
-            let told: DatagramSockets = reader.read_beside(&constants, TRANSPORT_KEYS)?;
-            let DatagramSockets { send_buffer, receive_buffer, arrives_at } = told;
+            let options: DatagramSockets = reader.read_beside(&constants, TRANSPORT_KEYS)?;
+            let DatagramSockets { send_buffer, receive_buffer, arrives_at } = options;
             sockets = Sockets { send_buffer, receive_buffer, arrives_at: arrives_at.unwrap_or_default() };
             Carrier::Udp { headers: section.headers.unwrap_or_default() == Headers::Udp }
         }
     };
     if matches!(section.kind, Protocol::Tcp | Protocol::Mptcp) {
-        let told: StreamSockets = reader.read(&made_of(value, table.only(&["send_buffer"])))?;
-        sockets.send_buffer = told.send_buffer;
+        let options: StreamSockets = reader.read(&made_of(value, table.only(&["send_buffer"])))?;
+        sockets.send_buffer = options.send_buffer;
     }
     check_buffers(&sockets, value, reader)?;
-    Some(Transport {
+    Some(FlowTransport {
         carrier,
         sockets,
         layer: section.layer.unwrap_or_default(),
@@ -92,10 +92,10 @@ fn transport<'v>(value: &'v Value, reader: &Reader<'_>) -> Option<Transport<'v>>
     })
 }
 
-/// The largest buffer that a socket can be asked for, whose double is a C `int` (socket(7)).
+/// The largest buffer that a socket can request: its double must fit a C `int` (socket(7)).
 const LARGEST_BUFFER: Size = Size::from_bytes(i32::MAX as u64 / 2);
 
-/// That sockets can have these buffers.
+/// Checks the requested socket buffers.
 fn check_buffers(sockets: &Sockets, value: &Value, reader: &Reader<'_>) -> Option<()> {
     for (key, size) in [("send_buffer", sockets.send_buffer), ("receive_buffer", sockets.receive_buffer)] {
         let wrong = |size: &Size| *size == Size::default() || *size > LARGEST_BUFFER;
@@ -108,7 +108,7 @@ fn check_buffers(sockets: &Sockets, value: &Value, reader: &Reader<'_>) -> Optio
     Some(())
 }
 
-/// Refuses keys that are about another kind of transport.
+/// Refuses keys of other kinds of transport.
 fn check_keys(section: &TransportSection, value: &Value, reader: &Reader<'_>) -> Option<()> {
     let keys = [
         ("headers", section.headers.is_some(), Protocol::Udp, "datagrams, and so for the kind `udp` only"),
@@ -135,7 +135,7 @@ fn check_keys(section: &TransportSection, value: &Value, reader: &Reader<'_>) ->
     }
 }
 
-/// The settings below `net.mptcp`, by names that can be part of one.
+/// The settings below `net.mptcp`; their names must be valid.
 fn sysctls(
     section: &TransportSection,
     value: &Value,
@@ -152,7 +152,7 @@ fn sysctls(
     Some(settings.map(|(name, value)| (name.clone(), value.to_string())).collect())
 }
 
-/// An endpoint's constants, unless one of those that the file sets cannot be.
+/// An endpoint's constants; reports those that the file sets to invalid values.
 fn checked<C>(config: Result<C, SettingsError>, constants: &Value, reader: &Reader<'_>) -> Option<Arc<C>> {
     let refuse = |error: SettingsError| {
         reader.report(reader.about(constants, &[error.field], error.to_string()));
@@ -179,7 +179,7 @@ pub(super) fn flows(
     whole.then_some(flows)
 }
 
-/// One `[flow.*]` and what its names may mean.
+/// One `[flow.*]`, and the names that it may refer to.
 struct FlowFile<'a, 'b> {
     entry: &'a Entry,
     reader: &'a Reader<'a>,
@@ -187,7 +187,7 @@ struct FlowFile<'a, 'b> {
     transports: &'a Transports<'a>,
     end: Duration,
     router: &'a mut Router<'b>,
-    /// Links of all paths so far.
+    /// Number of links in all paths so far.
     hops: &'a mut usize,
 }
 
@@ -274,7 +274,7 @@ impl<'a> FlowFile<'a, '_> {
         self.refuse::<()>(&path, format!("`{}`: {}", error.field, error.why)).is_some()
     }
 
-    /// That the application has connections of which its receiving end may read slowly.
+    /// Checks that a flow with `reads` has connections, whose receiving end can read slowly.
     fn check_reads(&self, section: &FlowSection) -> bool {
         let Some(reads) = &section.reads else { return true };
         if !section.application.may_read_slowly() {
@@ -288,8 +288,8 @@ impl<'a> FlowFile<'a, '_> {
         self.refuse::<()>(&path, format!("`{key}`: {}", error.why)).is_some()
     }
 
-    /// That users of SIP have connections where they are to be in TLS and, if their settings by themselves can be, that they
-    /// have time to be registered before they begin and are enough.
+    /// Checks that SIP users with TLS have connections. If their settings are valid by themselves, also checks
+    /// that users have time to register before they begin, and that there are enough of them.
     fn check_sip(&self, section: &FlowSection, carrier: &Carrier, can_be: bool) -> Option<()> {
         let Some(sip) = section.application.sip() else { return Some(()) };
         let over_udp = matches!(carrier, Carrier::Udp { .. });
@@ -320,7 +320,7 @@ impl<'a> FlowFile<'a, '_> {
             return None;
         }
         let lasts = section.stop.unwrap_or(self.end).saturating_sub(section.start);
-        // What a plan of it cannot be beyond what its settings cannot be is known with its time.
+        // Some faults of a plan depend on its duration, beyond those of its settings.
         match sip.plan(&self.entry.key, &Seeds::new(0), lasts) {
             Err(error) => self.refuse(&["application", error.field], error.why),
             Ok(_) => Some(()),
@@ -342,8 +342,8 @@ impl<'a> FlowFile<'a, '_> {
         true
     }
 
-    /// What carries the flow, and the table in the file that says so.
-    fn carrier(&self, section: &FlowSection) -> Option<(Carrier, Option<&'a Transport<'a>>)> {
+    /// The carrier of the flow, and its transport's table in the file.
+    fn carrier(&self, section: &FlowSection) -> Option<(Carrier, Option<&'a FlowTransport<'a>>)> {
         let datagrams = section.application.sends_datagrams();
         let either = section.application.goes_over_either();
         let Some(name) = &section.transport else {
@@ -384,7 +384,7 @@ impl<'a> FlowFile<'a, '_> {
     fn paths(
         &mut self,
         section: &FlowSection,
-        transport: Option<&Transport<'_>>,
+        transport: Option<&FlowTransport<'_>>,
         carrier: &Carrier,
         i: usize,
         from: usize,
@@ -446,7 +446,7 @@ impl<'a> FlowFile<'a, '_> {
     }
 }
 
-/// Why a carrier cannot have so many paths.
+/// Why a carrier cannot have this number of paths.
 fn unfit(paths: usize, carrier: &Carrier) -> Option<String> {
     match (paths, carrier) {
         (0, _) => Some("at least one path is needed; without the key it is the shortest".into()),
@@ -457,4 +457,9 @@ fn unfit(paths: usize, carrier: &Carrier) -> Option<String> {
         (n, _) if n > MAX_PATHS => Some(format!("{n} paths; at most {MAX_PATHS} can be handled")),
         _ => None,
     }
+}
+
+/// The message for a time beyond the end of the run.
+pub(super) fn beyond(what: &str, at: Duration, end: Duration) -> String {
+    format!("{what} at {at}, but the run ends at {end}")
 }

@@ -1,43 +1,42 @@
-//! Nodes as hosts: what of them is varied, and what none can be.
+//! Settings of nodes as hosts, and their checks.
 
 use std::collections::BTreeMap;
 
 use netrig_core::{Duration, Size};
 
-use super::topology::Topology;
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Value};
 use crate::file::read::Reader;
 use crate::file::sections::{IpVersion, KernelSetting, NodeSection};
-use crate::{Fragmentation, Host, Reception};
+use crate::{Fragmentation, Host, Node, Reception};
 
 /// CPU_SETSIZE of Linux's C library.
 const MOST_CPUS: u32 = 1024;
-/// What an agent of netrig's needs to begin, and some for its sockets.
+/// Memory for the start of an agent and for its sockets.
 const LEAST_MEMORY: Size = Size::from_bytes(16_000_000);
-/// A datagram of 68 octets must pass every module uncut (RFC 791 section 3.2), one of 1280 every link of IPv6 (RFC 8200
-/// section 5).
+/// Every module must pass a datagram of 68 octets without fragmentation (RFC 791 section 3.2), and every link
+/// of IPv6 one of 1280 (RFC 8200 section 5).
 const LEAST_MTU: Size = Size::from_bytes(68);
 const LEAST_MTU_OF_IPV6: Size = Size::from_bytes(1280);
-/// The longest packet that IP can describe.
+/// The longest IP packet.
 const MOST_MTU: Size = Size::from_bytes(65_535);
 /// TCP_MIN_MSS of Linux's `tcp.h`.
 const LEAST_MSS: Size = Size::from_bytes(48);
 
-/// Settings of a kernel that are said otherwise: by their names, with how.
+/// Kernel settings that have keys of their own in the file, each with a hint.
 const SAID_OTHERWISE: [(&str, &str); 2] = [
     ("net.ipv4.ip_no_pmtu_disc", "`fragmentation` says what becomes of packets that are too long"),
     ("net.ipv4.ip_forward", "a node forwards if a path of the file leads through it"),
 ];
 
-/// The keys at which a node is wrong, and why.
+/// The path of the wrong key, and the reason.
 type Wrong = (Vec<&'static str>, String);
 
 fn wrong(key: &'static str, why: impl Into<String>) -> Wrong {
     (vec![key], why.into())
 }
 
-/// That a host can take this time to receive.
+/// Checks the cost of reception.
 pub(super) fn check_reception(receive: &Reception) -> Result<(), Wrong> {
     let most = [
         ("per_packet", receive.per_packet, Duration::from_secs(1)),
@@ -53,7 +52,7 @@ pub(super) fn check_reception(receive: &Reception) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// That these can be the processors of a node.
+/// Checks the processors of a node.
 pub(super) fn check_cpus(cpus: &[u32]) -> Result<(), Wrong> {
     if let Some(cpu) = (1..cpus.len()).find(|n| cpus[..*n].contains(&cpus[*n])).map(|n| cpus[n]) {
         return Err(wrong("cpus", format!("processor {cpu} is named twice")));
@@ -66,7 +65,7 @@ pub(super) fn check_cpus(cpus: &[u32]) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// What of a node is varied, unless something of it cannot be. A quota that leaves everything as it is says nothing.
+/// The host settings of a node. A quota of 100 % has no effect and is left out.
 pub(super) fn host(section: &NodeSection, ip: IpVersion) -> Result<Host, Wrong> {
     let processors = [("load", section.load), ("quota", section.quota)];
     if let Some((key, _)) = processors.iter().find(|(_, share)| share.is_some() && section.cpus.is_empty()) {
@@ -110,13 +109,13 @@ pub(super) fn host(section: &NodeSection, ip: IpVersion) -> Result<Host, Wrong> 
     })
 }
 
-/// Settings of a kernel by their whole names.
+/// Kernel settings by their full names.
 fn sysctls(net: &BTreeMap<String, BTreeMap<String, KernelSetting>>) -> BTreeMap<String, String> {
     let groups = net.iter().flat_map(|(group, settings)| settings.iter().map(move |one| (group, one)));
     groups.map(|(group, (name, value))| (format!("net.{group}.{name}"), value.to_string())).collect()
 }
 
-/// Refuses settings of a kernel below `net` that cannot be one, or are said otherwise.
+/// Refuses invalid kernel settings below `net`, and those that have keys of their own.
 pub(super) fn check_sysctls(section: &NodeSection, value: &Value, reader: &Reader<'_>) -> Option<()> {
     for (group, settings) in &section.net {
         for name in settings.keys() {
@@ -135,27 +134,28 @@ pub(super) fn check_sysctls(section: &NodeSection, value: &Value, reader: &Reade
     Some(())
 }
 
-/// Whether a word can be part of the name of a kernel's setting.
+/// Whether a word can be part of a kernel setting's name.
 pub(super) fn is_setting(word: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'0'..=b'9');
     !word.is_empty() && word.bytes().all(fits)
 }
 
-/// That a load, or a quota, of a node is of processors that no other node has: it would be theirs too.
-pub(super) fn check_own_processors(topology: &Topology, nodes: &[&Entry], reader: &Reader<'_>) -> Option<()> {
-    for (place, node) in topology.nodes.iter().enumerate() {
+/// Checks that a node with a load or a quota shares no processor with another node, which would be affected,
+/// too.
+pub(super) fn check_own_processors(nodes: &[Node], entries: &[&Entry], reader: &Reader<'_>) -> Option<()> {
+    for (place, node) in nodes.iter().enumerate() {
         let Some(key) = ["load", "quota"].into_iter().find(|key| match *key {
             "load" => node.host.load.is_some(),
             _ => node.host.quota.is_some(),
         }) else {
             continue;
         };
-        let others = topology.nodes.iter().enumerate().filter(|(other, _)| *other != place);
+        let others = nodes.iter().enumerate().filter(|(other, _)| *other != place);
         let shared = others
             .flat_map(|(_, other)| other.cpus.iter().map(move |cpu| (other, *cpu)))
             .find(|(_, cpu)| node.cpus.contains(cpu));
         let Some((other, cpu)) = shared else { continue };
-        let entry = nodes.iter().find(|entry| entry.key == node.group)?;
+        let entry = entries.iter().find(|entry| entry.key == node.group)?;
         let why = format!(
             "processor {cpu} is also that of node `{}`, and the `{key}` of node `{}` must be its own",
             other.name, node.name

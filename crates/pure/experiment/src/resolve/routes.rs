@@ -1,35 +1,35 @@
-//! Ways through the topology: those that a file names, and the shortest.
+//! Paths through the topology: named ones and shortest ones.
 
 use std::collections::VecDeque;
 
 use netrig_core::Direction;
 
+use super::groups::wired;
 use super::topology::Topology;
-use super::wired;
 use crate::file::sections::PathSpec;
 use crate::{Hop, LinkSpec, Route};
 
-/// Why a path is none.
+/// Why a path is invalid.
 pub(super) enum PathError {
-    /// No link is called so. With its place in a list of links, if it stood in one.
+    /// There is no link `link`. `at` is its index, if the path is a list of links.
     Unknown { link: String, at: Option<usize> },
-    /// It does not lead from one end to the other.
+    /// It does not connect the two ends.
     Broken { why: String, at: Option<usize> },
 }
 
-/// Finds ways between nodes.
+/// Finds paths between nodes.
 pub(super) struct Router<'a> {
     topology: &'a Topology,
-    /// For each node its neighbours with the link that leads there, in the order of the links.
+    /// For each node, its neighbours with the link to each, in the order of the links.
     neighbours: Vec<Vec<(usize, usize)>>,
-    /// The tree of shortest ways from the node that was last asked about.
+    /// The tree of shortest paths from the last requested node.
     tree: Option<Tree>,
 }
 
-/// Shortest ways from one node: how each other node is reached.
+/// Shortest paths from one node.
 struct Tree {
     root: usize,
-    /// The node before, and the link from there.
+    /// For each node, the previous node and the link from there.
     before: Vec<Option<(usize, usize)>>,
 }
 
@@ -43,11 +43,11 @@ impl<'a> Router<'a> {
         Self { topology, neighbours, tree: None }
     }
 
-    /// The way with the fewest links; among several, the one whose first link (then second, and on) stands
+    /// The path with the fewest links; among several, the one whose first link (then second, and so on) is
     /// first in the file.
     pub(super) fn shortest(&mut self, from: usize, to: usize) -> Option<Route> {
-        // No way leads through a node of one link, and the way from or to it is that link. So the search goes
-        // from the node behind it, and a thousand clients behind one router are one search.
+        // No path leads through a node with one link, and a path from or to it uses that link. So the search
+        // starts at the node behind it, and a thousand clients behind one router need one search.
         let start = match self.neighbours[from].as_slice() {
             [] => return None,
             [(next, link)] if *next == to => return Some(self.route(from, &[*link])),
@@ -77,7 +77,7 @@ impl<'a> Router<'a> {
         Some(self.route(from, &links))
     }
 
-    /// The tree of shortest ways from `root` to all nodes that have more than one link.
+    /// The tree of shortest paths from `root` to all nodes with more than one link.
     fn tree(&mut self, root: usize) -> &Tree {
         let tree = match self.tree.take() {
             Some(tree) if tree.root == root => tree,
@@ -86,8 +86,8 @@ impl<'a> Router<'a> {
         self.tree.insert(tree)
     }
 
-    /// Breadth first. As neighbours are visited in the order of their links, the first way found to a node is
-    /// the shortest, and among the shortest the first in the order of the file.
+    /// Breadth-first search. Neighbours are visited in the order of their links, so the first path found to a
+    /// node is the shortest, and among the shortest the first in the order of the file.
     fn search(&self, root: usize) -> Tree {
         let mut before = vec![None; self.neighbours.len()];
         let mut queue = VecDeque::from([root]);

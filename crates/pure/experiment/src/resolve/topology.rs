@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use netrig_core::Direction;
 use netrig_link::{LinkSettings, Preset, SettingsError, wifi};
 
-use super::{
-    Count, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, MAX_RULES, between, check_name, hosts, made_of, members,
+use super::groups::{
+    GroupSize, Groups, MAX_DROPS, MAX_LINKS, MAX_NODES, MAX_RULES, between, check_name, made_of, members,
     tables, wired,
 };
+use super::hosts;
 use crate::file::diagnostic::Diagnostic;
 use crate::file::document::{Entry, Kind, Table, Value};
 use crate::file::read::Reader;
@@ -22,9 +23,9 @@ pub(super) struct Topology {
     pub(super) links: Vec<LinkSpec>,
     node_groups: Groups,
     link_groups: Groups,
-    /// Packets that links are to drop by their number.
+    /// Number of packets that links drop by number.
     drops: usize,
-    /// Rules, classes and curves of links.
+    /// Number of rules, classes and curves of links.
     rules: usize,
 }
 
@@ -44,7 +45,7 @@ impl Topology {
             whole &= topology.read_node(entry, reader, ip).is_some();
         }
         let entries: Vec<_> = tables(root, "node", reader).collect();
-        whole &= hosts::check_own_processors(&topology, &entries, reader).is_some();
+        whole &= hosts::check_own_processors(&topology.nodes, &entries, reader).is_some();
         for entry in tables(root, "link", reader) {
             whole &= topology.read_link(entry, reader, ip, whole).is_some();
         }
@@ -53,17 +54,17 @@ impl Topology {
         whole.then_some(topology)
     }
 
-    /// The places of the nodes that `reference` means.
+    /// The index range of the nodes that `reference` means.
     pub(super) fn node(&self, reference: &str) -> Option<std::ops::Range<usize>> {
         members(&self.node_groups, reference)
     }
 
-    /// The places of the links that `reference` means.
+    /// The index range of the links that `reference` means.
     pub(super) fn link(&self, reference: &str) -> Option<std::ops::Range<usize>> {
         members(&self.link_groups, reference)
     }
 
-    /// The problem that `reference`, at `path` in `value`, is no node.
+    /// The fault that `reference`, at `path` in `value`, is no node.
     pub(super) fn unknown_node(
         &self,
         reader: &Reader<'_>,
@@ -74,7 +75,7 @@ impl Topology {
         unknown(reader, value, path, "node", name, &self.node_groups)
     }
 
-    /// The problem that `reference`, at `path` in `value`, is no link.
+    /// The fault that `reference`, at `path` in `value`, is no link.
     pub(super) fn unknown_link(
         &self,
         reader: &Reader<'_>,
@@ -110,7 +111,7 @@ impl Topology {
             reader.report(reader.about(&entry.value, &["count"], why));
             return None;
         }
-        let count = Count { number, numbered: section.count.is_some() };
+        let count = GroupSize { number, numbered: section.count.is_some() };
         let first = self.nodes.len();
         self.nodes.extend((0..number).map(|i| Node {
             name: count.name(&entry.key, i),
@@ -124,7 +125,7 @@ impl Topology {
         named.then_some(())
     }
 
-    /// Reads one `[link.*]`; its ends are looked up only if `nodes_known`, or errors would follow from errors.
+    /// Reads one `[link.*]`. Its ends are looked up only if `nodes_known`, to avoid consequential errors.
     fn read_link(
         &mut self,
         entry: &Entry,
@@ -182,7 +183,7 @@ impl Topology {
         Some(())
     }
 
-    /// Whether the links of each channel can share it.
+    /// Checks that the links of each channel can share it.
     fn check_channels(&self, root: &Value, reader: &Reader<'_>) -> Option<()> {
         for (channel, lanes) in channels(&self.links) {
             let settings: Vec<_> = lanes.iter().map(WifiLane::as_lane).collect();
@@ -196,7 +197,7 @@ impl Topology {
         Some(())
     }
 
-    /// Puts addresses in the place of the nodes that rules and classes name.
+    /// Replaces the nodes that rules and classes name by their addresses.
     fn resolve_hosts(&mut self, root: &Value, reader: &Reader<'_>) -> Option<()> {
         let (nodes, groups) = (self.addresses_of_nodes(), &self.node_groups);
         let addresses =
@@ -213,7 +214,7 @@ impl Topology {
         Some(())
     }
 
-    /// By node: the addresses of its interfaces.
+    /// For each node, the addresses of its interfaces.
     fn addresses_of_nodes(&self) -> Vec<Vec<IpAddr>> {
         let mut nodes = vec![Vec::new(); self.nodes.len()];
         for link in &self.links {
@@ -256,7 +257,7 @@ fn unknown(
     name: &str,
     groups: &Groups,
 ) -> Diagnostic {
-    // `client#9` where there are only six: say how many there are.
+    // For `client#9` with only six members, the message states their number.
     if let Some(group) = name.split_once('#').and_then(|(group, _)| groups.get(group)) {
         return reader
             .about(value, path, format!("unknown {what} `{name}`"))
@@ -267,8 +268,8 @@ fn unknown(
         .among(name, groups.keys().map(String::as_str))
 }
 
-/// Both directions of a link: the settings of its preset, in whose place those of its table stand, and in theirs the values
-/// of `reverse`.
+/// Both directions of a link. The link's own settings override its preset; for the reverse direction, `reverse`
+/// overrides both.
 fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LinkSettings; 2]> {
     let table = value.table()?;
     let own = table.without(keys(table));
@@ -294,33 +295,33 @@ fn read_lines(value: &Value, reader: &Reader<'_>) -> Option<[LinkSettings; 2]> {
         reader.report(Diagnostic::error(entry.key_span.clone(), why));
         return None;
     }
-    // If the link itself is wrong, so is its way back, and once is enough to say it.
+    // A fault of the link itself also affects its reverse direction; one report suffices.
     let forward = forward?;
     let backward = read_line(&made_of(value, down.overlaid(&own).overlaid(over)), reader)?;
     Some([forward, backward])
 }
 
-/// The lines of a preset, as if they stood in its place: from the subscriber and to it.
+/// The lines of a preset in the form of a file: from the subscriber and to the subscriber.
 fn preset_lines(value: &Value, reader: &Reader<'_>) -> Option<[Table; 2]> {
     let preset: Preset = reader.read(value)?;
     Some(preset.lines().map(|line| {
-        // The settings of a line are a table, and can be written.
+        // The settings of a line are a table, so they can be serialised.
         let written = serde_json::to_value(line).unwrap_or_default();
         Table::standing_at(&value.span, written)
     }))
 }
 
-/// A link that names its `standard` is WiFi, any other one a line.
+/// Whether it is a WiFi link: these name their `standard`.
 fn is_wifi(link: &Table) -> bool {
     link.get("standard").is_some()
 }
 
-/// One that names its `kind` is a cable: lines and WiFi have none.
+/// Whether it is a cable: only cables name their `kind`.
 fn is_direct(link: &Table) -> bool {
     link.get("kind").is_some()
 }
 
-/// Keys of a link that are not of the settings of a direction.
+/// Keys of a link outside the settings of a direction.
 fn keys(link: &Table) -> &'static [&'static str] {
     if is_direct(link) {
         DIRECT_KEYS
@@ -346,8 +347,8 @@ fn read_line(value: &Value, reader: &Reader<'_>) -> Option<LinkSettings> {
     Some(line)
 }
 
-/// The table in which the setting stands that an error is about: the way back has a value of its own only if it stands in
-/// `reverse`.
+/// The table that contains the setting of an error: for the reverse direction, `reverse` if it has its own
+/// value.
 fn place_of<'v>(link: &'v Value, back: bool, error: &SettingsError) -> &'v Value {
     let key = error.field.split('.').next().unwrap_or_default();
     let reverse = link.table().and_then(|table| table.get("reverse")).filter(|_| back);
@@ -360,8 +361,8 @@ fn about_setting(value: &Value, reader: &Reader<'_>, error: &SettingsError) -> D
     reader.about(value, &path, format!("`{}` {}", error.field, error.why))
 }
 
-/// The addresses of the two interfaces of the `n`-th link, a network of its own: 10.0.0.0/30, 10.0.0.4/30 and
-/// on, or fd00:0:0:n::/64.
+/// The addresses of the two interfaces of the `n`-th link, which is a network of its own: 10.0.0.0/30,
+/// 10.0.0.4/30 and so on, or fd00:0:0:n::/64.
 fn addresses(n: usize, ip: IpVersion) -> [IpAddr; 2] {
     // At most MAX_LINKS, far below the 2²² networks of 10.0.0.0/8.
     let n = n as u32;

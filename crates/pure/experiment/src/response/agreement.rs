@@ -1,51 +1,52 @@
-//! How near the means of two substrates must be: `agreement = { within = ["10 %", "20 us"] }`.
+//! The required agreement of the means of two substrates: `agreement = { within = ["10 %", "20 us"] }`.
 
 use std::borrow::Cow;
 
 use netrig_core::Fraction;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Amount;
+use super::amount::{Amount, TypedAmount};
 use crate::check::{SpecError, refuse};
 use crate::claim::selection::{OneOrMany, Selection};
 use crate::{Factor, Point};
 
-/// What is asked of a response where a file is run on several substrates.
+/// The required agreement of a response if a file runs on several substrates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgreementSpec {
-    /// How far the mean on another substrate may be from that on the first: a share of the first mean such as `5 %`, or
-    /// a difference in the response's unit such as `20 us`, or `3 pp` (percentage points) of a share. Of several one
-    /// suffices.
+    /// Allowed distance of the mean on another substrate from the mean on the first: a share of the first mean
+    /// such as `5 %`, a difference in the response's unit such as `20 us`, or `3 pp` (percentage points) of a
+    /// share. One of several suffices.
     pub within: Margins,
-    /// The points of which it is asked; all if not given.
+    /// The points to which it applies. If not given, all points.
     #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]
     pub at: Selection,
 }
 
-/// One margin or several, of which one suffices.
+/// One or several margins, one of which suffices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Margins(pub(crate) Vec<Amount>);
 
 impl AgreementSpec {
-    /// Whether it is asked of this point.
-    pub(crate) fn asks(&self, point: &Point) -> bool {
+    /// Whether it applies to this point.
+    pub(crate) fn applies_at(&self, point: &Point) -> bool {
         self.at.matches(point)
     }
 
-    /// Whether it can also be asked of all points together, that is of the mean over them.
+    /// Whether it also applies to all points together, that is, to the mean over them.
     ///
-    /// Only of all, for the mean is also over points that `where` leaves out. And only a share: in the mean over many
-    /// points an amount that a few of them miss by far is thinned out by points at which there is nothing to differ
-    /// (of 44 points 40 lose nothing on either substrate), while these add nothing to either side of a ratio. What
-    /// differs upwards here and downwards there cancels in both, so that it never stands for its points.
-    pub(crate) fn asks_of_all(&self) -> bool {
+    /// It does only without `where`, because the mean covers the points that `where` leaves out. It does only
+    /// for a share. An amount that a few points miss by far is diluted in the mean by points without any
+    /// difference (40 of 44 points lose nothing on either substrate), whereas these add nothing to either side
+    /// of a ratio. Differences of opposite sign cancel in both, so it never replaces the verdicts on single
+    /// points.
+    pub(crate) fn applies_to_all(&self) -> bool {
         self.at.is_empty() && self.within.0.iter().all(Amount::is_share)
     }
 
-    /// What is wrong with it in a response of this unit, by field.
+    /// Its faults for a response in `unit`, by field.
     pub(super) fn check(&self, unit: &str, factors: &[Factor]) -> Vec<SpecError> {
         let mut errors = Vec::new();
         if self.within.0.is_empty() {
@@ -69,7 +70,8 @@ impl Margins {
         self.0.iter()
     }
 
-    /// `10 % or 20 us`; what was written without a unit has that of the response, percentage points for one in percent.
+    /// `10 % or 20 us`. A margin without a unit gets the response's unit, or percentage points if that is
+    /// percent.
     pub fn written(&self, unit: &str) -> String {
         let one = |margin: &Amount| match (margin.unit(), unit) {
             (Some(_), _) | (None, "1") => margin.to_string(),
@@ -101,10 +103,15 @@ impl JsonSchema for Margins {
         let amount = generator.subschema_for::<Amount>();
         json_schema!({
             "anyOf": [amount, { "type": "array", "minItems": 1, "items": amount }],
-            "description": "An amount, or several of which one suffices.",
+            "description": "One or several amounts, one of which suffices.",
             "examples": ["5 %", "3 pp", ["10 %", "20 us"]]
         })
     }
+}
+
+/// Serialises margins, typed.
+pub(crate) fn typed_margins<S: Serializer>(margins: &Margins, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(margins.0.iter().map(TypedAmount))
 }
 
 #[cfg(test)]
@@ -128,9 +135,9 @@ mod tests {
 
     #[test]
     fn of_all_points_together_only_a_share_is_asked() {
-        assert!(spec("within = ['5 %', '10 %']").asks_of_all());
-        assert!(!spec("within = ['5 %', '20 us']").asks_of_all());
-        assert!(!spec("within = '5 %'\nwhere = { load = 0.5 }").asks_of_all());
+        assert!(spec("within = ['5 %', '10 %']").applies_to_all());
+        assert!(!spec("within = ['5 %', '20 us']").applies_to_all());
+        assert!(!spec("within = '5 %'\nwhere = { load = 0.5 }").applies_to_all());
     }
 
     #[test]

@@ -6,11 +6,12 @@ use std::str::FromStr;
 
 use netrig_core::Fraction;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// What a unit measures. Amounts of one kind convert into each other; of two kinds they never do.
+/// The quantity that a unit measures. Amounts convert into each other only within one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum UnitKind {
     Time,
     Data,
     DataRate,
@@ -18,72 +19,71 @@ enum Kind {
     NumberRate,
 }
 
-/// Names, kind, and what one of it is worth in the kind's base unit (s, bit, bit/s, 1, 1/s).
-const UNITS: &[(&str, Kind, f64)] = &[
-    ("ns", Kind::Time, 1e-9),
-    ("us", Kind::Time, 1e-6),
-    ("µs", Kind::Time, 1e-6),
-    ("ms", Kind::Time, 1e-3),
-    ("s", Kind::Time, 1.0),
-    ("min", Kind::Time, 60.0),
-    ("h", Kind::Time, 3600.0),
-    ("bit", Kind::Data, 1.0),
-    ("kbit", Kind::Data, 1e3),
-    ("Mbit", Kind::Data, 1e6),
-    ("B", Kind::Data, 8.0),
-    ("KB", Kind::Data, 8e3),
-    ("MB", Kind::Data, 8e6),
-    ("GB", Kind::Data, 8e9),
-    ("KiB", Kind::Data, 8.0 * 1024.0),
-    ("MiB", Kind::Data, 8.0 * 1_048_576.0),
-    ("GiB", Kind::Data, 8.0 * 1_073_741_824.0),
-    ("bit/s", Kind::DataRate, 1.0),
-    ("kbit/s", Kind::DataRate, 1e3),
-    ("Mbit/s", Kind::DataRate, 1e6),
-    ("Gbit/s", Kind::DataRate, 1e9),
-    ("B/s", Kind::DataRate, 8.0),
-    ("KB/s", Kind::DataRate, 8e3),
-    ("MB/s", Kind::DataRate, 8e6),
-    ("GB/s", Kind::DataRate, 8e9),
-    ("1", Kind::Number, 1.0),
-    ("%", Kind::Number, 0.01),
-    // Percentage points: by them a margin is the difference of two shares, and no share of one.
-    ("pp", Kind::Number, 0.01),
-    ("packets", Kind::Number, 1.0),
-    ("segments", Kind::Number, 1.0),
-    ("objects", Kind::Number, 1.0),
-    ("events", Kind::Number, 1.0),
-    ("1/s", Kind::NumberRate, 1.0),
-    ("packets/s", Kind::NumberRate, 1.0),
-    ("objects/s", Kind::NumberRate, 1.0),
+/// Name, kind, and size in the kind's base unit (s, bit, bit/s, 1, 1/s).
+const UNITS: &[(&str, UnitKind, f64)] = &[
+    ("ns", UnitKind::Time, 1e-9),
+    ("us", UnitKind::Time, 1e-6),
+    ("µs", UnitKind::Time, 1e-6),
+    ("ms", UnitKind::Time, 1e-3),
+    ("s", UnitKind::Time, 1.0),
+    ("min", UnitKind::Time, 60.0),
+    ("h", UnitKind::Time, 3600.0),
+    ("bit", UnitKind::Data, 1.0),
+    ("kbit", UnitKind::Data, 1e3),
+    ("Mbit", UnitKind::Data, 1e6),
+    ("B", UnitKind::Data, 8.0),
+    ("KB", UnitKind::Data, 8e3),
+    ("MB", UnitKind::Data, 8e6),
+    ("GB", UnitKind::Data, 8e9),
+    ("KiB", UnitKind::Data, 8.0 * 1024.0),
+    ("MiB", UnitKind::Data, 8.0 * 1_048_576.0),
+    ("GiB", UnitKind::Data, 8.0 * 1_073_741_824.0),
+    ("bit/s", UnitKind::DataRate, 1.0),
+    ("kbit/s", UnitKind::DataRate, 1e3),
+    ("Mbit/s", UnitKind::DataRate, 1e6),
+    ("Gbit/s", UnitKind::DataRate, 1e9),
+    ("B/s", UnitKind::DataRate, 8.0),
+    ("KB/s", UnitKind::DataRate, 8e3),
+    ("MB/s", UnitKind::DataRate, 8e6),
+    ("GB/s", UnitKind::DataRate, 8e9),
+    ("1", UnitKind::Number, 1.0),
+    ("%", UnitKind::Number, 0.01),
+    // Percentage points: a margin in them is the difference of two shares, not a share of one.
+    ("pp", UnitKind::Number, 0.01),
+    ("packets", UnitKind::Number, 1.0),
+    ("segments", UnitKind::Number, 1.0),
+    ("objects", UnitKind::Number, 1.0),
+    ("events", UnitKind::Number, 1.0),
+    ("1/s", UnitKind::NumberRate, 1.0),
+    ("packets/s", UnitKind::NumberRate, 1.0),
+    ("objects/s", UnitKind::NumberRate, 1.0),
 ];
 
-/// Why a text is no amount, or not one in the unit that was asked for.
+/// Why a text is no amount, or has no value in the requested unit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
-    /// There is no number at its start.
+    /// The text does not start with a number.
     #[error("`{0}` does not start with a number")]
     NotANumber(String),
-    /// Nobody knows the unit.
+    /// The unit is unknown.
     #[error("`{unit}` is no unit that netrig knows{hint}")]
     UnknownUnit {
-        /// What was written.
+        /// The given unit.
         unit: String,
-        /// What may have been meant: `; did you mean KB/s?`, or nothing.
+        /// The suggestion `; did you mean KB/s?`, or an empty text.
         hint: String,
     },
-    /// Known, but it measures something else.
+    /// The unit is known, but measures another quantity.
     #[error("an amount in {given} cannot be compared with one in {wanted}")]
     OtherKind {
-        /// The unit that was written.
+        /// The given unit.
         given: String,
-        /// The unit that was needed.
+        /// The requested unit.
         wanted: String,
     },
 }
 
-/// A finite number and the unit that it was written with; without a unit it counts in whatever unit it is
-/// compared with.
+/// A finite number with the unit as given. Without a unit, it has the unit of whatever it is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Amount {
     value: f64,
@@ -91,7 +91,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// A bare number.
+    /// A number without a unit.
     pub const fn bare(value: f64) -> Self {
         Self { value, unit: None }
     }
@@ -117,12 +117,12 @@ impl Amount {
         self.unit
     }
 
-    /// Whether it is in percent: as a margin, a share of what it is compared with.
+    /// Whether it is in percent. A margin in percent is a share of the compared value.
     pub fn is_share(&self) -> bool {
         self.unit == Some("%")
     }
 
-    /// How far off something in `unit` may be: `None` for a share, which has no unit of its own.
+    /// The margin in `unit`; `None` for a share, which has no unit of its own.
     ///
     /// # Errors
     /// As [`Amount::in_unit`].
@@ -130,7 +130,7 @@ impl Amount {
         if self.is_share() { Ok(None) } else { self.in_unit(unit).map(Some) }
     }
 
-    /// The number that this is in `unit`; a bare number is taken to be in it already.
+    /// The number in `unit`. A number without a unit is returned unchanged.
     ///
     /// # Errors
     /// A unit that is unknown or measures something else.
@@ -141,8 +141,8 @@ impl Amount {
         }
     }
 
-    /// The number in the base unit of its kind (s, bit, bit/s, 1, 1/s), for the axes of figures and the
-    /// order of levels.
+    /// The number in the base unit of its kind (s, bit, bit/s, 1, 1/s), for the axes of figures and the order
+    /// of levels.
     pub fn base(&self) -> f64 {
         let worth = self.unit.and_then(|unit| find(unit).ok()).map_or(1.0, |(_, _, worth)| worth);
         self.value * worth
@@ -156,7 +156,7 @@ impl Amount {
     }
 }
 
-fn find(unit: &str) -> Result<(&'static str, Kind, f64), AmountError> {
+fn find(unit: &str) -> Result<(&'static str, UnitKind, f64), AmountError> {
     UNITS.iter().find(|(name, ..)| *name == unit).copied().ok_or_else(|| {
         let near = UNITS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(unit));
         let hint = near.map_or(String::new(), |(name, ..)| format!("; did you mean {name}?"));
@@ -164,10 +164,10 @@ fn find(unit: &str) -> Result<(&'static str, Kind, f64), AmountError> {
     })
 }
 
-/// By what a number in `from` is multiplied to be one in `to`.
+/// The factor from a number in `from` to one in `to`.
 ///
 /// # Errors
-/// A unit that is unknown, or two that measure different things.
+/// An unknown unit, or two units that measure different quantities.
 pub fn factor(from: &str, to: &str) -> Result<f64, AmountError> {
     if from == to {
         return Ok(1.0);
@@ -180,9 +180,9 @@ pub fn factor(from: &str, to: &str) -> Result<f64, AmountError> {
 }
 
 impl From<Fraction> for Amount {
-    /// In percent.
+    /// The share in percent.
     fn from(share: Fraction) -> Self {
-        // Through the shortest decimal of the share itself: 0.07 * 100 is 7.000000000000001.
+        // Rounded to the shortest decimal: 0.07 * 100 is 7.000000000000001.
         Self { value: (share.get() * 1e14).round() / 1e12, unit: Some("%") }
     }
 }
@@ -192,7 +192,7 @@ impl FromStr for Amount {
 
     fn from_str(text: &str) -> Result<Self, AmountError> {
         let text = text.trim();
-        // The longest start that reads as a number: `1e-5`, but not the `e` of a unit.
+        // The longest prefix that is a number: `1e-5`, but not the `e` of a unit.
         let ends = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]);
         let number = ends
             .take_while(|end| text[..*end].chars().all(|c| c.is_ascii_digit() || ".+-eE".contains(c)))
@@ -228,8 +228,8 @@ impl Serialize for Amount {
 
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl de::Visitor<'_> for Written {
+        struct AmountVisitor;
+        impl de::Visitor<'_> for AmountVisitor {
             type Value = Amount;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a number, or a number with its unit such as `100 B/s`")
@@ -247,7 +247,7 @@ impl<'de> Deserialize<'de> for Amount {
                 Ok(Amount::bare(value as f64))
             }
         }
-        deserializer.deserialize_any(Written)
+        deserializer.deserialize_any(AmountVisitor)
     }
 }
 
@@ -261,6 +261,34 @@ impl JsonSchema for Amount {
             "description": "A number, or a number with its unit; without one it counts in the response's unit.",
             "examples": ["100 B/s", "2 %", 0.5]
         })
+    }
+}
+
+/// An amount in JSON documents: a number, or a number with its unit.
+pub(crate) struct TypedAmount<'a>(pub(crate) &'a Amount);
+
+impl Serialize for TypedAmount<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let number = ShortNumber(self.0.value());
+        let Some(unit) = self.0.unit() else { return number.serialize(serializer) };
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("value", &number)?;
+        map.serialize_entry("unit", unit)?;
+        map.end()
+    }
+}
+
+/// A number without a decimal point if it is whole, as a file writes a level.
+struct ShortNumber(f64);
+
+impl Serialize for ShortNumber {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Every whole number below 2⁵³ is exact in both types.
+        if self.0.fract() == 0.0 && self.0.abs() < 9_007_199_254_740_992.0 {
+            serializer.serialize_i64(self.0 as i64)
+        } else {
+            serializer.serialize_f64(self.0)
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! How the observations of one run become one number.
+//! Statistics of the observations of one run, and of the members of a group.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,7 +27,7 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// Whether it can be had from a running summary, without keeping the observations.
+    /// Whether a running summary suffices, so that observations need not be stored.
     pub(crate) const fn streams(self) -> bool {
         !matches!(self, Self::Quantile(_))
     }
@@ -91,7 +91,7 @@ impl fmt::Display for Statistic {
             Self::Max => f.write_str("max"),
             Self::Min => f.write_str("min"),
             Self::Sd => f.write_str("sd"),
-            // Rounded far below what anybody writes: 0.999 * 100 would print as 99.90000000000001.
+            // Rounded far below the usual precision: 0.999 * 100 would print as 99.90000000000001.
             Self::Quantile(p) => write!(f, "p{}", (p * 1e10).round() / 1e8),
         }
     }
@@ -123,6 +123,38 @@ impl JsonSchema for Statistic {
     }
 }
 
+/// How the members of a group become one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Per {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// The largest.
+    Max,
+    /// The smallest.
+    Min,
+    /// Jain's fairness index: 1 if all are equal, 1/n if one member has everything.
+    Jain,
+    /// Their observations or counts joined as if they came from one member.
+    Pooled,
+}
+
+impl Per {
+    /// The word in the file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Mean => "mean",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::Jain => "jain",
+            Self::Pooled => "pooled",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +170,8 @@ mod tests {
         }
     }
 
-    /// Ten delays, 11 to 20 ms, in any order: type 7 lies at the place 1 + 9 p among them, as R's and NumPy's default does.
+    /// Ten delays, 11 to 20 ms, in any order: type 7 interpolates at position 1 + 9 p, as R and NumPy do by
+    /// default.
     #[test]
     fn quantiles_of_a_run_are_of_type_seven() {
         let delays = [14.0, 20.0, 11.0, 17.0, 13.0, 19.0, 12.0, 16.0, 15.0, 18.0];

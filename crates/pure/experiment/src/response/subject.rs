@@ -1,4 +1,4 @@
-//! What a response is about.
+//! The subject of a response.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,11 +10,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::check::from_text;
 
-use crate::reduce::{Layout, Place};
+use crate::reduce::{Layout, SubjectPlace};
 
-/// What a response is about: `flow.web` (all of them, if there are several), `flow.web#3` (one of them),
-/// `link.primary` or `link.primary.backward`, `link.primary.class.premium`,
-/// `link.primary.rule.1`, `node.server`, `node.server.counter.core.rcv_requests`, `run`.
+/// The subject of a response: `flow.web` (all members of the group), `flow.web#3` (one member), `link.primary`
+/// or `link.primary.backward`, `link.primary.class.premium`, `link.primary.rule.1`, `node.server`,
+/// `node.server.counter.core.rcv_requests`, `run`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
     /// The run as a whole.
@@ -33,7 +33,7 @@ pub enum Of {
     Counter(String, String),
 }
 
-/// The classes of subjects, to which metrics apply.
+/// The kinds of subjects to which metrics apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SubjectKind {
     /// The run.
@@ -67,7 +67,7 @@ impl fmt::Display for SubjectKind {
 }
 
 impl Of {
-    /// Its class.
+    /// Its kind.
     pub const fn kind(&self) -> SubjectKind {
         match self {
             Self::Run => SubjectKind::Run,
@@ -93,11 +93,11 @@ impl Of {
         }
     }
 
-    /// The members of the scenario that it is about, in their order there: a name with a number is one
-    /// member, a name without is all of the group.
+    /// The members in the scenario, in their order there. A name with a number is one member; a name without a
+    /// number is the whole group.
     pub(crate) fn members(&self, layout: &Layout) -> Vec<Subject> {
-        fn matching<'a>(wanted: &str, places: impl Iterator<Item = &'a Place>) -> Vec<u32> {
-            let hit = |place: &Place| place.name == wanted || place.group == wanted;
+        fn matching<'a>(wanted: &str, places: impl Iterator<Item = &'a SubjectPlace>) -> Vec<u32> {
+            let hit = |place: &SubjectPlace| place.name == wanted || place.group == wanted;
             (0..).zip(places).filter(|(_, place)| hit(place)).map(|(index, _)| index).collect()
         }
         match self {
@@ -142,7 +142,7 @@ impl Of {
     }
 }
 
-/// Why a text names no subject.
+/// A text that is no subject.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is nothing that can be measured: expected `flow.<name>`, `link.<name>`, `link.<name>.backward`, \
@@ -175,7 +175,7 @@ impl FromStr for Of {
                 Ok(Self::Rule(name(link)?, Direction::Backward, name(rule)?))
             }
             ["node", node] => Ok(Self::Node(name(node)?)),
-            // Names of counters have dots of their own.
+            // The name of a counter may contain dots.
             ["node", node, "counter", ref counter @ ..] => {
                 Ok(Self::Counter(name(node)?, name(&counter.join("."))?))
             }

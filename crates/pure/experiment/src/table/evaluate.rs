@@ -1,84 +1,13 @@
 //! The cells of a table.
 
-use serde::Serialize;
-
+use super::result::{PaperCell, TableCell, TableColumn, TableResult, TableRow};
 use super::spec::{ColumnSpec, Derivation, TableSpec};
-use crate::claim::sample::{Cell, Missing, Sample};
+use crate::claim::sample::{Cell, MissingSample, Sample};
 use crate::judge::{Design, Measurements};
 use crate::{Factor, Level, Point, Status};
 
-/// A table with its numbers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TableResult {
-    /// Its key in the file.
-    pub id: String,
-    /// Its heading.
-    pub title: String,
-    /// Where it was measured.
-    pub substrate: String,
-    /// The factors of the rows.
-    pub factors: Vec<String>,
-    /// The columns.
-    pub columns: Vec<TableColumn>,
-    /// The rows, in the order of the factors' levels.
-    pub rows: Vec<TableRow>,
-}
-
-/// A column's words.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TableColumn {
-    /// Its key in the file.
-    pub name: String,
-    /// The unit of its cells.
-    pub unit: String,
-    /// How they are derived.
-    pub definition: String,
-}
-
-/// One row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TableRow {
-    /// The levels, in the order of the factors.
-    #[serde(serialize_with = "crate::level::typed_list")]
-    pub key: Vec<Level>,
-    /// One cell per column.
-    pub cells: Vec<TableCell>,
-}
-
-/// One cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TableCell {
-    /// The estimate; absent if nothing was measured.
-    pub estimate: Option<f64>,
-    /// Lower end of its interval; absent below two replications.
-    pub low: Option<f64>,
-    /// Upper end of its interval.
-    pub high: Option<f64>,
-    /// Replications behind it.
-    pub n: u32,
-    /// Why nothing was measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// What the paper says.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub paper: Option<PaperCell>,
-}
-
-/// The paper's value of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PaperCell {
-    /// The value, in the unit of the column.
-    pub value: f64,
-    /// Whether the text says "about".
-    pub approximate: bool,
-    /// Ours less the paper's.
-    pub difference: Option<f64>,
-    /// Where it stands.
-    pub place: String,
-}
-
 impl TableSpec {
-    /// Works the table out for one substrate.
+    /// Computes the table for one substrate.
     pub(crate) fn evaluate(&self, id: &str, design: &Design, measured: &Measurements<'_>) -> TableResult {
         let column = |(name, column): &(String, ColumnSpec)| TableColumn {
             name: name.clone(),
@@ -104,7 +33,7 @@ impl TableSpec {
         }
     }
 
-    /// Levels of the file over which a column is to be, and which were not run, by their factors.
+    /// Levels of the file that a column covers but that were not run, by factor.
     fn omitted<'a>(
         &'a self,
         column: &'a ColumnSpec,
@@ -118,8 +47,8 @@ impl TableSpec {
         })
     }
 
-    /// Why the paper's values stand beside only some of the columns, or beside none: the levels over which they are and which were
-    /// not run. `None` if all were run that are needed.
+    /// Why the paper's values stand beside only some of the columns, or beside none: the covered levels that
+    /// were not run. `None` if all were run.
     pub fn without_paper(&self, design: &Design) -> Option<String> {
         self.paper.as_ref().and(design.paper.as_ref())?;
         let mut all: Vec<(&str, Vec<&Level>)> = Vec::new();
@@ -145,7 +74,7 @@ impl TableSpec {
         self.keys(design, measured).into_iter().map(cell).collect()
     }
 
-    /// The rows of which some column shows a point, in the order of the factors' levels.
+    /// The rows for which some column has a point, in the order of the factors' levels.
     fn keys(&self, design: &Design, measured: &Measurements<'_>) -> Vec<Point> {
         let mut keys = vec![Point::default()];
         for factor in self.row_factors(&design.factors) {
@@ -171,8 +100,8 @@ impl TableSpec {
         key: &Point,
         design: &Design,
         measured: &Measurements<'_>,
-    ) -> Result<Sample, Missing> {
-        let missing = |why: String| Missing { status: Status::Unsupported, why };
+    ) -> Result<Sample, MissingSample> {
+        let missing = |why: String| MissingSample { status: Status::Unsupported, why };
         let (derivation, response) =
             column.derivation().ok_or_else(|| missing("the column does not say what it shows".into()))?;
         let chosen =
@@ -207,8 +136,10 @@ impl TableSpec {
         measured: &Measurements<'_>,
     ) -> TableCell {
         let interval = self.sample(column, key, design, measured).and_then(|sample| {
-            let impossible =
-                |error: netrig_stats::StatsError| Missing { status: Status::Failed, why: error.to_string() };
+            let impossible = |error: netrig_stats::StatsError| MissingSample {
+                status: Status::Failed,
+                why: error.to_string(),
+            };
             sample.interval(design.confidence).map_err(impossible)
         });
         let is_whole = |column: &ColumnSpec| self.omitted(column, design).next().is_none();
@@ -246,7 +177,7 @@ fn belongs(point: &Point, key: &Point) -> bool {
     key.0.iter().all(|(factor, level)| point.level(factor) == Some(level))
 }
 
-/// The point with the levels of the column's `to`, in the words of the file.
+/// The point with the levels of the column's `to`, as the file writes them.
 fn with_levels(point: &Point, column: &ColumnSpec, design: &Design) -> Point {
     let mut point = point.clone();
     for (name, wanted) in &column.to {

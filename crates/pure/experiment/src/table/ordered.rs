@@ -1,4 +1,4 @@
-//! A table of named things in the order in which they were written.
+//! A table of named items in the order of the file.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::ops::Deref;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Named things in the order of the file (as far as its reader keeps it).
+/// Named items in the order of the file, as far as the deserialiser preserves it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ordered<T>(pub Vec<(String, T)>);
 
@@ -34,8 +34,8 @@ impl<T: Serialize> Serialize for Ordered<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Items<T> {
+        struct OrderedVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> de::Visitor<'de> for OrderedVisitor<T> {
             type Value = Ordered<T>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a table of named things")
@@ -48,7 +48,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
                 Ok(Ordered(items))
             }
         }
-        deserializer.deserialize_map(Items(PhantomData))
+        deserializer.deserialize_map(OrderedVisitor(PhantomData))
     }
 }
 

@@ -1,12 +1,12 @@
 //! Cells against hand computation, and claims over columns.
 
-use crate::judge::fixture::{Place, Study};
-use crate::{Level, Status, TableResult, Verdict};
+use crate::judge::fixture::{Study, StudyPoint};
+use crate::{ClaimVerdict, Level, Status, TableResult};
 
 const FACTORS: &[(&str, &[&str])] = &[("transport", &["tcp", "sctp"]), ("alpha", &["1", "2", "4"])];
 
-/// TCP: 100 + 10 α, SCTP: 200 + α; ±1 in turn by replication, the same everywhere.
-fn value(place: &Place<'_>) -> f64 {
+/// TCP: 100 + 10 α, SCTP: 200 + α; alternately ±1 by replication, the same everywhere.
+fn value(place: &StudyPoint<'_>) -> f64 {
     let swing = if place.replication.is_multiple_of(2) { 1.0 } else { -1.0 };
     let alpha = place.number("alpha");
     swing + if place.level("transport") == "tcp" { 100.0 + 10.0 * alpha } else { 200.0 + alpha }
@@ -81,7 +81,8 @@ fn a_row_of_which_no_column_shows_a_point_is_none() {
     assert_eq!(keys, ["tcp 1", "tcp 2", "tcp 4", "sctp 1", "sctp 2"]);
 }
 
-/// What replications share cancels in a spread: its interval has no width here, and no ends if that is by chance.
+/// Shared variation of replications cancels in a spread: its interval has no width, and no ends if the values
+/// are random.
 #[test]
 fn a_spread_has_no_noise_that_all_points_share() {
     let text = "rows = ['transport']\n[columns]\ns = { spread = 'r', over = ['alpha'] }\n";
@@ -100,18 +101,18 @@ fn claims_over_a_column() {
         let text = format!(
             "response = 'table.spread.over_alpha'\ncompare = {{ transport = ['tcp', 'sctp'] }}\nexpect = '{expect}'\n{margin}"
         );
-        let noisy = |place: &Place<'_>| value(place) + place.own_luck().normal(0.0, 1.0);
+        let noisy = |place: &StudyPoint<'_>| value(place) + place.own_luck().normal(0.0, 1.0);
         Study::new(FACTORS).table("spread", spread).claim("c", &text).run(10, noisy).verdict()
     };
     let greater = claim("greater", "");
-    assert_eq!(greater.verdict, Verdict::Supported, "{}", greater.why);
+    assert_eq!(greater.verdict, ClaimVerdict::Supported, "{}", greater.why);
     assert!((greater.points[0].estimate - 27.0).abs() < 2.0);
-    assert_eq!(claim("less", "").verdict, Verdict::Refuted);
-    assert_eq!(claim("equivalent", "margin = '5 B/s'").verdict, Verdict::Refuted);
-    assert_eq!(claim("greater", "margin = '10 B/s'").verdict, Verdict::Supported);
+    assert_eq!(claim("less", "").verdict, ClaimVerdict::Refuted);
+    assert_eq!(claim("equivalent", "margin = '5 B/s'").verdict, ClaimVerdict::Refuted);
+    assert_eq!(claim("greater", "margin = '10 B/s'").verdict, ClaimVerdict::Supported);
 }
 
-/// A response by itself is one, and by another there must be one of the same unit.
+/// A response divided by itself is 1. `by` requires a response of the same unit.
 #[test]
 fn a_column_of_one_response_by_another() {
     let text = "rows = ['transport', 'alpha']\n[columns]\nx = { ratio = 'r', by = 'r' }\n";
@@ -138,8 +139,8 @@ fn a_column_of_ratios_against_a_number() {
             .verdict()
     };
     // The smallest of 201/110, 202/120 and 204/140 is 1.457.
-    assert_eq!(study("1.4").verdict, Verdict::Supported);
-    assert_eq!(study("1.5").verdict, Verdict::Refuted);
+    assert_eq!(study("1.4").verdict, ClaimVerdict::Supported);
+    assert_eq!(study("1.5").verdict, ClaimVerdict::Refuted);
 }
 
 const PAPER: &str = "title = 'p'\n[[value]]\ngroup = 'table4'\nwhere = { transport = 'tcp' }\nresponse = 'spread'\n\
@@ -156,18 +157,18 @@ fn the_papers_values_beside() {
     assert_eq!(table.rows[1].cells[0].paper, None);
 }
 
-/// What is over levels of which some were not run is another value than the paper's.
+/// A cell over levels some of which were not run differs in meaning from the paper's value.
 #[test]
 fn the_papers_values_stand_beside_no_part() {
     let with_omitted = |factor: &str, level: &str| {
         let mut study = Study::new(FACTORS).paper(PAPER).table("t", BESIDE);
         let levels = vec![Level(level.to_owned())];
         study.design.omitted = vec![crate::Factor { name: factor.to_owned(), levels }];
-        let told = study.design.tables[0].1.without_paper(&study.design);
-        (study.run(4, value).judge().tables.remove(0).rows[0].cells[0].paper.is_some(), told)
+        let reason = study.design.tables[0].1.without_paper(&study.design);
+        (study.run(4, value).judge().tables.remove(0).rows[0].cells[0].paper.is_some(), reason)
     };
     assert_eq!(with_omitted("alpha", "8"), (false, Some("alpha = 8".to_owned())));
-    // Each row is of one level.
+    // Each row belongs to one level.
     assert_eq!(with_omitted("transport", "dccp"), (true, None));
 }
 

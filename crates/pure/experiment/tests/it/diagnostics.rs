@@ -1,7 +1,7 @@
-//! What a file with a mistake in it is told: every message as its author reads it.
+//! The messages for files with a fault, as their authors read them.
 //!
-//! Each group is one snapshot; whoever changes one asks of every message in it whether a network engineer who
-//! never saw this code would know what to do.
+//! Each group is one snapshot. When you change one, ask of every message whether a network engineer who does
+//! not know this code could act on it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use netrig_experiment::{Assignment, Experiment};
@@ -36,10 +36,11 @@ of = "flow.file"
 metric = "goodput"
 "#;
 
-/// A mistake: what it is, what of the base it replaces (nothing: it is added at the end), and by what.
+/// A fault: its description, the text of the base that it replaces (empty: it is appended), and the
+/// replacement.
 type Mistake = (&'static str, &'static str, &'static str);
 
-/// Compares with the snapshot of the test that it stands in.
+/// Compares with the snapshot of the calling test.
 macro_rules! show {
     ($text:expr) => {
         insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!($text) })
@@ -193,7 +194,7 @@ fn replications() {
     ]));
 }
 
-/// Lines of a link that is WiFi, in the place of the base's own.
+/// Lines of a WiFi link, which replaces the base's own.
 const LINE: &str = "rate = \"${rate}\"\ndelay = \"10 ms\"\nqueue = { kind = \"fifo\", packets = 50 }";
 
 #[test]
@@ -242,9 +243,9 @@ fn wifi() {
     show!(all);
 }
 
-/// The share of a frame exchange that a packet takes, in microseconds by tables 17-4 and 19-27 of IEEE Std 802.11-2016
-/// and 7.5 slots of backoff: 28 + 67.5 + 254 + 10 + 34 for 1500 B, 62 for the frame of 200 B; of 28 packets that fit into
-/// 5.484 ms (37 + 67.5 + 5366 + 10 + 38) / 28.
+/// Times of one packet's share of a frame exchange, in microseconds by tables 17-4 and 19-27 of IEEE Std
+/// 802.11-2016 with 7.5 slots of backoff: 28 + 67.5 + 254 + 10 + 34 for 1500 B, 62 for the frame of 200 B; for
+/// 28 packets that fit into 5.484 ms, (37 + 67.5 + 5366 + 10 + 38) / 28.
 #[test]
 fn a_station_that_is_offered_more_than_it_gets_onto_the_air() {
     let g = "standard = \"802.11g\"\nrate = \"54 Mbit/s\"";
@@ -603,7 +604,7 @@ fn paths_over_several_links() {
     show!(all);
 }
 
-/// What cannot be said of users of SIP.
+/// Invalid settings of SIP users.
 #[test]
 fn users_of_sip() {
     const FLOW: &str = "transport = \"tcp\"\napplication = { kind = \"bulk\" }";

@@ -1,4 +1,4 @@
-//! From good files to points, scenarios and runs.
+//! Valid files: points, scenarios and runs.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ fn set(text: &str, levels: &str) -> Result<Plan, SetError> {
     Ok(parse(text).set(&Assignment::parse(levels)?)?.plan())
 }
 
-/// The scenario of the only point that is left when factors have these levels.
+/// The scenario of the only point that remains when factors have these levels.
 fn scenario(text: &str, levels: &str) -> Scenario {
     let plan = set(text, levels).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(plan.len(), 1, "`{levels}` leaves more than one point");
@@ -46,7 +46,8 @@ fn good_files_are_accepted_without_a_warning() {
 
 #[test]
 fn the_overload_of_the_link_down_study_is_told() {
-    // Six sources, each an object of 10 KB every 45 ms, on half a megabit per second: 1333 KB/s to 62.5 KB/s.
+    // Six sources, each with an object of 10 KB every 45 ms, on half a megabit per second: 1333 KB/s to 62.5
+    // KB/s.
     let warnings = parse(LINK_DOWN).warnings().to_string();
     assert!(warnings.contains("`web` offers 1.3 MB/s to a line of 62.5 KB/s (link `primary`)"), "{warnings}");
     assert!(warnings.contains("at 168 of 168 points"), "{warnings}");
@@ -96,16 +97,16 @@ fn a_level_is_the_text_or_the_number_that_the_file_has() {
     assert_eq!(plan.point(0).to_string(), "load = 4.5 ms, who = 0100");
     let plan = parse(&file("100, 200")).plan();
     assert_eq!([json(&plan, 0), json(&plan, 3)], ["100", "200"]);
-    // The levels are the same in either form where they stand for a placeholder.
+    // The levels are the same in either form if they replace a placeholder.
     assert_eq!(scenario(&text, "who=0100,load=5 ms"), scenario(&file("100, 200"), "who=100,load=5 ms"));
-    // On a command line it has the type that the file has, and two texts are one only if they are equal.
+    // On a command line it has the type of the file's level, and two texts are one only if they are equal.
     let set = |levels: &str| set(&text, levels).unwrap();
     assert_eq!([json(&set("who=0100"), 0), json(&set("who=300"), 0)], ["\"0100\"", "\"300\""]);
     assert_eq!(set("who=0100,100,load=5 ms").len(), 2);
-    // A number and a text that looks like it cannot be told apart by who reads the levels.
+    // A reader of the levels cannot distinguish a number from a text that looks like it.
     let twice = Experiment::parse("test.toml", file("100, 200, \"0100\"")).unwrap_err().to_string();
     assert!(twice.contains("the level `0100` is listed twice"), "{twice}");
-    // What chooses a level may write it either way.
+    // A selection may write it either way.
     let chosen = text.replace("where = { load = \"8 ms\" }", "where = { who = 200 }");
     assert_ne!(chosen, text);
     parse(&chosen);
@@ -124,7 +125,7 @@ fn a_constant_can_be_set_to_what_the_file_does_not_have() {
     assert_eq!(scenario(DUMBBELL, "pairs=3").nodes.len(), 3 + 2 + 3);
 }
 
-/// Levels that are equal are one: the file's if it has it, else the first that was given.
+/// Equal levels are one: the file's level if it has it, otherwise the first given one.
 #[test]
 fn equal_levels_are_set_once_however_they_are_written() {
     let levels = |file: &str, levels: &str, factor: &str| {
@@ -153,7 +154,7 @@ fn a_level_of_another_type_is_not_set() {
             "{levels}: {error}"
         );
     }
-    // No key reads a factor that stands only in `where`, so no key would refuse the word.
+    // No key reads a factor that is only in `where`, so no key would refuse the word.
     let compared = MM1
         .replace("[replications]", "n = [1, 2.5]\nb = [true, false]\n\n[replications]")
         .replace("[flow.packets]", "[flow.packets]\nwhere = { n = [1, 2.5], b = [true, false] }");
@@ -166,7 +167,7 @@ fn a_level_of_another_type_is_not_set() {
     for levels in ["pairs=nan", "pairs=inf"] {
         assert!(matches!(set(DUMBBELL, levels), Err(SetError::OtherType { .. })), "{levels}");
     }
-    // A word may stand for a number where the constant knows it (`unbounded`), and nowhere else.
+    // A word may replace a number only where the constant knows it (`unbounded`).
     for (file, levels) in [(LINK_DOWN, "down_for=tcp"), (DUMBBELL, "pairs=two")] {
         assert!(matches!(set(file, levels), Err(SetError::Refused(_))), "{levels}");
     }
@@ -177,7 +178,7 @@ fn a_constant_set_to_several_levels_is_told_apart_in_tables_and_figures() {
     let experiment = parse(LINK_DOWN).set(&Assignment::parse("profile=ns2,linux").unwrap()).unwrap();
     assert_eq!(experiment.design.tables[0].1.rows.0, ["transport", "down_for", "profile"]);
     assert_eq!(experiment.design.figures[0].1.panels.0, ["down_for", "profile"]);
-    // Another single level changes nothing there, and what it leaves out is no fault of the file.
+    // Another single level has no effect there, and the levels that it leaves out are no fault of the file.
     let experiment =
         parse(LINK_DOWN).set(&Assignment::parse("profile=linux,transport=tcp").unwrap()).unwrap();
     assert_eq!(experiment.design.tables[0].1.rows.0, ["transport", "down_for"]);
@@ -243,7 +244,8 @@ fn line(settings: &LinkSettings) -> &LineSettings {
     line
 }
 
-/// What a link says itself stands in the place of its preset's in both directions, and `reverse` in that of the way down.
+/// A link's own settings override its preset in both directions, and `reverse` overrides both for the reverse
+/// direction.
 #[test]
 fn a_preset_gives_what_a_link_does_not_say() {
     let scenario = scenario(ACCESS, "line=adsl2+,load=0%");
@@ -287,7 +289,7 @@ fn what_is_varied_of_a_host_is_read() {
     assert_eq!(fragmentation, Fragmentation::Allowed);
     let told: Vec<_> = sysctls.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(told, [("net.core.somaxconn", "64"), ("net.ipv4.tcp_rmem", "4096 65536 65536")]);
-    // No load is one that only a host without any has, and part of what is measured where there are processors.
+    // Zero load means a host without a load, whose processors are part of the measurement.
     assert!(host("0%").is_constrained());
     let bare = ACCESS.lines().filter(|line| !line.starts_with("quota")).collect::<Vec<_>>().join("\n");
     assert_eq!(scenario(&bare, "line=docsis,load=0%").nodes[0].host.only_real(), Some("memory"));
@@ -317,7 +319,7 @@ fn every_interface_has_an_address_of_its_own() {
     assert_eq!(scenario.links[1].addresses.map(|address| address.to_string()), ["10.0.0.5", "10.0.0.6"]);
 }
 
-/// A node stands for the addresses of all its interfaces, in rules and in classes, of either direction.
+/// A node stands for the addresses of all its interfaces, in rules and in classes, in either direction.
 #[test]
 fn rules_and_classes_know_nodes_by_their_addresses() {
     let scenario = parse(CONDITIONED).plan().scenario(0).unwrap();
@@ -394,7 +396,8 @@ fn an_interface_flaps_with_its_link() {
             .map(|(at, up)| (seconds(at), 1, 1, up))
             .collect();
     assert_eq!(interface, expected);
-    // Whoever is told that an interface is down finds the line down already, and up again likewise.
+    // An endpoint that is notified that its interface is down finds the line down already, and likewise when it
+    // is up again.
     for (n, event) in scenario.events.iter().enumerate() {
         if let Action::Interface { link, up, .. } = event.action {
             let last =
@@ -420,7 +423,7 @@ fn a_change_for_a_while_ends_with_what_the_line_had() {
 
 #[test]
 fn a_link_that_comes_up_and_goes_down_at_once_is_down() {
-    // The later outage stands first in the file.
+    // The later outage is first in the file.
     let text = format!(
         "{DUMBBELL}\n[[event]]\nat = \"15 s\"\nlink = \"exit#1\"\ndo = {{ down_for = \"5 s\" }}\n\
          [[event]]\nat = \"10 s\"\nlink = \"exit#1\"\ndo = {{ down_for = \"5 s\", queue = \"keep\" }}\n"
@@ -501,7 +504,7 @@ fn a_constant_that_is_a_number_or_a_word_is_read() {
 fn the_kind_of_a_queue_may_be_a_factor() {
     let plan = set(DUMBBELL, "pairs=2,discipline=fifo,red");
     let error = plan.unwrap_err().to_string();
-    // A random early detection queue needs thresholds, so the level cannot be used; the message says which.
+    // A RED queue needs thresholds, so the level cannot be used; the message says which.
     assert!(error.contains("factor `discipline` has the level `red`"), "{error}");
 }
 
@@ -525,7 +528,7 @@ fn a_large_sweep_is_planned_without_resolving_it() {
     let last = plan.run(plan.len() - 1, 1).unwrap();
     assert_eq!(last.scenario.duration, Duration::from_secs(50));
     assert_eq!(last.scenario.links[0].forward.delay(), Duration::from_millis(100));
-    // A level that cannot be used is found although not every point was tried.
+    // An unusable level is found although not every point was resolved.
     let wrong = text.replacen("\"100 ms\"", "\"100 mm\"", 1);
     let error = Experiment::parse("wrong.toml", wrong).unwrap_err().to_string();
     assert!(error.contains("unknown unit `mm`"), "{error}");
@@ -550,16 +553,16 @@ fn a_run_is_known_by_all_that_decides_it() {
         others.insert(run.identity("means", "im", "1", "0.1.0+abc1234")),
         "the same bytes, cut elsewhere"
     );
-    // What a factor is called decides nothing.
+    // The name of a factor has no effect.
     let renamed = MM1.replace("load", "gap");
     assert_eq!(identity(&set(&renamed, "gap=5ms").unwrap().run(0, 1).unwrap()), IDENTITY);
 }
 
-/// SHA-256 of the parts, each after its length as eight bytes, least first; computed from the snapshot's text
-/// with Python's hashlib.
+/// SHA-256 of the parts, each after its length as eight bytes, least significant first; computed from the
+/// snapshot's text with Python's hashlib.
 const IDENTITY: &str = "cdf8625c417c6a75a584a977548e29a05bdb0dc037e9c66cc6f420c59b6ec704";
 
-/// A flow from `a` to `b` with these keys more.
+/// A flow from `a` to `b` with these further keys.
 fn read_slowly(keys: &str) -> String {
     format!(
         "format = 1\nname = \"slow\"\nduration = \"9 s\"\n[node.a]\n[node.b]\n[link.line]\nbetween = [\"a\", \"b\"]\n\

@@ -1,4 +1,4 @@
-//! From a file over the samples of its runs to verdicts, tables and figures.
+//! The way from a file over the samples of its runs to verdicts, tables and figures.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use netrig_core::quantity::{CWND, DATA_PATH, DATA_PAUSED, DATA_RESUMED, WIRE_BYTES};
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject};
 use netrig_experiment::{
-    Assignment, Balance, ClaimSpec, Experiment, FigureSpec, Outcome, Paper, Plan, PointRuns, Reduction,
-    ResponseSpec, Results, RunRecord, Status, TableSpec, Trace, TracedRun, Verdict, metric,
+    Assignment, Balance, ClaimSpec, ClaimVerdict, Experiment, FigureSpec, Paper, Plan, PointRuns, Reduction,
+    ResponseSpec, Results, RunOutcome, RunRecord, Status, TableSpec, Trace, TracedRun, metric,
 };
 
 const LINK_DOWN: &str = include_str!("files/link-down.toml");
@@ -85,8 +85,8 @@ fn feed(sink: &mut dyn Sink, subject: Subject, quantity: &'static Quantity, samp
     }
 }
 
-/// What a run might report: 6 KB each 100 ms from 0.5 s on. Multi-homed SCTP switches after 0.2 s; the others
-/// hear nothing from 50 s until 2 s after the link is up again.
+/// Samples of a run: 6 KB each 100 ms from 0.5 s on. Multi-homed SCTP switches after 0.2 s. The others receive
+/// nothing from 50 s until 2 s after the link is up again.
 fn report(sink: &mut dyn Sink, transport: &str, down_for: f64, replication: u32) {
     let web = Subject::Flow(0);
     let switches = transport == "sctp-multihomed";
@@ -107,8 +107,8 @@ fn report(sink: &mut dyn Sink, transport: &str, down_for: f64, replication: u32)
     feed(sink, web, &DATA_PAUSED, &[(100.0, 0.0)]);
 }
 
-fn outcome() -> Outcome {
-    Outcome {
+fn outcome() -> RunOutcome {
+    RunOutcome {
         balance: Balance::default(),
         events: 1,
         lasted: None,
@@ -151,7 +151,7 @@ fn samples_become_verdicts() {
     // 995 intervals of 6005.5 B on average, 70 of them silent, over 100 s - 0.5 s.
     let throughput = tcp["throughput"].mean.unwrap();
     assert!((throughput - 925.0 * 6005.5 / 99.5).abs() < 1e-6, "{throughput}");
-    // The link of the file goes down at 50 s; data is back 7 s later. One path has nothing to switch to.
+    // The link of the file goes down at 50 s; data resume 7 s later. A flow with one path cannot switch.
     assert_eq!(tcp["recovery"].mean, Some(7.0));
     assert_eq!(tcp["switch"].mean, None);
     let why = tcp["switch"].runs[0].why.as_deref();
@@ -160,16 +160,16 @@ fn samples_become_verdicts() {
     assert!((multihomed["switch"].mean.unwrap() - 0.2).abs() < 1e-9);
     assert_eq!(multihomed["recovery"].mean, Some(0.0));
 
-    let verdicts: BTreeMap<&str, Verdict> =
+    let verdicts: BTreeMap<&str, ClaimVerdict> =
         results.claims.iter().map(|claim| (claim.id.as_str(), claim.verdict)).collect();
-    assert_eq!(verdicts["multihoming-wins"], Verdict::Supported);
+    assert_eq!(verdicts["multihoming-wins"], ClaimVerdict::Supported);
     // Within 5 % of 54 KB/s at 5 s, but nowhere near 20 KB/s at 10 s.
-    assert_eq!(verdicts["as-in-the-paper"], Verdict::Refuted);
-    assert_eq!(verdicts["recovers-late"], Verdict::Supported);
+    assert_eq!(verdicts["as-in-the-paper"], ClaimVerdict::Refuted);
+    assert_eq!(verdicts["recovers-late"], ClaimVerdict::Supported);
     let refuted = results.claims.iter().find(|claim| claim.id == "as-in-the-paper").unwrap();
     assert!(refuted.why.starts_with("at down_for = 10 s: "), "{}", refuted.why);
-    let own: Vec<Verdict> = refuted.points.iter().map(|point| point.verdict).collect();
-    assert!(own.contains(&Verdict::Supported) && own.contains(&Verdict::Refuted));
+    let own: Vec<ClaimVerdict> = refuted.points.iter().map(|point| point.verdict).collect();
+    assert!(own.contains(&ClaimVerdict::Supported) && own.contains(&ClaimVerdict::Refuted));
 
     let table = &results.tables[0];
     assert_eq!((table.rows.len(), table.columns[0].unit.as_str()), (6, "B/s"));
@@ -220,7 +220,7 @@ fn traces_become_figures_over_time() {
 
 const PAGE: &str = include_str!("../../../../../docs/claims-and-tables.md");
 
-/// The examples of the page on claims and tables can be read.
+/// The examples in the documentation of claims and tables are valid.
 #[test]
 fn the_examples_of_the_page_are_good() {
     fn read<T: serde::de::DeserializeOwned>(file: &toml::Table, section: &str) -> usize {

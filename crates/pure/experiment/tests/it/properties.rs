@@ -1,4 +1,4 @@
-//! What holds for any text: no panic, an answer for everything, and places that exist.
+//! Properties of any text: no panic, an answer for everything, and existing positions.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use std::path::Path;
@@ -14,7 +14,7 @@ const FILES: [&str; 3] = [
     include_str!("files/dumbbell.toml"),
 ];
 
-/// Words that mean something in a file, and some that do not.
+/// Words with a meaning in a file, and some without.
 const WORDS: [&str; 40] = [
     "[factors]\n",
     "[[points]]\n",
@@ -71,7 +71,7 @@ proptest! {
         any_text::check(format!("format = 1\nname = \"x\"\nduration = \"1 s\"\n{}", words.concat()).as_bytes());
     }
 
-    /// A good file in which a stretch of bytes was replaced.
+    /// A valid file in which a range of bytes was replaced.
     #[test]
     fn a_damaged_file(
         file in prop::sample::select(&FILES[..]),
@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-/// Tables in tables, in every way that TOML has to write them.
+/// Nested tables, in every notation of TOML.
 #[test]
 fn nesting_does_not_exhaust_the_stack() {
     let dotted = vec!["a"; 70].join(".");
@@ -109,7 +109,7 @@ fn nesting_does_not_exhaust_the_stack() {
     }
 }
 
-/// What fuzzing found worth keeping.
+/// Inputs that fuzzing found.
 #[allow(clippy::disallowed_methods, reason = "the corpus is a folder of files")]
 #[test]
 fn every_text_of_the_corpus_is_answered() {
@@ -117,7 +117,7 @@ fn every_text_of_the_corpus_is_answered() {
     let mut replayed = 0;
     for file in folder.read_dir().unwrap() {
         let file = file.unwrap().path();
-        // Its name stands in what is printed if it is not answered.
+        // The output contains its name if there is no answer.
         println!("{}", file.display());
         any_text::check(&std::fs::read(&file).unwrap());
         replayed += 1;
@@ -146,7 +146,7 @@ fn a_small_file_makes_no_plan_that_nothing_could_hold() {
     refused(chain, "links together");
 }
 
-/// A resolved point is kept for its replications, but not all points of any size.
+/// Resolved points are kept for their replications, but not all points of any size.
 #[test]
 fn a_plan_keeps_no_more_than_it_can() {
     let events = "[[event]]\nat = \"1 s\"\nlink = \"line\"\n\

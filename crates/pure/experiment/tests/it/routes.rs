@@ -1,4 +1,4 @@
-//! Ways through topologies: the shortest against an algorithm of another kind, and counts that are large.
+//! Paths through topologies: shortest paths against another algorithm, and large counts.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use netrig_core::Direction;
@@ -22,7 +22,7 @@ fn file(nodes: usize, links: &[(usize, usize)]) -> String {
     )
 }
 
-/// Where a flow's path leads: node after node.
+/// The nodes of a flow's path, in order.
 fn nodes_passed(scenario: &Scenario, flow: &Flow) -> Vec<usize> {
     let mut passed = vec![flow.from];
     for hop in &flow.paths[0].hops {
@@ -34,7 +34,7 @@ fn nodes_passed(scenario: &Scenario, flow: &Flow) -> Vec<usize> {
     passed
 }
 
-/// Fewest links between any two nodes (Floyd 1962, Warshall 1962); `None` where there is no way.
+/// Fewest links between any two nodes (Floyd 1962, Warshall 1962); `None` without a path.
 fn distances(nodes: usize, links: &[(usize, usize)]) -> Vec<Vec<Option<usize>>> {
     let mut table = vec![vec![None; nodes]; nodes];
     (0..nodes).for_each(|n| table[n][n] = Some(0));
@@ -56,7 +56,7 @@ fn distances(nodes: usize, links: &[(usize, usize)]) -> Vec<Vec<Option<usize>>> 
     table
 }
 
-/// Of all shortest ways the one whose list of links comes first: found by trying, at each node, the links in
+/// Among all shortest paths, the one whose list of links comes first: found by trying the links at each node in
 /// the order of the file.
 fn first_of_shortest(
     from: usize,

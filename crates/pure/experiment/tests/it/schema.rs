@@ -1,4 +1,4 @@
-//! The JSON schema against a validator that we did not write.
+//! The JSON schema against an independent validator.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use std::collections::BTreeSet;
@@ -89,7 +89,7 @@ metric = "counter_growth"
     }
 }
 
-/// What the schema can see, it must see as the reader does.
+/// The schema and the reader agree about every fault within the scope of a schema.
 #[test]
 fn wrong_files_are_invalid_to_both() {
     let validator = validator();
@@ -141,7 +141,7 @@ fn presets_and_hosts_are_valid_as_they_are_written() {
     }
 }
 
-/// A placeholder may stand wherever a value may, also where only numbers and names may.
+/// A placeholder may replace any value, also a number or a name.
 #[test]
 fn placeholders_are_valid_anywhere() {
     let validator = validator();
@@ -163,7 +163,7 @@ fn placeholders_are_valid_anywhere() {
     }
 }
 
-/// Every key and every word that a schema knows, with what it refers to.
+/// Every key and every word of a schema, with the definitions that it refers to.
 fn words(schema: &Value, root: &Value, seen: &mut BTreeSet<String>, words: &mut BTreeSet<String>) {
     match schema {
         Value::Object(object) => {
@@ -194,7 +194,7 @@ fn the_pages_name_every_key_and_word() {
         include_str!("../../../../../docs/claims-and-tables.md"),
     ]
     .concat();
-    // With dots inside of words (`802.11g`) and without (`flow.NAME`).
+    // With dots within words (`802.11g`) and without (`flow.NAME`).
     let with = |dot: bool| {
         move |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$' | '+') || dot && c == '.')
     };
@@ -208,7 +208,7 @@ fn the_pages_name_every_key_and_word() {
             words(inner, &schema, &mut seen, &mut known);
         }
     }
-    // Constants of endpoints are printed by `netrig show profile`; the transport without any is UDP.
+    // `netrig show profile` prints constants of endpoints; the transport without constants is UDP.
     let kinds = schema["properties"]["transport"]["additionalProperties"]["anyOf"].as_array().unwrap();
     words(kinds.last().unwrap(), &schema, &mut seen, &mut known);
     let missing: Vec<&String> = known.iter().filter(|word| !named.contains(word.as_str())).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
-use netrig_experiment::{CallQuality, Heard};
+use netrig_experiment::{CallQuality, MediaArrival};
 use netrig_traffic::rtp::{Packet, SequenceExtender};
 use netrig_traffic::{Playout, Talk, Voice};
 
@@ -418,7 +418,7 @@ impl MediaSession {
             talk: Talk::Continuous,
             playout: Playout::default(),
         };
-        let heard = self.heard.iter().map(|(number, heard)| Heard {
+        let heard = self.heard.iter().map(|(number, heard)| MediaArrival {
             number: *number,
             sent_s: sent_s(heard),
             delay_s: base + transit(heard) - fastest,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use netrig_core::Duration;
-use netrig_experiment::{CallQuality, Heard};
+use netrig_experiment::{CallQuality, MediaArrival};
 use netrig_probe::Stream;
 use netrig_probe::voice::{VoiceOrder, call};
 use netrig_traffic::{Playout, Settings, Talk, VoiceCodec};
@@ -25,7 +25,7 @@ pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
     };
     let mut remote = connect(&arguments.target, &arguments.key)?;
     let stream = call(&mut remote, &order, &*until_interrupted()?).map_err(failure)?;
-    let heard = stream.came.iter().map(|came| Heard {
+    let heard = stream.came.iter().map(|came| MediaArrival {
         number: came.number,
         sent_s: came.sent_s,
         delay_s: came.delay_s,

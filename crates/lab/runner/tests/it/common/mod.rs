@@ -8,7 +8,7 @@ use std::time::Duration as Span;
 
 use netrig_core::quantity::RECEIVED_BYTES;
 use netrig_core::{Duration, Instant, Note, Sample, Seeds, Sink, Subject};
-use netrig_experiment::{Balance, Experiment, Outcome, Run, RunError, Substrate, Unsupported};
+use netrig_experiment::{Balance, Experiment, Run, RunError, RunOutcome, Substrate, Unsupported};
 use netrig_runner::{PlanOutcome, PlanRequest, ProgressListener, RunnerError, carry_out};
 use netrig_store::{Provenance, Replication, Store};
 
@@ -144,7 +144,7 @@ impl Substrate for Fake {
         NonZeroUsize::new(self.parallelism).unwrap()
     }
 
-    fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
+    fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<RunOutcome, RunError> {
         self.began.lock().unwrap().push((rate(run), run.replication));
         let at_once = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_at_once.fetch_max(at_once, Ordering::SeqCst);
@@ -172,7 +172,7 @@ impl Substrate for Fake {
                 return Err(RunError::Cancelled);
             }
         }
-        Ok(Outcome {
+        Ok(RunOutcome {
             balance,
             events: 1,
             lasted: None,

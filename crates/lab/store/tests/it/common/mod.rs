@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use netrig_core::Duration;
-use netrig_experiment::{Balance, Level, Measured, Outcome, Point};
+use netrig_experiment::{Balance, Level, MeasuredValue, Point, RunOutcome};
 use netrig_store::{ExperimentId, Provenance, ProvenanceId, RunEnd, RunEntry, Store, StoredResponse};
 
 pub fn point(levels: &[(&str, &str)]) -> Point {
     Point(levels.iter().map(|(f, l)| ((*f).to_owned(), Level((*l).to_owned()))).collect())
 }
 
-pub fn outcome() -> Outcome {
+pub fn outcome() -> RunOutcome {
     let balance = Balance { offered: 1000, duplicated: 1, delivered: 960, dropped: 40, inside: 1 };
-    Outcome {
+    RunOutcome {
         balance,
         events: 4242,
         lasted: None,
@@ -36,7 +36,7 @@ pub fn provenance() -> Provenance {
     }
 }
 
-pub fn responses(values: &[(&str, &str, Measured)]) -> BTreeMap<String, StoredResponse> {
+pub fn responses(values: &[(&str, &str, MeasuredValue)]) -> BTreeMap<String, StoredResponse> {
     values
         .iter()
         .map(|(n, u, value)| {
@@ -55,8 +55,8 @@ pub fn entry(experiment: ExperimentId, provenance: ProvenanceId, identity: &str)
         seed: 1,
         end: RunEnd::Finished(outcome()),
         responses: responses(&[
-            ("throughput", "B/s", Measured::from(54012.25)),
-            ("delay", "s", Measured::not("nothing arrived")),
+            ("throughput", "B/s", MeasuredValue::from(54012.25)),
+            ("delay", "s", MeasuredValue::not("nothing arrived")),
         ]),
         took: 0.125,
         provenance,

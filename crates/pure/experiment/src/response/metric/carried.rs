@@ -1,4 +1,4 @@
-//! What a flow carried to its receiver.
+//! Metrics of the data that a flow carried to its receiver.
 
 use netrig_core::Quantity;
 use netrig_core::quantity::{
@@ -6,7 +6,7 @@ use netrig_core::quantity::{
 };
 
 use super::super::SubjectKind::Flow;
-use super::{About, Measured, Metric, Need, Over, Rate, Statistic, Total, View};
+use super::{About, MeasuredValue, Metric, Need, Over, Rate, Statistic, Total, View};
 
 pub(super) const ALL: &[&dyn Metric] =
     &[&GOODPUT, &WireThroughput, &OFFERED_LOAD, &RECEIVED, &DATA_RECEIVED, &OBJECTS];
@@ -68,14 +68,16 @@ static OBJECTS: Total = Total {
     quantity: &OBJECTS_RECEIVED,
 };
 
-fn wire_throughput(views: &[View<'_>]) -> Measured {
+fn wire_throughput(views: &[View<'_>]) -> MeasuredValue {
     let began = |view: &View<'_>| Some(view.start().max(view.marks(&DATA_RESUMED).first()?.at));
-    let Some(first) = views.iter().filter_map(began).min() else { return Measured::not("no data arrived") };
+    let Some(first) = views.iter().filter_map(began).min() else {
+        return MeasuredValue::not("no data arrived");
+    };
     let span = views.iter().map(|view| view.end().since(first)).max().unwrap_or_default().as_secs_f64();
     if span > 0.0 {
         (views.iter().map(|view| view.total(&WIRE_BYTES)).sum::<f64>() / span).into()
     } else {
-        Measured::not("no data arrived before the end of the measuring window")
+        MeasuredValue::not("no data arrived before the end of the measuring window")
     }
 }
 
@@ -104,11 +106,11 @@ impl Metric for WireThroughput {
         Some(&WIRE_BYTES)
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         wire_throughput(std::slice::from_ref(view))
     }
 
-    fn sum(&self, views: &[View<'_>]) -> Option<Measured> {
+    fn sum(&self, views: &[View<'_>]) -> Option<MeasuredValue> {
         Some(wire_throughput(views))
     }
 }
@@ -118,7 +120,6 @@ mod tests {
     use super::*;
     use crate::reduce::bench::{Bench, flow};
 
-    /// 3000 B in (0 s, 10 s] of a flow that starts at 2 s: 3000 B / 8 s = 375 B/s.
     #[test]
     fn goodput_is_over_the_time_of_the_flow() {
         let mut bench = Bench::new(10);
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(bench.measure(&format!("{window}\nunit = 'bit/s'")), Ok(1200.0));
     }
 
-    /// A run in which nothing arrives has a goodput of zero, but no throughput "from the first packet on".
+    /// If no packet arrives, the goodput is zero, but there is no throughput "from the first packet on".
     #[test]
     fn nothing_arrived() {
         let mut bench = Bench::new(10);

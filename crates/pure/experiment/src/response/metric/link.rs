@@ -1,4 +1,4 @@
-//! One direction of a link.
+//! Metrics of one direction of a link.
 
 use netrig_core::quantity::{
     LINK_BUSY, LINK_BYTES, LINK_DROPPED, LINK_OFFERED, LINK_REPEATED, LINK_SERVED, LINK_WAITED, QUEUE_LENGTH,
@@ -7,7 +7,7 @@ use netrig_core::quantity::{
 use netrig_core::{DropReason, Quantity};
 
 use super::super::{Per, SubjectKind::Link};
-use super::{About, Measured, Metric, Need, Over, Rate, Share, Statistic, Total, View};
+use super::{About, MeasuredValue, Metric, Need, Over, Rate, Share, Statistic, Total, View};
 
 pub(super) const ALL: &[&dyn Metric] = &[
     &UTILISATION,
@@ -161,7 +161,7 @@ static REPEATED: Total = Total {
     quantity: &LINK_REPEATED,
 };
 
-/// The mean queue.
+/// Mean length of the queue.
 struct QueueLength;
 
 static QUEUE_LENGTH_MEAN: About = About::new(
@@ -187,15 +187,15 @@ impl Metric for QueueLength {
         Some(&QUEUE_LENGTH)
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         match view.average(&QUEUE_LENGTH) {
             Some(level) => level.mean.into(),
-            None => Measured::not("the queue was not observed"),
+            None => MeasuredValue::not("the queue was not observed"),
         }
     }
 }
 
-/// The longest queue.
+/// Greatest length of the queue.
 struct QueueLengthMax;
 
 static QUEUE_LENGTH_MAX: About = About::new(
@@ -216,15 +216,15 @@ impl Metric for QueueLengthMax {
         vec![Need::Average(&QUEUE_LENGTH)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         match view.average(&QUEUE_LENGTH) {
             Some(level) => level.max.into(),
-            None => Measured::not("the queue was not observed"),
+            None => MeasuredValue::not("the queue was not observed"),
         }
     }
 }
 
-/// How long packets waited.
+/// Waiting time of packets.
 struct WaitingTime;
 
 static WAITING: About = About::new(
@@ -242,7 +242,7 @@ impl Metric for WaitingTime {
         &WAITING
     }
 
-    /// The mean needs only sums, which cost nothing however many packets there are.
+    /// The mean needs only sums, whose cost does not depend on the number of packets.
     fn needs(&self, statistic: Statistic) -> Vec<Need> {
         match statistic {
             Statistic::Mean => vec![Need::Total(&LINK_WAITED), Need::Total(&LINK_SERVED)],
@@ -255,7 +255,7 @@ impl Metric for WaitingTime {
         Some(&LINK_WAITED)
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         if view.chosen() != Statistic::Mean {
             return view.statistic(&WAITING_TIME);
         }
@@ -263,7 +263,7 @@ impl Metric for WaitingTime {
         if served > 0.0 {
             (view.total(&LINK_WAITED) / served).into()
         } else {
-            Measured::not("no packet was sent")
+            MeasuredValue::not("no packet was sent")
         }
     }
 }

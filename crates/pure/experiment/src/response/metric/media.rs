@@ -1,15 +1,15 @@
-//! Calls and video: what a listener heard of them, and what a viewer saw.
+//! Metrics of calls and video: quality for a listener and for a viewer.
 
 use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
 use netrig_traffic::Settings;
 
 use super::super::{Per, SubjectKind::Flow};
-use super::{About, Measured, Metric, Need, Statistic, View};
-use crate::{CallQuality, Heard, VideoQuality};
+use super::{About, MeasuredValue, Metric, Need, Statistic, View};
+use crate::{CallQuality, MediaArrival, VideoQuality};
 
 pub(super) const ALL: &[&dyn Metric] = &[&RATING, &OPINION, &MISSING, &DELAY, &INTACT];
 
-/// Something that is to be said of a call.
+/// A metric of a call.
 struct OfCall {
     about: About,
     of: fn(&CallQuality) -> f64,
@@ -24,10 +24,10 @@ impl Metric for OfCall {
         needs()
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         match quality(view) {
             Ok(quality) => (self.of)(&quality).into(),
-            Err(why) => Measured::not(why),
+            Err(why) => MeasuredValue::not(why),
         }
     }
 }
@@ -41,25 +41,30 @@ fn quality(view: &View<'_>) -> Result<CallQuality, String> {
     let Some(Settings::Voice(voice)) = view.application() else {
         return Err("the flow's application is no voice".to_owned());
     };
-    let (first, sent, heard) = heard(view);
-    CallQuality::of(voice, first, sent, heard)
+    let (first, sent, received) = received(view);
+    CallQuality::of(voice, first, sent, received)
 }
 
-/// The datagrams of the measuring window: the number of the first, how many were sent, and those that came.
-fn heard(view: &View<'_>) -> (u64, u64, Vec<Heard>) {
+/// The datagrams of the measuring window: number of the first, how many were sent, and those that were
+/// received.
+fn received(view: &View<'_>) -> (u64, u64, Vec<MediaArrival>) {
     let numbers = view.marks_in_window(&MEDIA_NUMBER);
-    let heard: Vec<Heard> = numbers
+    let received: Vec<MediaArrival> = numbers
         .zip(view.marks_in_window(&MEDIA_DELAY))
-        .map(|(number, delay)| Heard {
+        .map(|(number, delay)| MediaArrival {
             number: number.value as u64,
             sent_s: number.at.as_secs_f64() - delay.value,
             delay_s: delay.value,
         })
         .collect();
-    // In the midst of a call nobody knows which was the first that should have come.
-    let first =
-        heard.iter().map(|heard| heard.number).min().filter(|_| !view.begins_with_flow()).unwrap_or(0);
-    (first, view.total(&DATAGRAMS_SENT) as u64, heard)
+    // Inside a call, the number of the first expected datagram is unknown.
+    let first = received
+        .iter()
+        .map(|received| received.number)
+        .min()
+        .filter(|_| !view.begins_with_flow())
+        .unwrap_or(0);
+    (first, view.total(&DATAGRAMS_SENT) as u64, received)
 }
 
 static RATING: OfCall = OfCall {
@@ -109,7 +114,7 @@ static DELAY: OfCall = OfCall {
     of: |quality| quality.delay_s,
 };
 
-/// Pictures that were shown as they were sent.
+/// Share of intact pictures.
 struct Intact;
 
 static INTACT: Intact = Intact;
@@ -133,14 +138,14 @@ impl Metric for Intact {
         needs()
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         let Some(Settings::Video(video)) = view.application() else {
-            return Measured::not("the flow's application is no video");
+            return MeasuredValue::not("the flow's application is no video");
         };
-        let (first, sent, heard) = heard(view);
-        match VideoQuality::of(video, first, sent, heard) {
+        let (first, sent, received) = received(view);
+        match VideoQuality::of(video, first, sent, received) {
             Ok(quality) => quality.intact.into(),
-            Err(why) => Measured::not(why),
+            Err(why) => MeasuredValue::not(why),
         }
     }
 }
@@ -150,8 +155,8 @@ mod tests {
     use super::*;
     use crate::reduce::bench::{Bench, flow};
 
-    /// Ten seconds of G.711 every 20 ms, sent from 20 ms on with a delay of 50 ms; every twentieth is lost. Of 500 sent the
-    /// last three are on their way.
+    /// Ten seconds of G.711 every 20 ms, sent from 20 ms on with a delay of 50 ms; every twentieth is lost. Of
+    /// 500 sent, the last three are still in the network.
     fn call() -> Bench {
         let mut bench = Bench::new(10);
         bench.layout.flows[0].application = toml::from_str("[voice]\ncodec = 'g711'").unwrap();
@@ -164,8 +169,8 @@ mod tests {
         bench
     }
 
-    /// 24 of 497 lost one by one; 20 + 50 + 40 ms. Ie-eff by the formula of G.107; the delay by that of Cole and
-    /// Rosenbluth, give or take 1.
+    /// 24 of 497 lost one by one; 20 + 50 + 40 ms. Ie-eff by the formula of G.107; the delay by the formula of
+    /// Cole and Rosenbluth, with a tolerance of 1.
     #[test]
     fn a_call_with_loss() {
         let mut bench = call();
@@ -180,7 +185,7 @@ mod tests {
         assert!((1.0..3.0).contains(&of("voice_opinion")));
     }
 
-    /// Half of the call: what was lost before does not count.
+    /// Half of the call: earlier losses do not count.
     #[test]
     fn a_part_of_a_call() {
         let mut bench = call();
@@ -188,7 +193,8 @@ mod tests {
         assert!((missing - 12.0 / 248.0).abs() < 0.01, "{missing}");
     }
 
-    /// The first round of the clip: without packet 0 nothing is shown up to the second key picture, 50 of 75 are.
+    /// The first round of the clip: without packet 0, no picture is intact up to the second key picture. 50 of
+    /// 75 are intact.
     #[test]
     fn pictures_without_their_first_packet() {
         let mut bench = Bench::new(10);

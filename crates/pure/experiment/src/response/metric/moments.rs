@@ -1,14 +1,14 @@
-//! When a flow connected, finished and paused.
+//! Metrics of a flow's handshake, completion and pauses.
 
 use netrig_core::quantity::{CLOSED, DATA_PAUSED, DATA_RESUMED, ESTABLISHED, RECEIVED_BYTES, RESPONSE_TIME};
 
 use super::super::{Per, SubjectKind::Flow};
-use super::{About, Measured, Metric, Need, Statistic, View};
+use super::{About, MeasuredValue, Metric, Need, Statistic, View};
 
 pub(super) const ALL: &[&dyn Metric] =
     &[&ConnectTime, &TransferTime, &TransferRate, &FileRate, &LongestStall];
 
-/// How long the first handshake took.
+/// Duration of the first handshake.
 struct ConnectTime;
 
 static CONNECT_TIME: About = About::new(
@@ -28,15 +28,15 @@ impl Metric for ConnectTime {
         vec![Need::Marks(&ESTABLISHED)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         match view.marks(&ESTABLISHED).first() {
             Some(done) => done.at.since(view.flow_start()).as_secs_f64().into(),
-            None => Measured::not("no connection was established"),
+            None => MeasuredValue::not("no connection was established"),
         }
     }
 }
 
-/// How long everything took.
+/// Duration of the whole transfer.
 struct TransferTime;
 
 static TRANSFER_TIME: About = About::new(
@@ -57,21 +57,21 @@ impl Metric for TransferTime {
         vec![Need::Marks(&DATA_PAUSED), Need::Marks(&CLOSED)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
-        transfer_seconds(view).map_or_else(|| Measured::not(UNFINISHED), Into::into)
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
+        transfer_seconds(view).map_or_else(|| MeasuredValue::not(UNFINISHED), Into::into)
     }
 }
 
 const UNFINISHED: &str = "the transfer did not finish";
 
-/// From the start of the flow to its last data, if everything was delivered.
+/// Time from the start of the flow to its last data, if everything was delivered, s.
 fn transfer_seconds(view: &View<'_>) -> Option<f64> {
     let last = view.marks(&DATA_PAUSED).last()?;
     let finished = view.marks(&CLOSED).last().is_some_and(|closed| closed.value == 0.0);
     finished.then(|| last.at.since(view.flow_start()).as_secs_f64())
 }
 
-/// How fast everything arrived.
+/// Rate of the whole transfer.
 struct TransferRate;
 
 static TRANSFER_RATE: About = About::new(
@@ -93,15 +93,15 @@ impl Metric for TransferRate {
         vec![Need::Marks(&DATA_PAUSED), Need::Marks(&CLOSED), Need::Total(&RECEIVED_BYTES)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         match transfer_seconds(view) {
             Some(seconds) if seconds > 0.0 => (view.total(&RECEIVED_BYTES) / seconds).into(),
-            _ => Measured::not(UNFINISHED),
+            _ => MeasuredValue::not(UNFINISHED),
         }
     }
 }
 
-/// How fast a file of FTP went.
+/// Rate of an FTP file transfer.
 struct FileRate;
 
 static FILE_RATE: About = About::new(
@@ -121,15 +121,15 @@ impl Metric for FileRate {
         vec![Need::Total(&RECEIVED_BYTES), Need::Total(&RESPONSE_TIME)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         match view.total(&RESPONSE_TIME) {
             seconds if seconds > 0.0 => (view.total(&RECEIVED_BYTES) / seconds).into(),
-            _ => Measured::not(UNFINISHED),
+            _ => MeasuredValue::not(UNFINISHED),
         }
     }
 }
 
-/// The longest time without data.
+/// Longest time without data.
 struct LongestStall;
 
 static LONGEST_STALL: About = About::new(
@@ -151,10 +151,10 @@ impl Metric for LongestStall {
         vec![Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED), Need::Marks(&CLOSED)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         let pauses = view.pauses();
         if view.marks(&DATA_RESUMED).is_empty() {
-            return Measured::not("no data arrived");
+            return MeasuredValue::not("no data arrived");
         }
         let finished =
             |from| view.marks(&CLOSED).iter().any(|closed| closed.value == 0.0 && closed.at >= from);
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use crate::reduce::bench::{Bench, flow};
 
-    /// The flow starts at 1 s, its handshake is done at 1.4 s.
+    /// The flow starts at 1 s, and its handshake is complete at 1.4 s.
     #[test]
     fn connecting() {
         let mut bench = Bench::new(10);
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(bench.measure(text), Ok(11.0));
     }
 
-    /// Data stops at 50 s and never comes back: 50 s. If everything had been delivered by then, it is none.
+    /// Data stop at 50 s and do not resume: 50 s. If everything had been delivered by then, it is no pause.
     #[test]
     fn a_pause_to_the_end() {
         let text = "of = 'flow.web'\nmetric = 'longest_stall'";
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(bench.measure(text), Ok(0.0));
     }
 
-    /// The last data of the run at 99.95 s is no pause: less than one sampling interval is left.
+    /// After the last data of the run at 99.95 s there is no pause: less than one sampling interval is left.
     #[test]
     fn data_to_the_end_is_no_pause() {
         let mut bench = Bench::new(100);

@@ -1,4 +1,4 @@
-//! A node as a host that receives packets, and what its programs take and count.
+//! Metrics of a node as a receiving host, and of the resources and counters of its programs.
 
 use netrig_core::Quantity;
 use netrig_core::quantity::{
@@ -7,7 +7,7 @@ use netrig_core::quantity::{
 };
 
 use super::super::{Per, SubjectKind::Counter, SubjectKind::Node};
-use super::{About, Measured, Metric, Need, Over, Rate, Statistic, Total, View};
+use super::{About, MeasuredValue, Metric, Need, Over, Rate, Statistic, Total, View};
 
 pub(super) const ALL: &[&dyn Metric] = &[
     &BUSY,
@@ -64,12 +64,12 @@ static HOP_LIMIT: Total = Total {
     quantity: &HOP_LIMIT_DROPS,
 };
 
-/// A level of a node, averaged over the measuring window, or the largest of its samples.
+/// A level of a node: its mean over the measuring window, or its largest sample.
 struct NodeLevel {
     about: About,
     quantity: &'static Quantity,
     largest: bool,
-    /// Said where there are no samples.
+    /// The reason if there are no samples.
     nothing: &'static str,
 }
 
@@ -90,11 +90,11 @@ impl Metric for NodeLevel {
         (!self.largest).then_some(self.quantity)
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         match view.average(self.quantity) {
             Some(level) if self.largest => level.max.into(),
             Some(level) => level.mean.into(),
-            None => Measured::not(self.nothing),
+            None => MeasuredValue::not(self.nothing),
         }
     }
 }
@@ -264,7 +264,8 @@ mod tests {
     use super::*;
     use crate::reduce::bench::Bench;
 
-    /// Of 10 s the host spends 0.4 s in the first second and 0.1 s in each that follows, and drops 3 packets and 5.
+    /// In 10 s, the host spends 0.4 s in the first second and 0.1 s in each that follows. It drops 3 packets
+    /// and then 5.
     #[test]
     fn a_host_tells_what_receiving_takes_and_what_it_had_no_room_for() {
         let mut bench = Bench::new(10);
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!(measured("receive_drops", "after = '5 s'"), 5.0);
     }
 
-    /// Three packets in the first second and five in the sixth, and others at another node.
+    /// Three packets in the first second, five in the sixth, and others at another node.
     #[test]
     fn a_node_tells_whose_hop_limit_ran_out_there() {
         let mut bench = Bench::new(10);
@@ -295,7 +296,8 @@ mod tests {
         assert_eq!((measured(&mut bench, ""), measured(&mut bench, "after = '5 s'")), (8.0, 5.0));
     }
 
-    /// Half a processor for 2 s of 10 and one for the rest; 8 KB and 12 KB in sockets, and 4 datagrams that found no room.
+    /// Half a processor for 2 s of 10 and one for the rest; 8 KB and 12 KB in sockets, and 4 datagrams dropped
+    /// for lack of buffer space.
     #[test]
     fn programs_tell_what_they_take() {
         let mut bench = Bench::new(10);
@@ -314,7 +316,8 @@ mod tests {
         assert_eq!(measured("program_memory").unwrap_err(), "the node ran no program that was watched");
     }
 
-    /// Nine tenths of a processor for the load, and the rest for what the node runs itself, which wanted twice as much.
+    /// Nine tenths of a processor for the load, and the rest for the node's own work, which wanted twice as
+    /// much.
     #[test]
     fn a_host_tells_what_its_load_and_its_own_work_had() {
         let mut bench = Bench::new(10);

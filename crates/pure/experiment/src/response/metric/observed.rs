@@ -7,7 +7,7 @@ use netrig_core::quantity::{
 };
 
 use super::super::SubjectKind::Flow;
-use super::{About, Measured, Metric, Need, Statistic, View};
+use super::{About, MeasuredValue, Metric, Need, Statistic, View};
 
 pub(super) const ALL: &[&dyn Metric] =
     &[&OBJECTS, &RESPONSES, &DELAY, &ROUND_TRIP, &DatagramLoss, &LateOrLost, &RoundTripLoss];
@@ -28,7 +28,7 @@ impl Metric for Observed {
         vec![need(self.quantity)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         view.statistic(self.quantity)
     }
 }
@@ -83,7 +83,7 @@ static ROUND_TRIP: Observed = Observed {
     quantity: &ROUND_TRIP_TIME,
 };
 
-/// The share of datagrams that did not arrive.
+/// Share of datagrams that did not arrive.
 struct DatagramLoss;
 
 static DATAGRAM_LOSS: About = About::new(
@@ -106,17 +106,17 @@ impl Metric for DatagramLoss {
         vec![Need::Total(&DATAGRAMS_SENT), Need::Total(&DATAGRAMS_RECEIVED)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         let sent = view.total(&DATAGRAMS_SENT);
         if sent > 0.0 {
             (1.0 - view.total(&DATAGRAMS_RECEIVED) / sent).max(0.0).into()
         } else {
-            Measured::not("no datagram was sent")
+            MeasuredValue::not("no datagram was sent")
         }
     }
 }
 
-/// The share of datagrams that did not arrive in time, or not at all: delay and loss in one number.
+/// Share of datagrams that did not arrive in time or at all: delay and loss in one number.
 struct LateOrLost;
 
 static LATE_OR_LOST: About = About::new(
@@ -139,16 +139,16 @@ impl Metric for LateOrLost {
         vec![Need::Total(&DATAGRAMS_SENT), Need::Observations(&ONE_WAY_DELAY)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         let sent = view.total(&DATAGRAMS_SENT);
         match view.in_time() {
             Some(in_time) if sent > 0.0 => (1.0 - in_time as f64 / sent).max(0.0).into(),
-            _ => Measured::not("no datagram was sent"),
+            _ => MeasuredValue::not("no datagram was sent"),
         }
     }
 }
 
-/// The share of pings that were not answered.
+/// Share of pings without an answer.
 struct RoundTripLoss;
 
 static ROUND_TRIP_LOSS: About = About::new(
@@ -170,12 +170,12 @@ impl Metric for RoundTripLoss {
         vec![Need::Total(&PINGS), Need::Total(&PINGS_ANSWERED)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         let pings = view.total(&PINGS);
         if pings > 0.0 {
             (1.0 - view.total(&PINGS_ANSWERED) / pings).into()
         } else {
-            Measured::not("no ping has waited long enough")
+            MeasuredValue::not("no ping has waited long enough")
         }
     }
 }
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(bench.measure(one).unwrap_err(), "there were too few observations");
     }
 
-    /// 15 of 20 pings were answered: a quarter was lost, one way or the other.
+    /// 15 of 20 pings were answered: a quarter was lost in one direction or the other.
     #[test]
     fn pings_without_an_answer() {
         let mut bench = Bench::new(10);

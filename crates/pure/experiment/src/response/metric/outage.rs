@@ -1,18 +1,18 @@
-//! What an outage does to a flow. The outage is the first event of the scenario that takes a link, or a
-//! node's interface, down; without one these metrics have no value.
+//! Metrics of the effect of an outage on a flow. The outage is the first event of the scenario that takes a
+//! link, or a node's interface, down. Without an outage these metrics have no value.
 
 use netrig_core::quantity::{DATA_PATH, DATA_PAUSED, DATA_RESUMED, PATH_FAILED, WIRE_BYTES};
 use netrig_core::{Duration, Instant};
 
 use super::super::{Per, SubjectKind::Flow};
-use super::{About, Measured, Metric, Need, Statistic, View};
+use super::{About, MeasuredValue, Metric, Need, Statistic, View};
 use crate::reduce::Outage;
 
 pub(super) const ALL: &[&dyn Metric] = &[&RecoveryTime, &DetectTime, &SwitchTime, &RampUpTime];
 
 const NO_OUTAGE: &str = "no link goes down";
 
-/// How long no data arrived because of the outage.
+/// Time without data because of the outage.
 struct RecoveryTime;
 
 static RECOVERY_TIME: About = About::new(
@@ -33,31 +33,31 @@ impl Metric for RecoveryTime {
         vec![Need::Marks(&DATA_PAUSED), Need::Marks(&DATA_RESUMED)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
-        let Some(outage) = view.outage() else { return Measured::not(NO_OUTAGE) };
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
+        let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
         if view.marks(&DATA_RESUMED).is_empty() {
-            return Measured::not("no data arrived");
+            return MeasuredValue::not("no data arrived");
         }
         match recovery(view, outage) {
             Some(Some(at)) => at.since(outage.start).as_secs_f64().into(),
-            Some(None) => Measured::not("no data arrived any more after the outage began"),
+            Some(None) => MeasuredValue::not("no data arrived any more after the outage began"),
             None => 0.0.into(),
         }
     }
 }
 
-/// The end of the pause that the outage caused: the first that ends after the outage began and started
+/// The end of the pause that the outage caused: the first pause that ends after the outage began and started
 /// before it was over. `Some(None)` if it never ends, `None` if there is no such pause.
 fn recovery(view: &View<'_>, outage: Outage) -> Option<Option<Instant>> {
     let over = outage.end.unwrap_or(Instant::NEVER);
     let hit = |(from, to): &(Instant, Option<Instant>)| *from < over && to.is_none_or(|to| to > outage.start);
     let pause = view.pauses().into_iter().find(hit)?;
-    // The last data of the run ends no pause if the run itself ends within a sampling interval.
+    // There is no pause after the last data if the run ends within a sampling interval.
     let reaches_the_end = pause.1.is_none() && view.run_end().since(pause.0) <= view.sample_every();
     (!reaches_the_end).then_some(pause.1)
 }
 
-/// How long until the sender knew.
+/// Time until the sender detected the outage.
 struct DetectTime;
 
 static DETECT_TIME: About = About::new(
@@ -78,16 +78,16 @@ impl Metric for DetectTime {
         vec![Need::PathMarks(&PATH_FAILED)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
-        let Some(outage) = view.outage() else { return Measured::not(NO_OUTAGE) };
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
+        let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
         match view.marks(&PATH_FAILED).iter().find(|mark| mark.at >= outage.start) {
             Some(mark) => mark.at.since(outage.start).as_secs_f64().into(),
-            None => Measured::not("the sender never gave a path up"),
+            None => MeasuredValue::not("the sender never gave a path up"),
         }
     }
 }
 
-/// How long until the sender used another path.
+/// Time until the sender used another path.
 struct SwitchTime;
 
 static SWITCH_TIME: About = About::new(
@@ -108,31 +108,31 @@ impl Metric for SwitchTime {
         vec![Need::PathMarks(&DATA_PATH)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
-        let Some(outage) = view.outage() else { return Measured::not(NO_OUTAGE) };
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
+        let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
         match switch(view, outage) {
             Some(at) => at.since(outage.start).as_secs_f64().into(),
-            None => Measured::not("no other path was used after the outage began"),
+            None => MeasuredValue::not("no other path was used after the outage began"),
         }
     }
 }
 
-/// When new data first went over another path than before the outage.
+/// When new data were first sent over another path than before the outage.
 fn switch(view: &View<'_>, outage: Outage) -> Option<Instant> {
     let marks = view.marks(&DATA_PATH);
-    // A flow starts on its first path, whether or not that was marked.
+    // A flow starts on its first path, even without a mark.
     let before = marks.iter().rev().find(|mark| mark.at < outage.start).map_or(0, |mark| mark.path);
     marks.iter().find(|mark| mark.at >= outage.start && mark.path != before).map(|mark| mark.at)
 }
 
-/// How long until the rate was what it had been.
+/// Time until the former rate was regained.
 struct RampUpTime;
 
-/// Over how long before the outage the rate is taken that is to be regained.
+/// Length of the time before the outage over which the former rate is measured.
 const BEFORE: Duration = Duration::from_secs(10);
-/// Over how long the regained rate must hold.
+/// How long the regained rate must hold.
 const HOLD: Duration = Duration::from_secs(1);
-/// What counts as regained.
+/// The share of the former rate that counts as regained.
 const REGAINED: f64 = 0.9;
 
 static RAMP_UP_TIME: About = About::new(
@@ -159,15 +159,15 @@ impl Metric for RampUpTime {
         ]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
-        let Some(outage) = view.outage() else { return Measured::not(NO_OUTAGE) };
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
+        let Some(outage) = view.outage() else { return MeasuredValue::not(NO_OUTAGE) };
         let Some(first) = view.marks(&DATA_RESUMED).first().filter(|mark| mark.at < outage.start) else {
-            return Measured::not("no data arrived before the outage");
+            return MeasuredValue::not("no data arrived before the outage");
         };
         let Some(from) = switch(view, outage).or_else(|| recovery(view, outage).flatten()) else {
-            return Measured::not("the outage caused neither a switch nor a pause");
+            return MeasuredValue::not("the outage caused neither a switch nor a pause");
         };
-        // Whole sampling intervals: the bytes of the first packet count in the interval that it arrived in.
+        // Whole sampling intervals: the bytes of the first packet count in the interval of its arrival.
         let since =
             Instant::from_nanos(outage.start.as_nanos().saturating_sub(BEFORE.as_nanos())).max(first.at);
         let before =
@@ -180,7 +180,7 @@ impl Metric for RampUpTime {
             }
             start += view.sample_every();
         }
-        Measured::not("the rate of before the outage was not regained")
+        MeasuredValue::not("the rate of before the outage was not regained")
     }
 }
 
@@ -207,8 +207,8 @@ mod tests {
         }
     }
 
-    /// A pause long before the outage plays no part; the last packet in flight arrives at 50.3 s, the first
-    /// after the outage at 63.1 s: 13.1 s.
+    /// A pause long before the outage is ignored. The last packet in flight arrives at 50.3 s, the first after
+    /// the outage at 63.1 s: 13.1 s.
     #[test]
     fn recovery_after_the_pause_of_the_outage() {
         let mut bench = bench();
@@ -229,7 +229,7 @@ mod tests {
         assert!(measure(&mut dead, "recovery_time").unwrap_err().contains("no data arrived any more"));
     }
 
-    /// Path 0 had been set aside at 10 s already; after the outage it is given up at 53 s.
+    /// Path 0 was already inactive at 10 s; after the outage it fails at 53 s.
     #[test]
     fn detection_is_the_first_failure_after_the_outage() {
         let mut bench = bench();
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(measure(&mut bench, "detect_time"), Ok(3.0));
     }
 
-    /// Data goes over path 1 from 51.5 s: 1.5 s. A second mark of the path in use is no switch.
+    /// Data are sent over path 1 from 51.5 s: 1.5 s. A second mark of the path in use is no switch.
     #[test]
     fn the_switch_is_to_another_path() {
         let mut bench = bench();
@@ -249,10 +249,10 @@ mod tests {
         assert_eq!(measure(&mut bench, "switch_time"), Ok(1.5));
     }
 
-    /// 1000 B each 100 ms until 50 s: 10 000 B/s, so 9000 B in a second are wanted. Switch at 52 s; from then
+    /// 1000 B each 100 ms until 50 s: 10 000 B/s, so 9000 B in a second are required. Switch at 52 s; from then
     /// on 500 B each 100 ms until 53.5 s, then 1000 B again. A second that starts at `52 + d` (d ≤ 1.5) holds
-    /// 10 intervals, of which those that end after 53.5 s have 1000 B: 15 - 10 d of 500 B and 10 d - 5 of
-    /// 1000 B, together 2500 + 5000 d ≥ 9000, so d = 1.3.
+    /// 10 intervals, of which those that end after 53.5 s have 1000 B: 15 - 10 d of 500 B and 10 d - 5 of 1000
+    /// B, together 2500 + 5000 d ≥ 9000, so d = 1.3.
     #[test]
     fn ramp_up_until_nine_tenths_for_a_second() {
         let mut bench = bench();

@@ -1,4 +1,4 @@
-//! A rule of a traffic conditioner: what its meter found.
+//! Metrics of a rule of a traffic conditioner: the results of its meter.
 
 use netrig_core::quantity::{RULE_GREEN_PACKETS, RULE_RED_PACKETS, RULE_YELLOW_PACKETS};
 use netrig_core::{Colour, Quantity, quantity};
@@ -68,7 +68,7 @@ static RATE_RED: Rate = rate(
 
 static OF_ALL_COLOURS: [&Quantity; 3] = [&RULE_GREEN_PACKETS, &RULE_YELLOW_PACKETS, &RULE_RED_PACKETS];
 
-/// Packets of one colour among all.
+/// Packets of one colour as a share of all.
 const fn share(part: &'static [&'static Quantity], name: &'static str, definition: &'static str) -> Share {
     Share {
         about: About::new(name, "1", Rule, definition).share().pooled(),

@@ -1,14 +1,14 @@
-//! The run as a whole.
+//! Metrics of the run as a whole.
 
 use netrig_core::quantity::FORWARDING_LATENESS;
 
 use super::super::{Per, SubjectKind};
 use super::observed::Observed;
-use super::{About, Measured, Metric, Need, Statistic, View};
+use super::{About, MeasuredValue, Metric, Need, Statistic, View};
 
 pub(super) const ALL: &[&dyn Metric] = &[&Events, &Lateness, &FORWARDING];
 
-/// What the run cost.
+/// Cost of the run in events.
 struct Events;
 
 static EVENTS: About = About::new(
@@ -28,12 +28,12 @@ impl Metric for Events {
         Vec::new()
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         (view.outcome().events as f64).into()
     }
 }
 
-/// How late the tester itself was.
+/// Lateness of the tester itself.
 struct Lateness;
 
 static LATENESS: About = About::new(
@@ -53,7 +53,7 @@ impl Metric for Lateness {
         Vec::new()
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         view.outcome().lateness.as_secs_f64().into()
     }
 }

@@ -1,4 +1,4 @@
-//! What a flow's endpoints sent, and sent again.
+//! Metrics of the packets that a flow's endpoints sent and retransmitted.
 
 use netrig_core::quantity::{
     DATA_PACKETS_SENT, FAST_RETRANSMISSIONS, PACKETS_SENT, RECEIVED_BYTES, RETRANSMITTED_BYTES,
@@ -6,7 +6,7 @@ use netrig_core::quantity::{
 };
 
 use super::super::SubjectKind::Flow;
-use super::{About, Measured, Metric, Need, Share, Statistic, Total, View};
+use super::{About, MeasuredValue, Metric, Need, Share, Statistic, Total, View};
 
 pub(super) const ALL: &[&dyn Metric] = &[
     &DATA_SENT,
@@ -40,10 +40,10 @@ static SENT: Total = Total {
     quantity: &PACKETS_SENT,
 };
 
-/// Bytes of the megabyte that `packets_per_megabyte` counts for.
+/// The megabyte of `packets_per_megabyte`, in bytes.
 const MEGABYTE: f64 = 1e6;
 
-/// What a megabyte takes.
+/// Packets for one megabyte.
 struct PacketsPerMegabyte;
 
 static PER_MEGABYTE: About = About::new(
@@ -64,12 +64,12 @@ impl Metric for PacketsPerMegabyte {
         vec![Need::Total(&DATA_PACKETS_SENT), Need::Total(&RECEIVED_BYTES)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         let received = view.total(&RECEIVED_BYTES);
         if received > 0.0 {
             return (view.total(&DATA_PACKETS_SENT) * MEGABYTE / received).into();
         }
-        Measured::not("nothing was received")
+        MeasuredValue::not("nothing was received")
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use crate::reduce::bench::{Bench, flow};
 
-    /// 300 B again and 900 B received: 300 / 1200.
+    /// 300 B retransmitted and 900 B received: 300 / 1200.
     #[test]
     fn the_share_sent_again() {
         let mut bench = Bench::new(10);

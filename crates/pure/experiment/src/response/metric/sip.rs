@@ -1,4 +1,4 @@
-//! What users of SIP met: the indices of a server's test, and those of RFC 6076.
+//! Metrics of SIP users: the indices of a server test, and those of RFC 6076.
 
 use netrig_core::Quantity;
 use netrig_core::quantity::{
@@ -16,7 +16,7 @@ use netrig_core::quantity::{
 
 use super::super::SubjectKind::Flow;
 use super::observed::Observed;
-use super::{About, Measured, Metric, Need, Over, Rate, Share, Statistic, Total, View};
+use super::{About, MeasuredValue, Metric, Need, Over, Rate, Share, Statistic, Total, View};
 
 pub(super) const ALL: &[&dyn Metric] = &[
     &REGISTRATION_DELAY,
@@ -537,10 +537,10 @@ static REORDERED: Total = Total {
     quantity: &SIP_REORDERED,
 };
 
-/// Sessions that were established, of all but the redirected.
+/// Established sessions as a share of all but the redirected ones.
 struct Establishment {
     about: About,
-    /// What counts as established beside those that were.
+    /// Quantities that count as established, too.
     also: &'static [&'static Quantity],
 }
 
@@ -579,24 +579,24 @@ impl Metric for Establishment {
         all.into_iter().chain(self.also.iter().copied()).map(Need::Total).collect()
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         let all = view.total(&SIP_SESSIONS) - view.total(&SIP_SESSIONS_REDIRECTED);
         let also: f64 = self.also.iter().map(|quantity| view.total(quantity)).sum();
         if all > 0.0 {
             return ((view.total(&SIP_SESSIONS_ESTABLISHED) + also) / all).into();
         }
-        Measured::not("no call came to an end that was not sent elsewhere")
+        MeasuredValue::not("no call came to an end that was not sent elsewhere")
     }
 }
 
-/// How often an attempt's requests were sent again.
+/// Retransmissions of an attempt's requests.
 struct RetransmissionsPerAttempt;
 
 static AGAIN: About = About::new(
     "retransmissions_per_attempt",
     "1",
     Flow,
-    "Requests that users sent again because nobody answered in time, for each attempt that came to an end in the measuring \
+    "Requests that users retransmitted because no answer arrived in time, for each attempt that ended in the measuring \
      window.",
 )
 .pooled();
@@ -610,12 +610,12 @@ impl Metric for RetransmissionsPerAttempt {
         [&SIP_REQUESTS_AGAIN, &SIP_SUCCEEDED, &SIP_FAILED].map(Need::Total).to_vec()
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         let ended = view.total(&SIP_SUCCEEDED) + view.total(&SIP_FAILED);
         if ended > 0.0 {
             return (view.total(&SIP_REQUESTS_AGAIN) / ended).into();
         }
-        Measured::not("no attempt came to an end")
+        MeasuredValue::not("no attempt came to an end")
     }
 }
 
@@ -667,7 +667,8 @@ static SCENARIO_TIME: Observed = Observed {
     quantity: &SIP_SCENARIO_TIME,
 };
 
-/// What the test of the server's rules before the load has counted, whatever the measuring window.
+/// A counter of the test of the server's rules, which runs before the load; independent of the measuring
+/// window.
 struct TestPurposes {
     about: About,
     quantity: &'static Quantity,
@@ -702,9 +703,9 @@ impl Metric for TestPurposes {
         vec![Need::Marks(self.quantity)]
     }
 
-    fn reduce(&self, view: &View<'_>) -> Measured {
+    fn reduce(&self, view: &View<'_>) -> MeasuredValue {
         match view.marks(self.quantity) {
-            [] => Measured::not("the server was not tested: the flow does not say `conform = true`"),
+            [] => MeasuredValue::not("the server was not tested: the flow does not say `conform = true`"),
             marks => marks.iter().map(|mark| mark.value).sum::<f64>().into(),
         }
     }
@@ -719,7 +720,7 @@ mod tests {
         bench.measure(&format!("of = 'flow.web'\nmetric = '{metric}'"))
     }
 
-    /// Of ten calls two were sent elsewhere, four answered, one was refused by the user: 4/8 and 5/8.
+    /// Of ten calls two were redirected, four answered, one was refused by the user: 4/8 and 5/8.
     #[test]
     fn ratios_of_calls() {
         let mut bench = Bench::new(10);
@@ -736,7 +737,8 @@ mod tests {
         assert_eq!(of(&mut bench, "session_completion_ratio"), Ok(0.3));
     }
 
-    /// Twelve in the six seconds in which some begin, though the run lasts ten: two per second, 7200 in an hour.
+    /// Twelve calls in the six seconds before the flow's `stop`, although the run lasts ten: two per second,
+    /// 7200 in an hour.
     #[test]
     fn rates_are_of_the_time_in_which_some_begin() {
         let mut bench = Bench::new(10);
@@ -754,7 +756,7 @@ mod tests {
         assert_eq!(of(&mut bench, "attempts_failed"), Ok(4.0));
     }
 
-    /// The test comes before the flow starts, and counts nevertheless.
+    /// The test happens before the flow starts, but it counts.
     #[test]
     fn a_server_that_was_tested_before_its_load_has_counts() {
         let mut bench = Bench::new(10);

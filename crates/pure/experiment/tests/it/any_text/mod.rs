@@ -1,15 +1,15 @@
-//! What holds for any bytes that are read as an experiment file: the property that `fuzz/` searches a
-//! counterexample of. The values of a paper, the other file of a study, are read too.
+//! Properties that hold for any bytes as an experiment file; `fuzz/` searches for counterexamples. The values
+//! of a paper, the other file of a study, are parsed, too.
 
 use netrig_experiment::{Diagnostics, Experiment, Paper, Plan};
 
 /// The name of the file in messages.
 const FILE: &str = "any.toml";
 
-/// Points that are planned: of a plan of no more, all were resolved when the file was read.
+/// Greatest number of planned points. All points of a smaller plan were resolved when the file was read.
 const PLANNED: usize = 40;
 
-/// A file is refused with places that exist, or it can be planned.
+/// A file is either refused with existing positions, or it can be planned.
 pub fn check(bytes: &[u8]) {
     match Experiment::parse(FILE, bytes) {
         Ok(experiment) => {
@@ -31,7 +31,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Every message has a place within the text, and is shown with it and nothing that steers a terminal.
+/// Every message has a position within the text, and is shown with it and without terminal control characters.
 fn told(diagnostics: &Diagnostics, bytes: &[u8]) {
     let shown = diagnostics.to_string();
     assert!(shown.chars().all(|c| c == '\n' || !c.is_control()));
@@ -45,7 +45,7 @@ fn told(diagnostics: &Diagnostics, bytes: &[u8]) {
     }
 }
 
-/// Every point has a run that can be told from all others.
+/// Every point has a run with its own description.
 fn planned(plan: &Plan) {
     assert!(!plan.is_empty() && plan.most_runs() >= plan.len() as u64);
     let step = plan.len().div_ceil(PLANNED);

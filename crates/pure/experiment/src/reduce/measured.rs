@@ -1,0 +1,51 @@
+//! The value of a response in one run.
+
+use serde::{Deserialize, Serialize};
+
+/// The value of a response in one run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MeasuredValue {
+    /// A finite number, in the response's unit.
+    Value {
+        /// The number.
+        value: f64,
+        /// The cut of MSER-5, if it was requested.
+        warm_up: Option<Cut>,
+    },
+    /// There is no number, for this reason.
+    NotMeasured(String),
+}
+
+/// The part at the start of a run that MSER-5 removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// Number of removed observations or sampling intervals.
+    pub discarded: usize,
+    /// Whether the cut lies in the second half: the run was too short to show a steady state.
+    pub too_short: bool,
+}
+
+impl MeasuredValue {
+    /// A missing value, because of `why`.
+    pub fn not(why: impl Into<String>) -> Self {
+        Self::NotMeasured(why.into())
+    }
+
+    /// The number; `None` if there is none.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Self::Value { value, .. } => Some(*value),
+            Self::NotMeasured(_) => None,
+        }
+    }
+}
+
+impl From<f64> for MeasuredValue {
+    fn from(value: f64) -> Self {
+        if value.is_finite() {
+            Self::Value { value, warm_up: None }
+        } else {
+            Self::not("a sample was not a finite number")
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! How many replications a point gets, and which part of each is removed as its warm-up.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use netrig_core::Duration;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+/// The part at the start of a run that is removed before the run is reduced. In a file: `"none"`, `"5 s"` or
+/// `"mser-5"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WarmUp {
+    /// Nothing.
+    #[default]
+    None,
+    /// A fixed time.
+    Fixed(Duration),
+    /// The cut that the MSER-5 rule finds (White 1997), for each run and response.
+    Mser5,
+}
+
+/// How many replications a point gets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replications {
+    /// Least number of replications.
+    pub min: u32,
+    /// Greatest number of replications; equal to `min` without a stopping rule.
+    pub max: u32,
+    /// The stopping rule between the two.
+    pub until: Option<Precision>,
+}
+
+/// A stopping rule: replications continue until the interval of a response is narrow enough.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Precision {
+    /// The response that is watched.
+    pub response: String,
+    /// Half of the interval's width, as a share of the mean.
+    pub half_width: netrig_core::Fraction,
+}
+
+impl Replications {
+    /// `n` runs of each point.
+    pub const fn exactly(n: u32) -> Self {
+        Self { min: n, max: n, until: None }
+    }
+}
+
+impl<'de> Deserialize<'de> for WarmUp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct WarmUpVisitor;
+        impl de::Visitor<'_> for WarmUpVisitor {
+            type Value = WarmUp;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(WARM_UP)
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<WarmUp, E> {
+                match text {
+                    "none" => Ok(WarmUp::None),
+                    "mser-5" => Ok(WarmUp::Mser5),
+                    time if time.starts_with(|c: char| c.is_ascii_digit()) => {
+                        time.parse().map(WarmUp::Fixed).map_err(E::custom)
+                    }
+                    other => Err(E::custom(format_args!("`{other}` is not {WARM_UP}"))),
+                }
+            }
+        }
+        deserializer.deserialize_any(WarmUpVisitor)
+    }
+}
+
+const WARM_UP: &str = "`none`, `mser-5` or a time such as `5 s`";
+
+impl JsonSchema for WarmUp {
+    fn schema_name() -> Cow<'static, str> {
+        "WarmUp".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "description": WARM_UP, "examples": ["none", "5 s", "mser-5"] })
+    }
+}
