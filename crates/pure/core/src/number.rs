@@ -108,13 +108,13 @@ impl Estimate {
         }
         let place = last_place(value, half);
         let power = if place < -MOST_DECIMALS { exponent(value.abs().max(half)) } else { 0 };
-        let (scale, place) = (10f64.powi(-power), place - power);
+        let (scale, place) = (power_of_ten(-power), place - power);
         let write = |v: f64| with_power(&rounded(v * scale, place), power);
         // A width below the last shown digit must not be written as 0.
-        let small = half * scale < 0.5 * 10f64.powi(place);
+        let small = half * scale < 0.5 * power_of_ten(place);
         let symmetric = (value - (low + high) / 2.0).abs() <= 0.05 * half;
         let interval = match (symmetric, small) {
-            (true, true) => format!("± < {}", write(10f64.powi(place) / scale)),
+            (true, true) => format!("± < {}", write(power_of_ten(place) / scale)),
             (true, false) => format!("± {}", write(half)),
             (false, _) => format!("[{}, {}]", write(low), write(high)),
         };
@@ -149,7 +149,7 @@ impl std::fmt::Display for WrittenEstimate {
 fn last_place(value: f64, half: f64) -> i32 {
     let mut place = exponent(half) - 1;
     // 0.0996 has two digits as 0.10.
-    if (half / 10f64.powi(place)).round() >= 100.0 {
+    if (half / power_of_ten(place)).round() >= 100.0 {
         place += 1;
     }
     if value == 0.0 { place } else { place.max(exponent(value.abs()) + 1 - MOST_DIGITS) }
@@ -174,7 +174,7 @@ pub fn as_given(value: f64) -> String {
 fn to_digits(value: f64, digits: i32) -> String {
     let place = exponent(value.abs()) + 1 - digits;
     let power = if place + digits - 1 < -4 || place > 8 { exponent(value.abs()) } else { 0 };
-    let text = rounded(value * 10f64.powi(-power), (place - power).min(0));
+    let text = rounded(value * power_of_ten(-power), (place - power).min(0));
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     with_power(text, power)
 }
@@ -182,7 +182,7 @@ fn to_digits(value: f64, digits: i32) -> String {
 /// `value` rounded to the place 10^`place`.
 fn rounded(value: f64, place: i32) -> String {
     let decimals = usize::try_from(-place).unwrap_or(0);
-    let step = 10f64.powi(place.max(0));
+    let step = power_of_ten(place.max(0));
     grouped(&format!("{:.decimals$}", (value / step).round_to(place) * step))
 }
 
@@ -195,6 +195,11 @@ impl RoundTo for f64 {
     fn round_to(self, place: i32) -> f64 {
         if place > 0 { self.round() } else { self }
     }
+}
+
+/// 10 raised to `exponent`.
+fn power_of_ten(exponent: i32) -> f64 {
+    libm::pow(10.0, exponent.into())
 }
 
 /// The power of ten of the first digit.
@@ -226,7 +231,7 @@ pub fn tick(value: f64, step: f64) -> String {
     // One decimal more than the step's leading digit, for steps such as 2.5 and 0.25.
     let decimals = if magnitude >= 1.0 { 0 } else { -exponent(magnitude) };
     let whole = |decimals: i32| {
-        let scaled = magnitude * 10f64.powi(decimals);
+        let scaled = magnitude * power_of_ten(decimals);
         (scaled.round() - scaled).abs() < 1e-6
     };
     rounded(value, -if whole(decimals) { decimals } else { decimals + 1 })

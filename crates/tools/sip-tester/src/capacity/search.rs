@@ -41,7 +41,7 @@ pub enum StepProgress {
 /// A search for a capacity. It opens no socket, reads no clock and knows no SIP: a driver carries out its orders.
 ///
 /// ```
-/// use super::{CallCounts, Order, CapacitySearch, Seen, SearchSettings, Verdict};
+/// use netrig_sip_tester::capacity::{CallCounts, Order, CapacitySearch, Seen, SearchSettings, Verdict};
 /// let mut search = CapacitySearch::new(SearchSettings::rfc7502("calls", 100.0))?;
 /// // A server that carries 460 calls per second: the RFC's own example, which finds 458.
 /// let verdict = loop {
