@@ -22,7 +22,7 @@ impl ArrivalClock {
     }
 
     /// Hears where the clocks stand now, by a glance; `measure` measures it well, where somebody has set the wall clock.
-    pub(super) fn heed(&mut self, glance: RealtimeOffset, measure: impl FnOnce() -> RealtimeOffset) {
+    pub(super) fn update(&mut self, glance: RealtimeOffset, measure: impl FnOnce() -> RealtimeOffset) {
         let Some(step) = glance.stepped_since(&self.offset) else { return };
         self.before = Some(std::mem::replace(&mut self.offset, measure()));
         self.largest = self.largest.max(Some(step));
@@ -72,7 +72,7 @@ mod tests {
             for look in (0..10).map(|n| n * 30 * MS) {
                 let now = look + 30 * MS;
                 let offset = ahead(if now < stepped { HOUR } else { after });
-                clock.heed(offset, || offset);
+                clock.update(offset, || offset);
                 for at in [look, look + 10 * MS, look + 20 * MS] {
                     let (told, is_certain) = clock.moment(wall(at), now);
                     assert_eq!(told, at, "{after}");
@@ -89,7 +89,7 @@ mod tests {
     fn what_fits_neither_time_came_when_it_was_read() {
         let mut clock = ArrivalClock::new(ahead(HOUR), 100 * MS);
         assert_eq!(clock.largest_step(), None);
-        clock.heed(ahead(2 * HOUR), || ahead(2 * HOUR));
+        clock.update(ahead(2 * HOUR), || ahead(2 * HOUR));
         assert_eq!(clock.moment(5 * HOUR, 130 * MS), (130 * MS, false));
     }
 }

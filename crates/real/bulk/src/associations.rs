@@ -13,8 +13,8 @@ use netrig_transport::sctp::{
 };
 use netrig_transport::{Connection, Counters, Packet, PathId, Payload, Profile};
 
-use super::{Bucket, Direction, Effort, End, Reading};
-use crate::sctp_socket::{PathSocket, Sent};
+use super::{Bucket, Effort, Reading, TransferDirection, TransferEnd};
+use crate::sctp_socket::{PacketOutcome, PathSocket};
 use netrig_host::Watch;
 use netrig_host::sys::ReceiveBatch;
 use netrig_host::{Clock, Pacer, monotonic_nanos};
@@ -58,7 +58,7 @@ pub struct AssociationOrder {
     /// Whether this end opens them.
     pub opens: bool,
     /// Which way data goes.
-    pub direction: Direction,
+    pub direction: TransferDirection,
     /// Time between two readings.
     pub every: Duration,
     /// The longest packet of SCTP, bytes: payload of a datagram.
@@ -80,7 +80,7 @@ impl AssociationOrder {
 
 /// What one association had carried at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Borne {
+pub struct AssociationCounts {
     /// User bytes that were sent, each once.
     pub sent: u64,
     /// User bytes that arrived, in order or not, each once.
@@ -107,7 +107,7 @@ pub struct Associations {
     payload: u32,
     listener: Option<Listener>,
     /// By their place: that of the opener's port above [`CLIENT_PORT`].
-    members: Vec<Option<Member>>,
+    members: Vec<Option<CarriedAssociation>>,
     clock: Clock,
     pacer: Pacer,
     batch: ReceiveBatch,
@@ -119,7 +119,7 @@ pub struct Associations {
     unsent: u64,
 }
 
-struct Member {
+struct CarriedAssociation {
     association: Box<Association>,
     /// It waits to be given more.
     wants: bool,
@@ -190,17 +190,21 @@ impl Associations {
     ///
     /// # Errors
     /// What the kernel answers; an association that breaks is none.
-    pub fn carry(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Reading<Borne>)) -> io::Result<End> {
+    pub fn carry(
+        &mut self,
+        stop: &AtomicBool,
+        each: &mut dyn FnMut(&Reading<AssociationCounts>),
+    ) -> io::Result<TransferEnd> {
         let begun = self.clock.now();
         let all = self.order.pacing.map(|each| f64::from(each) * self.members.len() as f64);
         self.buckets = all.map(|rate| [Bucket::new(begun, rate, AHEAD, Bucket::AWAY); 2]);
         let mut next = begun + self.order.every;
         let end = loop {
             if stop.load(Ordering::Relaxed) {
-                break End::Stopped;
+                break TransferEnd::Stopped;
             }
             if self.members.iter().all(|member| member.as_ref().is_some_and(|member| member.over.is_some())) {
-                break End::Gone;
+                break TransferEnd::Gone;
             }
             let now = self.clock.now();
             if now >= next {
@@ -251,7 +255,7 @@ impl Associations {
         let mut association = Box::new(Association::new(self.config.clone(), &endpoints, random));
         let now = self.clock.now();
         association.open(now);
-        self.members[usize::from(place)] = Some(Member::new(association, now));
+        self.members[usize::from(place)] = Some(CarriedAssociation::new(association, now));
         self.transmit(place.into(), now)
     }
 
@@ -303,7 +307,7 @@ impl Associations {
         match response {
             Some(ListenerResponse::Reply(reply)) => self.send(&reply),
             Some(ListenerResponse::Accepted(association)) => {
-                *slot = Some(Member::new(association, now));
+                *slot = Some(CarriedAssociation::new(association, now));
                 self.transmit(place, now)
             }
             None => Ok(()),
@@ -344,13 +348,15 @@ impl Associations {
 
     fn send(&mut self, packet: &Packet) -> io::Result<()> {
         if let Payload::Sctp(body) = &packet.payload {
-            self.unsent += u64::from(self.socket.send(body)? == Sent::NoRoom);
+            self.unsent += u64::from(self.socket.send(body)? == PacketOutcome::NoRoom);
         }
         Ok(())
     }
 
-    fn reading(&self) -> Reading<Borne> {
-        let borne = |member: &Option<Member>| member.as_ref().map(Member::borne).unwrap_or_default();
+    fn reading(&self) -> Reading<AssociationCounts> {
+        let borne = |member: &Option<CarriedAssociation>| {
+            member.as_ref().map(CarriedAssociation::borne).unwrap_or_default()
+        };
         Reading {
             at: monotonic_nanos(),
             connections: self.members.iter().map(borne).collect(),
@@ -359,7 +365,7 @@ impl Associations {
     }
 }
 
-impl Member {
+impl CarriedAssociation {
     fn new(association: Box<Association>, now: Instant) -> Self {
         Self {
             association,
@@ -395,10 +401,10 @@ impl Member {
         }
     }
 
-    fn borne(&self) -> Borne {
+    fn borne(&self) -> AssociationCounts {
         let Counters { bytes_sent, bytes_retransmitted, .. } = self.association.counters();
         let path = self.association.path_status(PathId(0));
-        Borne {
+        AssociationCounts {
             sent: bytes_sent,
             received: self.association.arrived(),
             sent_again: bytes_retransmitted,
@@ -419,7 +425,7 @@ mod tests {
     use crate::datagram_socket;
     use netrig_host::socket::Buffers;
 
-    fn order(opens: bool, direction: Direction) -> AssociationOrder {
+    fn order(opens: bool, direction: TransferDirection) -> AssociationOrder {
         AssociationOrder {
             count: 2,
             opens,
@@ -441,7 +447,7 @@ mod tests {
         ]
     }
 
-    type Ended = (End, Vec<Reading<Borne>>);
+    type Ended = (TransferEnd, Vec<Reading<AssociationCounts>>);
 
     /// Both ends, each on a thread of its own. The near one is stopped first, and the other soon after: where its socket was
     /// full it has not heard of it.
@@ -466,7 +472,7 @@ mod tests {
         })
     }
 
-    fn last(readings: &[Reading<Borne>]) -> &[Borne] {
+    fn last(readings: &[Reading<AssociationCounts>]) -> &[AssociationCounts] {
         &readings.last().unwrap().connections
     }
 
@@ -474,15 +480,16 @@ mod tests {
     fn data_goes_either_way_and_both_ways() {
         let lasts = StdDuration::from_millis(300);
         for (near, far) in [
-            (Direction::Sends, Direction::Receives),
-            (Direction::Receives, Direction::Sends),
-            (Direction::Both, Direction::Both),
+            (TransferDirection::Sends, TransferDirection::Receives),
+            (TransferDirection::Receives, TransferDirection::Sends),
+            (TransferDirection::Both, TransferDirection::Both),
         ] {
             let [opened, accepted] = carried(order(true, near), order(false, far), lasts);
-            assert_eq!(opened.0, End::Stopped);
-            for (readings, receives) in
-                [(&opened.1, near != Direction::Sends), (&accepted.1, far != Direction::Sends)]
-            {
+            assert_eq!(opened.0, TransferEnd::Stopped);
+            for (readings, receives) in [
+                (&opened.1, near != TransferDirection::Sends),
+                (&accepted.1, far != TransferDirection::Sends),
+            ] {
                 assert!(
                     last(readings).iter().all(|borne| (borne.received > 0) == receives),
                     "{:?}",
@@ -497,10 +504,11 @@ mod tests {
 
     #[test]
     fn a_small_window_holds_the_sender_back_and_it_says_so() {
-        let receives = AssociationOrder { window: Some(6000), ..order(false, Direction::Receives) };
-        let [near, far] = carried(order(true, Direction::Sends), receives, StdDuration::from_millis(300));
+        let receives = AssociationOrder { window: Some(6000), ..order(false, TransferDirection::Receives) };
+        let [near, far] =
+            carried(order(true, TransferDirection::Sends), receives, StdDuration::from_millis(300));
         // Who is told by an ABORT that it is over need not be stopped.
-        assert_eq!((near.0, far.0), (End::Stopped, End::Gone));
+        assert_eq!((near.0, far.0), (TransferEnd::Stopped, TransferEnd::Gone));
         for borne in last(&near.1) {
             assert!(borne.window <= 6000 && borne.sent > 0, "{borne:?}");
             assert!(borne.window_limited > Duration::ZERO && borne.window_limited <= borne.busy, "{borne:?}");
@@ -511,15 +519,17 @@ mod tests {
     fn no_more_is_carried_than_may_be() {
         let paced = |opens, direction| AssociationOrder { pacing: Some(500_000), ..order(opens, direction) };
         let lasts = StdDuration::from_millis(400);
-        let most = |readings: &[Reading<Borne>]| {
+        let most = |readings: &[Reading<AssociationCounts>]| {
             let (first, last) = (&readings[0], readings.last().unwrap());
             let came: u64 = last.connections.iter().map(|borne| borne.received).sum();
             let time = (last.at - first.at) as f64 * 1e-9 + 0.05;
             (came as f64, 1e6 * time + 2.0 * AHEAD as f64 + f64::from(1 << 16))
         };
         // Whoever of the two is held to it.
-        let [_, far] = carried(paced(true, Direction::Sends), order(false, Direction::Receives), lasts);
-        let [_, slow] = carried(order(true, Direction::Sends), paced(false, Direction::Receives), lasts);
+        let [_, far] =
+            carried(paced(true, TransferDirection::Sends), order(false, TransferDirection::Receives), lasts);
+        let [_, slow] =
+            carried(order(true, TransferDirection::Sends), paced(false, TransferDirection::Receives), lasts);
         for readings in [&far.1, &slow.1] {
             let (came, allowed) = most(readings);
             assert!(came > 0.0 && came <= allowed, "{came} of {allowed}");

@@ -16,13 +16,15 @@ use netrig_host::DatagramFormat;
 use netrig_host::Outbox;
 use netrig_host::Precedence;
 use netrig_host::RealtimeOffset;
-use netrig_host::socket::{Buffers, LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
+use netrig_host::socket::{
+    Buffers, LONGEST_DATAGRAM, SocketBuilder, SocketError, TimestampMode, drops, is_loss,
+};
 use netrig_host::sys::{MESSAGES, ReceiveBatch, option_int, set_option_int};
-use netrig_host::{Arrival, ArrivalLog, Arrivals};
-use netrig_host::{Asked, SourceReport};
+use netrig_host::{ArrivalCounts, ArrivalKind, ArrivalLog};
 use netrig_host::{Clock, Pacer, monotonic_nanos};
+use netrig_host::{DatagramStamp, STAMP_LEN};
+use netrig_host::{RequestedGaps, SourceReport};
 use netrig_host::{SPIN, Watch};
-use netrig_host::{STAMP_LEN, Stamp};
 
 /// Room of a receiving socket, bytes, as far as the system grants it: 100 ms of 500 Mbit/s.
 const ROOM: usize = 8 << 20;
@@ -49,8 +51,8 @@ pub fn datagram_socket(
     peer: SocketAddr,
     buffers: Buffers,
 ) -> Result<UdpSocket, SocketError> {
-    let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
-    making.stamped(Stamped::Received)?;
+    let making = SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
+    making.stamped(TimestampMode::Received)?;
     if buffers.receive.is_none() {
         making.receive_at_least(ROOM)?;
     }
@@ -71,7 +73,7 @@ pub fn datagram_socket(
 ///
 /// # Errors
 /// What the kernel answers.
-pub fn take_one_by_one(socket: &UdpSocket) -> io::Result<()> {
+pub fn disable_gro(socket: &UdpSocket) -> io::Result<()> {
     set_option_int(socket, libc::SOL_UDP, libc::UDP_GRO, 0)
 }
 
@@ -81,7 +83,7 @@ pub fn take_one_by_one(socket: &UdpSocket) -> io::Result<()> {
 /// # Errors
 /// What the kernel refuses.
 pub fn shared_datagram_socket(local: SocketAddr) -> Result<UdpSocket, SocketError> {
-    let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
+    let making = SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
     Ok(making.bound()?.into())
 }
 
@@ -133,7 +135,7 @@ pub struct SourceOrder {
 
 /// What had been sent at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sent {
+pub struct SourceReading {
     /// When, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
     /// Datagrams given to the kernel.
@@ -177,10 +179,10 @@ impl<'a> DatagramSource<'a> {
             Spacing::Poisson { seed } => Some(Seeds::new(seed).stream("speed/gaps")),
         };
         let asked = match (order.spacing, throttle.rate().bits_per_s()) {
-            (Spacing::Poisson { .. }, 1..) => {
-                Asked::Exponential { mean_ns: throttle.rate().time_for(order.size.into()).as_nanos() as f64 }
-            }
-            _ => Asked::Schedule,
+            (Spacing::Poisson { .. }, 1..) => RequestedGaps::Exponential {
+                mean_ns: throttle.rate().time_for(order.size.into()).as_nanos() as f64,
+            },
+            _ => RequestedGaps::Schedule,
         };
         let outbox = Outbox::new(order.flow, asked, Some(peer));
         let effort = Effort::default();
@@ -197,7 +199,11 @@ impl<'a> DatagramSource<'a> {
     ///
     /// # Errors
     /// What the kernel answers; that a datagram found nobody is none.
-    pub fn send(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Sent)) -> io::Result<SourceReport> {
+    pub fn send(
+        &mut self,
+        stop: &AtomicBool,
+        each: &mut dyn FnMut(&SourceReading),
+    ) -> io::Result<SourceReport> {
         let mut pacer = Pacer::new(self.clock, SPIN)?;
         self.take_precedence(self.throttle.rate());
         self.effort = Effort::of_this_thread();
@@ -258,8 +264,8 @@ impl<'a> DatagramSource<'a> {
         Ok(due)
     }
 
-    fn reading(&self) -> Sent {
-        Sent {
+    fn reading(&self) -> SourceReading {
+        SourceReading {
             at: monotonic_nanos(),
             datagrams: self.outbox.sent(),
             skipped: self.skipped,
@@ -270,11 +276,11 @@ impl<'a> DatagramSource<'a> {
 
 /// What had arrived at a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Taken {
+pub struct SinkReading {
     /// When, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
     /// Datagrams.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalCounts,
     /// Their payload, each counted once, bytes.
     pub bytes: u64,
     /// Payload of all that came over the socket, also of what came twice or is of no flow, bytes.
@@ -293,7 +299,7 @@ pub struct Taken {
     pub dropped_before: u64,
     /// Of datagrams that arrived since the reading before, from the sender's clock to this host's, ns: the least, the mean and
     /// the most. The clocks may differ, so only differences of these mean anything.
-    pub passage: Option<Passage>,
+    pub passage: Option<RelativeDelays>,
     /// By how much somebody has set the wall clock, by which the kernel stamps what comes, at most; nothing if nobody has. Arrivals
     /// stay where they were; of what was read just then there is no time on the way.
     pub clock_set: Option<Duration>,
@@ -303,7 +309,7 @@ pub struct Taken {
 
 /// How long datagrams took, between two clocks, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Passage {
+pub struct RelativeDelays {
     /// The least.
     pub least: i64,
     /// The mean.
@@ -314,7 +320,7 @@ pub struct Passage {
     pub of: u64,
 }
 
-impl Passage {
+impl RelativeDelays {
     fn add(passage: &mut Option<Self>, took: i64) {
         let all = passage.get_or_insert(Self { least: took, mean: 0.0, most: took, of: 0 });
         all.of += 1;
@@ -326,23 +332,23 @@ impl Passage {
 
 /// The time on the way, from one datagram to the next.
 #[derive(Default)]
-struct Way {
+struct DelayVariation {
     /// How much it changes, smoothed, s.
     jitter: f64,
     /// How long the last one took, between two clocks, ns, if that is known.
     took: Option<i64>,
     /// Of those since the last reading.
-    passage: Option<Passage>,
+    passage: Option<RelativeDelays>,
 }
 
-impl Way {
+impl DelayVariation {
     /// One has come that took so long, between two clocks, ns, if that is known.
     fn passed(&mut self, took: Option<i64>) {
         let before = std::mem::replace(&mut self.took, took);
         let Some(took) = took else { return };
         let change = before.map_or(0, |before| took.wrapping_sub(before));
         self.jitter += (change.unsigned_abs() as f64 * 1e-9 - self.jitter) / 16.0;
-        Passage::add(&mut self.passage, took);
+        RelativeDelays::add(&mut self.passage, took);
     }
 }
 
@@ -359,7 +365,7 @@ pub struct DatagramSink {
     losses: LossLog,
     bytes: u64,
     all_bytes: u64,
-    way: Way,
+    way: DelayVariation,
     last_arrival: Instant,
     last_sent: Instant,
     /// What the socket had dropped before the last one that came.
@@ -390,7 +396,7 @@ impl DatagramSink {
             losses: LossLog::default(),
             bytes: 0,
             all_bytes: 0,
-            way: Way::default(),
+            way: DelayVariation::default(),
             last_arrival: Instant::ZERO,
             last_sent: Instant::ZERO,
             effort: Effort::default(),
@@ -406,7 +412,7 @@ impl DatagramSink {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn take(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Taken)) -> io::Result<()> {
+    pub fn take(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&SinkReading)) -> io::Result<()> {
         let mut pacer = Pacer::new(self.clock, Duration::ZERO)?;
         pacer.watch(&self.socket, 0, Watch::ReadingOnce)?;
         Precedence::take(1.0);
@@ -434,7 +440,7 @@ impl DatagramSink {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn finish(&mut self, sent: Option<u64>) -> io::Result<Taken> {
+    pub fn finish(&mut self, sent: Option<u64>) -> io::Result<SinkReading> {
         // Who floods the socket does so without end. What lay in it is no more than it had room for, with one message that came last.
         let room = (sockopt::socket_recv_buffer_size(&self.socket)? + LONGEST_DATAGRAM) as u64;
         let (before, mut messages) = (self.all_bytes, 0);
@@ -456,7 +462,7 @@ impl DatagramSink {
             Err(error) => return Err(error),
         };
         let now = monotonic_nanos();
-        self.arrivals.heed(RealtimeOffset::glance(), RealtimeOffset::measure);
+        self.arrivals.update(RealtimeOffset::glance(), RealtimeOffset::measure);
         for at in 0..count {
             let Some(piece) = self.batch.get(at) else { continue };
             self.dropped_before = piece.dropped.unwrap_or(self.dropped_before);
@@ -466,12 +472,12 @@ impl DatagramSink {
                 self.all_bytes += len as u64;
                 let read = match &self.format {
                     Some(format) => format.read(head),
-                    None => Stamp::decode(head)
+                    None => DatagramStamp::decode(head)
                         .filter(|stamp| stamp.flow == self.flow)
                         .map(|stamp| (stamp.number, stamp.sent)),
                 };
                 let Some((number, sent)) = read else { continue };
-                if self.log.arrived(number) == Arrival::First {
+                if self.log.arrived(number) == ArrivalKind::First {
                     self.losses.came(number);
                     self.bytes += len as u64;
                     self.last_arrival = self.last_arrival.max(arrived);
@@ -487,8 +493,8 @@ impl DatagramSink {
         Ok(count)
     }
 
-    fn reading(&mut self) -> io::Result<Taken> {
-        Ok(Taken {
+    fn reading(&mut self) -> io::Result<SinkReading> {
+        Ok(SinkReading {
             at: monotonic_nanos(),
             arrivals: self.log.counts(),
             bytes: self.bytes,
@@ -524,7 +530,8 @@ mod tests {
     }
 
     fn send_one(from: &UdpSocket, flow: u32, number: u64, sent: Instant) {
-        let stamp = Stamp { flow, number, sent, late: Duration::ZERO, rest: netrig_host::Rest::Fill };
+        let stamp =
+            DatagramStamp { flow, number, sent, late: Duration::ZERO, rest: netrig_host::PayloadKind::Fill };
         from.send(&stamp.encode()).unwrap();
     }
 
@@ -538,7 +545,7 @@ mod tests {
         spacing: Spacing,
         rate: Rate,
         steer: impl FnOnce(&Throttle) + Send,
-    ) -> (SourceReport, Vec<Sent>, Taken) {
+    ) -> (SourceReport, Vec<SourceReading>, SinkReading) {
         let [near, far] = pair();
         let clock = Clock::starting_in(Duration::ZERO);
         let (throttle, stop, over) = (Throttle::new(rate), AtomicBool::new(false), AtomicBool::new(false));
@@ -614,7 +621,7 @@ mod tests {
         near.send(&[0; 100]).unwrap();
         send_one(&near, 8, 0, Instant::ZERO);
         let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
-        assert_eq!(sink.finish(None).unwrap().arrivals, Arrivals::default());
+        assert_eq!(sink.finish(None).unwrap().arrivals, ArrivalCounts::default());
     }
 
     /// All that lay there when it ended counts; what comes on and on does not keep it from ending.

@@ -26,15 +26,17 @@ mod stamped;
 mod streams;
 pub mod tcp_connection;
 
-pub use associations::{AssociationOrder, Associations, Borne};
+pub use associations::{AssociationCounts, AssociationOrder, Associations};
 pub use bucket::Bucket;
 pub use datagrams::{
-    DatagramSink, DatagramSource, Passage, Sent, SourceOrder, Spacing, Taken, Throttle, datagram_socket,
-    shared_datagram_socket, take_one_by_one,
+    DatagramSink, DatagramSource, RelativeDelays, SinkReading, SourceOrder, SourceReading, Spacing, Throttle,
+    datagram_socket, disable_gro, shared_datagram_socket,
 };
 pub use effort::Effort;
 pub use host::{HostCounters, HostReport, ProcessorShare};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use radio::{Radio, RadioReport};
-pub use stamped::{Stamped, StampedSocket};
-pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect, hold_to, pacing};
+pub use stamped::{StampedDatagram, StampedSocket};
+pub use streams::{
+    Reading, StreamCounts, StreamOrder, Streams, TransferDirection, TransferEnd, connect, hold_to, pacing,
+};

@@ -12,7 +12,7 @@ use netrig_transport::{Packet, Payload};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketType, ipproto};
 
-use netrig_host::socket::{Making, SocketError, Stamped, is_loss, refused};
+use netrig_host::socket::{SocketBuilder, SocketError, TimestampMode, is_loss, refused};
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 
 /// Room for what comes while a thread is kept from looking, bytes of which the kernel takes its share.
@@ -33,7 +33,7 @@ pub struct PathSocket {
 }
 
 /// A packet, and the kernel's stamp of its arrival, nanoseconds of `CLOCK_REALTIME`.
-pub struct Taken {
+pub struct ReceivedPacket {
     /// Nanoseconds of `CLOCK_REALTIME`, if the kernel gave a time stamp.
     pub stamp: Option<u64>,
     /// The packet.
@@ -42,7 +42,7 @@ pub struct Taken {
 
 /// What became of a packet that was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum PacketOutcome {
     /// The kernel has it.
     Given,
     /// It is lost, as on a link: there is no way now, the interface is down, or it is longer than that takes.
@@ -60,9 +60,9 @@ impl PathSocket {
             Encapsulation::Udp => (SocketType::DGRAM, ipproto::UDP, Encapsulation::UDP_PORT),
         };
         let [local, remote] = [addresses.local, addresses.remote].map(|ip| SocketAddr::new(ip, port));
-        let making = Making::open(kind, Some(protocol), local)?;
+        let making = SocketBuilder::open(kind, Some(protocol), local)?;
         making.dscp(dscp)?;
-        making.stamped(Stamped::Received)?;
+        making.stamped(TimestampMode::Received)?;
         making.receive_at_least(ROOM)?;
         // "PMTU discovery ... the DF bit" (RFC 9260 section 7.3): the transport says how long packets are, nobody cuts them.
         if local.is_ipv4() {
@@ -101,15 +101,15 @@ impl PathSocket {
     }
 
     /// Sends a packet.
-    pub fn send(&self, packet: &sctp::Packet) -> io::Result<Sent> {
+    pub fn send(&self, packet: &sctp::Packet) -> io::Result<PacketOutcome> {
         let bytes = wire::encode_with(packet, self.checksum);
         loop {
             match rustix::net::send(&self.socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(_) => return Ok(Sent::Given),
-                Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(Sent::NoRoom),
+                Ok(_) => return Ok(PacketOutcome::Given),
+                Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(PacketOutcome::NoRoom),
                 Err(Errno::INTR) => {}
-                Err(Errno::MSGSIZE) => return Ok(Sent::Lost),
-                Err(error) if is_loss(&error.into()) => return Ok(Sent::Lost),
+                Err(Errno::MSGSIZE) => return Ok(PacketOutcome::Lost),
+                Err(error) if is_loss(&error.into()) => return Ok(PacketOutcome::Lost),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -121,7 +121,7 @@ impl PathSocket {
         &self,
         batch: &mut ReceiveBatch,
         wanted: impl Fn(u16, u16) -> bool,
-        mut each: impl FnMut(Taken),
+        mut each: impl FnMut(ReceivedPacket),
     ) -> io::Result<bool> {
         let count = match batch.receive(&self.socket) {
             Ok(count) => count,
@@ -132,7 +132,7 @@ impl PathSocket {
             let Some(incoming) = batch.get(at) else { continue };
             for (head, len) in incoming.datagrams() {
                 if let Some(packet) = self.packet(head, len, &wanted) {
-                    each(Taken { stamp: incoming.stamp, packet });
+                    each(ReceivedPacket { stamp: incoming.stamp, packet });
                 }
             }
         }

@@ -20,7 +20,7 @@ const KEPT: usize = 2048;
 
 /// A datagram that came.
 #[derive(Clone, Copy, Debug)]
-pub struct Stamped<'a> {
+pub struct StampedDatagram<'a> {
     /// Its first bytes, as many as 2048.
     pub bytes: &'a [u8],
     /// When, ns of `CLOCK_MONOTONIC`: by the kernel's stamp, or when it was read if there is none.
@@ -63,7 +63,7 @@ impl StampedSocket {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn receive(&mut self, within: Duration, mut each: impl FnMut(Stamped<'_>)) -> io::Result<()> {
+    pub fn receive(&mut self, within: Duration, mut each: impl FnMut(StampedDatagram<'_>)) -> io::Result<()> {
         let timeout = Timespec::try_from(std::time::Duration::from_nanos(within.as_nanos()));
         let timeout = timeout.map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
@@ -78,7 +78,7 @@ impl StampedSocket {
             Err(error) => return Err(error),
         };
         let now = monotonic_nanos();
-        self.arrivals.heed(RealtimeOffset::glance(), RealtimeOffset::measure);
+        self.arrivals.update(RealtimeOffset::glance(), RealtimeOffset::measure);
         for at in 0..count {
             let Some(piece) = self.batch.get(at) else { continue };
             let (at, since_1970) = match piece.stamp {
@@ -86,7 +86,7 @@ impl StampedSocket {
                 None => (now, realtime_nanos()),
             };
             for (bytes, _) in piece.datagrams() {
-                each(Stamped { bytes, at, since_1970 });
+                each(StampedDatagram { bytes, at, since_1970 });
             }
         }
         if count < MESSAGES {

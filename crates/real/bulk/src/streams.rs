@@ -13,9 +13,9 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::{Bucket, Effort};
-use crate::tcp_connection::{Conn, Manner, Turn};
+use crate::tcp_connection::{ConnectionMode, TcpConnection, TurnOutcome};
 use netrig_host::Watch;
-use netrig_host::socket::{Making, TcpOptions, has_hole};
+use netrig_host::socket::{SocketBuilder, TcpOptions, has_hole};
 use netrig_host::{Clock, HostAddress, Pacer, TcpInfo, monotonic_nanos};
 
 /// What a connection is given at a time.
@@ -41,7 +41,8 @@ const LOOK: Duration = Duration::from_millis(2);
 /// What the kernel or the peer answers; [`io::ErrorKind::TimedOut`] if nobody does.
 pub fn connect(to: SocketAddr, options: &TcpOptions, patience: Duration) -> io::Result<TcpStream> {
     let any = HostAddress::unspecified_for(to).at(0);
-    let made = Making::tcp(options, 0, any).and_then(Making::bound).map_err(io::Error::other)?;
+    let made =
+        SocketBuilder::tcp(options, 0, any).and_then(SocketBuilder::bound).map_err(io::Error::other)?;
     match rustix::net::connect(&made, &to) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => {
@@ -62,7 +63,7 @@ pub fn connect(to: SocketAddr, options: &TcpOptions, patience: Duration) -> io::
 
 /// Which way the data goes, as this end sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum TransferDirection {
     /// Away from this end.
     Sends,
     /// To this end.
@@ -71,7 +72,7 @@ pub enum Direction {
     Both,
 }
 
-impl Direction {
+impl TransferDirection {
     pub(super) const fn sends(self) -> bool {
         matches!(self, Self::Sends | Self::Both)
     }
@@ -81,7 +82,7 @@ impl Direction {
 #[derive(Clone, Copy, Debug)]
 pub struct StreamOrder {
     /// Which way.
-    pub direction: Direction,
+    pub direction: TransferDirection,
     /// Time between two readings.
     pub every: Duration,
     /// What they send together at most, bytes: who is faster sends more of it. No end to it if not given.
@@ -96,7 +97,7 @@ pub struct StreamOrder {
 
 /// What one connection had carried at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Carried {
+pub struct StreamCounts {
     /// Bytes that the kernel has taken from this end, and may still have.
     pub sent: u64,
     /// Bytes that this end has taken from the kernel.
@@ -112,7 +113,7 @@ pub struct Carried {
 
 /// What all connections had carried at a moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading<C = Carried> {
+pub struct Reading<C = StreamCounts> {
     /// When, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
     /// Each connection or association, in the order in which they were given.
@@ -123,7 +124,7 @@ pub struct Reading<C = Carried> {
 
 /// Why connections carry no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum TransferEnd {
     /// Who asked for it said so.
     Stopped,
     /// All bytes that were to be sent were given to the kernel.
@@ -137,15 +138,15 @@ pub enum End {
 pub struct Streams {
     order: StreamOrder,
     left: Option<u64>,
-    members: Vec<Member>,
+    members: Vec<CarriedStream>,
     clock: Clock,
     pacer: Pacer,
     turns: VecDeque<usize>,
 }
 
 #[derive(Debug)]
-struct Member {
-    conn: Conn,
+struct CarriedStream {
+    conn: TcpConnection,
     sent: u64,
     received: u64,
     /// Of what is acknowledged, the connection's opening and what was sent before, bytes.
@@ -173,7 +174,7 @@ impl Streams {
     pub fn new(sockets: Vec<TcpStream>, order: StreamOrder) -> io::Result<Self> {
         let clock = Clock::starting_in(Duration::ZERO);
         let pacer = Pacer::new(clock, Duration::ZERO)?;
-        let manner = Manner { clamp: order.window, ..Manner::default() };
+        let manner = ConnectionMode { clamp: order.window, ..ConnectionMode::default() };
         let mut members = Vec::with_capacity(sockets.len());
         for (place, socket) in sockets.into_iter().enumerate() {
             socket.set_nonblocking(true)?;
@@ -184,9 +185,9 @@ impl Streams {
             }
             pacer.watch(&socket, place as u64, Watch::Both)?;
             let before = TcpInfo::read(&socket).map_or(0, |info| info.counts.bytes_sent) + 1;
-            let conn = Conn::new(ConnId::Accepted(place as u32), socket, peer, manner, None);
+            let conn = TcpConnection::new(ConnId::Accepted(place as u32), socket, peer, manner, None);
             let (sent, received, info, has_hole, over) = (0, 0, None, false, None);
-            members.push(Member { conn, sent, received, before, info, has_hole, over });
+            members.push(CarriedStream { conn, sent, received, before, info, has_hole, over });
         }
         let turns = (0..members.len()).collect();
         Ok(Self { order, left: order.bytes, members, clock, pacer, turns })
@@ -196,7 +197,7 @@ impl Streams {
     ///
     /// # Errors
     /// What the kernel answers; a connection that breaks is none.
-    pub fn carry(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Reading)) -> io::Result<End> {
+    pub fn carry(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Reading)) -> io::Result<TransferEnd> {
         let mut buffer = vec![0; READ];
         let begun = self.clock.now();
         let all = self.order.pacing.map(|each| f64::from(each) * self.members.len() as f64);
@@ -204,7 +205,7 @@ impl Streams {
         let mut next = begun + self.order.every;
         let end = loop {
             if stop.load(Ordering::Relaxed) {
-                break End::Stopped;
+                break TransferEnd::Stopped;
             }
             if let Some(end) = self.end() {
                 break end;
@@ -223,7 +224,7 @@ impl Streams {
                 Some(place) => {
                     self.take_turn(place, &mut buffer);
                     // While its peer takes all that it sends there is always a turn to take: what comes must be heard of, too.
-                    if self.order.direction == Direction::Both {
+                    if self.order.direction == TransferDirection::Both {
                         self.wait(now)?;
                     }
                 }
@@ -251,13 +252,13 @@ impl Streams {
         self.members.iter().map(|member| member.received).sum()
     }
 
-    fn end(&self) -> Option<End> {
-        let unsent = |member: &Member| member.conn.unsent() > 0;
+    fn end(&self) -> Option<TransferEnd> {
+        let unsent = |member: &CarriedStream| member.conn.unsent() > 0;
         if self.members.iter().all(|member| member.over.is_some()) {
-            return Some(End::Gone);
+            return Some(TransferEnd::Gone);
         }
         let all_sent = self.left == Some(0) && !self.members.iter().any(unsent);
-        (self.order.direction.sends() && all_sent).then_some(End::Sent)
+        (self.order.direction.sends() && all_sent).then_some(TransferEnd::Sent)
     }
 
     fn wait(&mut self, until: Instant) -> io::Result<()> {
@@ -276,7 +277,7 @@ impl Streams {
     fn take_turn(&mut self, place: usize, buffer: &mut [u8]) {
         let Some(member) = self.members.get_mut(place).filter(|member| member.over.is_none()) else { return };
         let mut events = Vec::with_capacity(4);
-        let mut goes_on = member.conn.take_turn(buffer, &mut events) == Turn::GoesOn;
+        let mut goes_on = member.conn.take_turn(buffer, &mut events) == TurnOutcome::GoesOn;
         for event in events {
             match event {
                 ConnectionEvent::Connected { .. } | ConnectionEvent::Writable
@@ -292,7 +293,7 @@ impl Streams {
                 }
                 ConnectionEvent::Received { data, .. } => member.received += data.size(),
                 // Who only receives has heard all that there is.
-                ConnectionEvent::PeerFinished if self.order.direction == Direction::Receives => {
+                ConnectionEvent::PeerFinished if self.order.direction == TransferDirection::Receives => {
                     member.over = Some(CloseReason::Finished);
                 }
                 ConnectionEvent::Closed(reason) => member.over = Some(reason),
@@ -305,14 +306,14 @@ impl Streams {
     }
 
     fn reading(&mut self) -> Reading {
-        let carried = |member: &mut Member| {
+        let carried = |member: &mut CarriedStream| {
             if member.over.is_none() {
                 member.info = TcpInfo::read(member.conn.fd()).ok().or(member.info);
                 member.has_hole = has_hole(member.conn.fd());
             }
             let sent = member.sent - member.conn.unsent();
             let acknowledged = member.info.map_or(0, |info| info.counts.bytes_acknowledged);
-            Carried {
+            StreamCounts {
                 sent,
                 received: member.received,
                 acknowledged: acknowledged.saturating_sub(member.before),
@@ -364,12 +365,12 @@ mod tests {
         [near, far]
     }
 
-    const fn order(direction: Direction) -> StreamOrder {
+    const fn order(direction: TransferDirection) -> StreamOrder {
         StreamOrder { direction, every: EVERY, bytes: None, pacing: None, window: None }
     }
 
     /// What became of an end: its end, and its readings.
-    type Ended = (End, Vec<Reading>);
+    type Ended = (TransferEnd, Vec<Reading>);
 
     /// Both ends, each on a thread of its own; the far one is stopped when the near one has ended, unless it ends by itself.
     fn carried(count: usize, near: StreamOrder, far: StreamOrder, lasts: Option<StdDuration>) -> [Ended; 2] {
@@ -400,7 +401,7 @@ mod tests {
     /// A peer may reset its connections before this end carries anything: they are gone, as those that break later.
     #[test]
     fn connections_that_broke_before_they_carry_are_gone() {
-        for direction in [Direction::Sends, Direction::Receives] {
+        for direction in [TransferDirection::Sends, TransferDirection::Receives] {
             let [near, far] = connections(2);
             for socket in &far {
                 sockopt::set_socket_linger(socket, Some(StdDuration::ZERO)).unwrap();
@@ -410,7 +411,7 @@ mod tests {
                 std::thread::sleep(StdDuration::from_millis(1));
             }
             let mut streams = Streams::new(near, order(direction)).unwrap();
-            assert_eq!(streams.carry(&AtomicBool::new(false), &mut |_| ()).unwrap(), End::Gone);
+            assert_eq!(streams.carry(&AtomicBool::new(false), &mut |_| ()).unwrap(), TransferEnd::Gone);
         }
     }
 
@@ -435,9 +436,9 @@ mod tests {
     fn so_many_bytes_are_sent_and_not_one_more() {
         for count in [1, 3] {
             let bytes = 10 * BLOCK + 77;
-            let sends = StreamOrder { bytes: Some(bytes), ..order(Direction::Sends) };
-            let [near, far] = carried(count, sends, order(Direction::Receives), None);
-            assert_eq!((near.0, far.0), (End::Sent, End::Gone));
+            let sends = StreamOrder { bytes: Some(bytes), ..order(TransferDirection::Sends) };
+            let [near, far] = carried(count, sends, order(TransferDirection::Receives), None);
+            assert_eq!((near.0, far.0), (TransferEnd::Sent, TransferEnd::Gone));
             let sent: u64 = near.1.last().unwrap().connections.iter().map(|carried| carried.sent).sum();
             assert_eq!((sent, received(&far.1)), (bytes, bytes));
         }
@@ -446,8 +447,8 @@ mod tests {
     #[test]
     fn data_goes_both_ways_over_each_connection() {
         let lasts = Some(StdDuration::from_millis(150));
-        let [near, far] = carried(2, order(Direction::Both), order(Direction::Both), lasts);
-        assert_eq!((near.0, far.0), (End::Stopped, End::Gone));
+        let [near, far] = carried(2, order(TransferDirection::Both), order(TransferDirection::Both), lasts);
+        assert_eq!((near.0, far.0), (TransferEnd::Stopped, TransferEnd::Gone));
         for readings in [&near.1, &far.1] {
             assert!(readings.last().unwrap().connections.iter().all(|carried| carried.received > 0));
         }
@@ -456,7 +457,8 @@ mod tests {
     #[test]
     fn readings_come_at_their_interval_and_never_run_backwards() {
         let lasts = Some(StdDuration::from_millis(300));
-        let [near, far] = carried(2, order(Direction::Sends), order(Direction::Receives), lasts);
+        let [near, far] =
+            carried(2, order(TransferDirection::Sends), order(TransferDirection::Receives), lasts);
         for readings in [&near.1, &far.1] {
             assert!(readings.len() >= 3, "{}", readings.len());
             for pair in readings.windows(2) {
@@ -479,9 +481,9 @@ mod tests {
     fn a_peer_that_goes_away_ends_it() {
         let [near, far] = connections(1);
         drop(far);
-        let mut streams = Streams::new(near, order(Direction::Sends)).unwrap();
+        let mut streams = Streams::new(near, order(TransferDirection::Sends)).unwrap();
         let end = streams.carry(&AtomicBool::new(false), &mut |_| {}).unwrap();
-        assert_eq!(end, End::Gone);
+        assert_eq!(end, TransferEnd::Gone);
         assert!(streams.over().all(|reason| reason == Some(CloseReason::Aborted)));
     }
 
@@ -489,13 +491,15 @@ mod tests {
     fn what_is_paced_stays_below_its_rate() {
         let paced = |direction| StreamOrder { pacing: Some(1_000_000), ..order(direction) };
         let lasts = StdDuration::from_millis(400);
-        let [_, far] = carried(1, paced(Direction::Sends), order(Direction::Receives), Some(lasts));
+        let [_, far] =
+            carried(1, paced(TransferDirection::Sends), order(TransferDirection::Receives), Some(lasts));
         let (first, last) = (&far.1[0], &far.1[far.1.len() - 2]);
         let bytes = last.connections[0].received - first.connections[0].received;
         // The kernel lets a burst through at first, which the first reading has.
         assert!(bytes as f64 <= 2e6 * (last.at - first.at) as f64 * 1e-9, "{bytes}");
         // Who reads no faster than it may lets no more come, however fast the other end sends.
-        let [_, far] = carried(2, order(Direction::Sends), paced(Direction::Receives), Some(lasts));
+        let [_, far] =
+            carried(2, order(TransferDirection::Sends), paced(TransferDirection::Receives), Some(lasts));
         let last = &far.1[far.1.len() - 2];
         let bytes: u64 = last.connections.iter().map(|carried| carried.received).sum();
         let (since, most) = (far.1[0].at - EVERY.as_nanos(), 2e6);

@@ -21,7 +21,7 @@ static FILL: [u8; 1 << 18] = [0; 1 << 18];
 
 /// One connection.
 #[derive(Debug)]
-pub struct Conn {
+pub struct TcpConnection {
     /// The name by which the application knows the connection.
     pub id: ConnId,
     socket: OwnedFd,
@@ -62,7 +62,7 @@ struct SlowReader {
 
 /// In what manner a connection is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Manner {
+pub struct ConnectionMode {
     /// It is one of Multipath TCP.
     pub multipath: bool,
     /// Somebody reads the bytes that arrive.
@@ -73,17 +73,23 @@ pub struct Manner {
 
 /// Whether a connection has more to do at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum TurnOutcome {
     /// It waits for the network.
     Waits,
     /// It was interrupted, and goes on when the others have had their turns.
     GoesOn,
 }
 
-impl Conn {
+impl TcpConnection {
     /// One that is being opened, or stands: by a socket that does not block. What the kernel answered to the call at once is told
     /// as of any connection.
-    pub fn new(id: ConnId, socket: OwnedFd, peer: SocketAddr, manner: Manner, failed: Option<Errno>) -> Self {
+    pub fn new(
+        id: ConnId,
+        socket: OwnedFd,
+        peer: SocketAddr,
+        manner: ConnectionMode,
+        failed: Option<Errno>,
+    ) -> Self {
         Self {
             id,
             socket,
@@ -163,21 +169,25 @@ impl Conn {
 
     /// Does what can be done now, and gives what the application must hear. After [`ConnectionEvent::Closed`] nothing
     /// follows.
-    pub fn take_turn(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Turn {
+    pub fn take_turn(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> TurnOutcome {
         if self.closed {
-            return Turn::Waits;
+            return TurnOutcome::Waits;
         }
         match self.try_turn(buffer, events) {
             Ok(turn) => turn,
             Err(error) => {
                 self.closed = true;
                 events.push(ConnectionEvent::Closed(reason(error)));
-                Turn::Waits
+                TurnOutcome::Waits
             }
         }
     }
 
-    fn try_turn(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
+    fn try_turn(
+        &mut self,
+        buffer: &mut [u8],
+        events: &mut Vec<ConnectionEvent>,
+    ) -> Result<TurnOutcome, Errno> {
         self.failed.take().map_or(Ok(()), Err)?;
         if self.ready {
             sockopt::socket_error(&self.socket)??;
@@ -185,7 +195,7 @@ impl Conn {
         if !self.connected {
             match rustix::net::getpeername(&self.socket) {
                 Ok(_) => {}
-                Err(Errno::NOTCONN) => return Ok(Turn::Waits),
+                Err(Errno::NOTCONN) => return Ok(TurnOutcome::Waits),
                 Err(error) => return Err(error),
             }
             self.connected = true;
@@ -195,35 +205,35 @@ impl Conn {
             events.push(ConnectionEvent::Connected { peer: self.peer });
         }
         let sending = self.write(events)?;
-        let receiving = if self.ready { self.read(buffer, events)? } else { Turn::Waits };
+        let receiving = if self.ready { self.read(buffer, events)? } else { TurnOutcome::Waits };
         if self.shut && self.peer_finished && self.is_over() {
             self.closed = true;
             events.push(ConnectionEvent::Closed(CloseReason::Finished));
         }
-        let goes_on = sending == Turn::GoesOn || receiving == Turn::GoesOn;
-        Ok(if goes_on { Turn::GoesOn } else { Turn::Waits })
+        let goes_on = sending == TurnOutcome::GoesOn || receiving == TurnOutcome::GoesOn;
+        Ok(if goes_on { TurnOutcome::GoesOn } else { TurnOutcome::Waits })
     }
 
     /// Gives the kernel what it has room for.
     ///
     /// While the application goes on it is given whole segments, for it sends what it has at the end of each call: a
     /// rest of some bytes would travel alone, and cost both ends as much as 64 KB.
-    fn write(&mut self, events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
+    fn write(&mut self, events: &mut Vec<ConnectionEvent>) -> Result<TurnOutcome, Errno> {
         if self.shut {
-            return Ok(Turn::Waits);
+            return Ok(TurnOutcome::Waits);
         }
         let had_some = !self.outbox.is_empty();
         let mut left = TURN;
         while let Some(piece) = self.next_piece() {
             if left == 0 {
-                return Ok(Turn::GoesOn);
+                return Ok(TurnOutcome::GoesOn);
             }
             match rustix::net::send(&self.socket, piece, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(sent) => {
                     left = left.saturating_sub(sent);
                     self.sent(sent as u64);
                 }
-                Err(Errno::AGAIN) => return Ok(Turn::Waits),
+                Err(Errno::AGAIN) => return Ok(TurnOutcome::Waits),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
@@ -232,7 +242,7 @@ impl Conn {
             // What it says to this decides whether the rest goes alone.
             self.asked = true;
             events.push(ConnectionEvent::Writable);
-            return Ok(Turn::GoesOn);
+            return Ok(TurnOutcome::GoesOn);
         }
         if self.closing {
             rustix::net::shutdown(&self.socket, Shutdown::Write)?;
@@ -241,7 +251,7 @@ impl Conn {
             events.push(ConnectionEvent::Writable);
         }
         self.asked = false;
-        Ok(Turn::Waits)
+        Ok(TurnOutcome::Waits)
     }
 
     /// What the kernel gets next: nothing if there is nothing, or so little that the application is asked for more first.
@@ -271,13 +281,13 @@ impl Conn {
     }
 
     /// Takes from the kernel what has arrived; bytes that nobody reads are not copied (`MSG_TRUNC`, tcp(7)).
-    fn read(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
+    fn read(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Result<TurnOutcome, Errno> {
         let discards = !self.reads && !self.multipath;
         let flags = if discards { RecvFlags::DONTWAIT | RecvFlags::TRUNC } else { RecvFlags::DONTWAIT };
         let mut left = TURN;
         while !self.peer_finished {
             if left == 0 {
-                return Ok(Turn::GoesOn);
+                return Ok(TurnOutcome::GoesOn);
             }
             let most = self.reader.map_or(u64::MAX, |reader| reader.left);
             let room = buffer.len().min(left).min(usize::try_from(most).unwrap_or(usize::MAX));
@@ -308,12 +318,12 @@ impl Conn {
             reader.left = 0;
         }
         self.ready = false;
-        Ok(Turn::Waits)
+        Ok(TurnOutcome::Waits)
     }
 
     /// Nothing may be read before the next step; but the end is told behind the last data. While data wait the connection stays
     /// ready, for the kernel reports them once.
-    fn look_for_the_end(&mut self, events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
+    fn look_for_the_end(&mut self, events: &mut Vec<ConnectionEvent>) -> Result<TurnOutcome, Errno> {
         match rustix::net::recv(&self.socket, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK) {
             Ok((_, 0)) => {
                 self.peer_finished = true;
@@ -324,7 +334,7 @@ impl Conn {
             Err(Errno::AGAIN) => self.ready = false,
             Err(error) => return Err(error),
         }
-        Ok(Turn::Waits)
+        Ok(TurnOutcome::Waits)
     }
 
     /// Whether it was to be MPTCP and has become TCP (RFC 8684 section 3.7): what is told of it is refused then, or says so.

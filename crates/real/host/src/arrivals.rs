@@ -11,7 +11,7 @@ const FARTHEST: u64 = 1 << 20;
 
 /// What became of a flow's datagrams at its receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arrivals {
+pub struct ArrivalCounts {
     /// Those that arrived, each once.
     pub received: u64,
     /// Arrivals of what had arrived before.
@@ -24,7 +24,7 @@ pub struct Arrivals {
     pub expected: u64,
 }
 
-impl Arrivals {
+impl ArrivalCounts {
     /// Those that have not arrived, of all with numbers up to the highest that has.
     pub const fn lost(&self) -> u64 {
         self.expected.saturating_sub(self.received)
@@ -33,7 +33,7 @@ impl Arrivals {
 
 /// What one arrival is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
+pub enum ArrivalKind {
     /// The first of its number.
     First,
     /// One more of its number.
@@ -48,38 +48,38 @@ pub enum Arrival {
 #[derive(Debug)]
 pub struct ArrivalLog {
     seen: Vec<u64>,
-    counts: Arrivals,
+    counts: ArrivalCounts,
 }
 
 impl Default for ArrivalLog {
     fn default() -> Self {
-        Self { seen: vec![0; (WINDOW / 64) as usize], counts: Arrivals::default() }
+        Self { seen: vec![0; (WINDOW / 64) as usize], counts: ArrivalCounts::default() }
     }
 }
 
 impl ArrivalLog {
     /// Number `number` arrived, counted from 0.
-    pub fn arrived(&mut self, number: u64) -> Arrival {
+    pub fn arrived(&mut self, number: u64) -> ArrivalKind {
         let next = self.counts.expected;
         if number >= next {
             if number - next >= FARTHEST {
-                return Arrival::Foreign;
+                return ArrivalKind::Foreign;
             }
             self.advance(next, number);
         } else if next - number > WINDOW {
             self.counts.stale += 1;
-            return Arrival::Stale;
+            return ArrivalKind::Stale;
         }
         let (word, bit) = place(number);
         if self.seen[word] & bit != 0 {
             self.counts.duplicated += 1;
-            return Arrival::Duplicate;
+            return ArrivalKind::Duplicate;
         }
         self.seen[word] |= bit;
         self.counts.received += 1;
         // RFC 4737 section 3.3: reordered if its number is smaller than the next expected one.
         self.counts.reordered += u64::from(number < next);
-        Arrival::First
+        ArrivalKind::First
     }
 
     /// Forgets what the places of `next` to `number` stood for.
@@ -96,7 +96,7 @@ impl ArrivalLog {
     }
 
     /// The counts so far.
-    pub const fn counts(&self) -> Arrivals {
+    pub const fn counts(&self) -> ArrivalCounts {
         self.counts
     }
 }
@@ -125,11 +125,11 @@ mod tests {
                 let first = seen.insert(number);
                 duplicated += u64::from(!first);
                 reordered += u64::from(first && late);
-                prop_assert_eq!(log.arrived(number), if first { Arrival::First } else { Arrival::Duplicate });
+                prop_assert_eq!(log.arrived(number), if first { ArrivalKind::First } else { ArrivalKind::Duplicate });
             }
             let expected = seen.last().map_or(0, |last| last + 1);
             let received = seen.len() as u64;
-            prop_assert_eq!(log.counts(), Arrivals { received, duplicated, reordered, stale: 0, expected });
+            prop_assert_eq!(log.counts(), ArrivalCounts { received, duplicated, reordered, stale: 0, expected });
             prop_assert_eq!(log.counts().lost(), expected - received);
         }
 
@@ -155,12 +155,12 @@ mod tests {
     fn what_is_older_than_the_window_is_stale() {
         let mut log = ArrivalLog::default();
         for number in (1..3 * WINDOW).filter(|number| *number != 2 * WINDOW) {
-            assert_eq!(log.arrived(number), Arrival::First);
+            assert_eq!(log.arrived(number), ArrivalKind::First);
         }
-        assert_eq!(log.arrived(0), Arrival::Stale);
-        assert_eq!(log.arrived(2 * WINDOW), Arrival::First);
-        assert_eq!(log.arrived(2 * WINDOW), Arrival::Duplicate);
-        assert_eq!(log.arrived(u64::MAX), Arrival::Foreign);
+        assert_eq!(log.arrived(0), ArrivalKind::Stale);
+        assert_eq!(log.arrived(2 * WINDOW), ArrivalKind::First);
+        assert_eq!(log.arrived(2 * WINDOW), ArrivalKind::Duplicate);
+        assert_eq!(log.arrived(u64::MAX), ArrivalKind::Foreign);
         assert_eq!(log.counts().lost(), 1);
     }
 }

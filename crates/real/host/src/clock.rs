@@ -128,7 +128,7 @@ impl RealtimeOffset {
 }
 
 /// Whether somebody (NTP, PTP) keeps this machine's wall clock right, and says so to the kernel.
-pub fn wall_clock_is_kept() -> bool {
+pub fn wall_clock_is_synchronised() -> bool {
     crate::sys::KernelClock::read().synchronised
 }
 

@@ -84,7 +84,7 @@ pub struct SlotId(u64);
 
 /// Why a connection gets no slot. The sentence is for its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Busy {
+pub enum SlotRefusal {
     /// Its address has as many as it may have.
     #[error("your address has as many connections here as one may have ({0}); try again when one has ended")]
     Address(usize),
@@ -98,7 +98,7 @@ pub enum Busy {
 
 /// A connection that has a slot, and the one that gives way for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entered {
+pub struct EnteredSlot {
     /// Its number.
     pub slot: SlotId,
     /// The stranger that has to go: its slot is free already, and its connection is to be closed.
@@ -183,20 +183,20 @@ impl ConnectionSlots {
     ///
     /// # Errors
     /// If there is no slot for it.
-    pub fn enter(&mut self, from: IpAddr) -> Result<Entered, Busy> {
+    pub fn enter(&mut self, from: IpAddr) -> Result<EnteredSlot, SlotRefusal> {
         let [address, group] = counted(from);
         if !from.to_canonical().is_loopback() || self.limits.on_loopback {
             let count = |of: &BTreeMap<IpAddr, usize>, key| of.get(&key).copied().unwrap_or(0);
             if count(&self.of_address, address) >= self.limits.per_address {
-                return Err(Busy::Address(self.limits.per_address));
+                return Err(SlotRefusal::Address(self.limits.per_address));
             }
             if count(&self.of_group, group) >= self.limits.per_group {
-                return Err(Busy::Group(self.limits.per_group));
+                return Err(SlotRefusal::Group(self.limits.per_group));
             }
         }
         let is_room = self.strangers < self.limits.strangers && self.slots.len() < self.limits.total;
         let gives_way =
-            if is_room { None } else { Some(self.who_gives_way(address, group).ok_or(Busy::Full)?) };
+            if is_room { None } else { Some(self.find_evicted(address, group).ok_or(SlotRefusal::Full)?) };
         if let Some(gives_way) = gives_way {
             self.leave(gives_way);
         }
@@ -206,11 +206,11 @@ impl ConnectionSlots {
         *self.of_address.entry(address).or_default() += 1;
         *self.of_group.entry(group).or_default() += 1;
         self.count_stranger(slot, address, true);
-        Ok(Entered { slot, gives_way })
+        Ok(EnteredSlot { slot, gives_way })
     }
 
     /// The stranger that gives way for one from this address; nobody does for one that would have more than all others.
-    fn who_gives_way(&self, address: IpAddr, group: IpAddr) -> Option<SlotId> {
+    fn find_evicted(&self, address: IpAddr, group: IpAddr) -> Option<SlotId> {
         let own = self.groups.get(&group);
         let (_, largest) = *self.ranked.last()?;
         let own_len = own.map_or(0, |own| own.len);
@@ -229,14 +229,14 @@ impl ConnectionSlots {
     ///
     /// # Errors
     /// If there are as many known connections as there may be, or it had to give way: it has no slot then, and is to be closed.
-    pub fn prove(&mut self, slot: SlotId) -> Result<(), Busy> {
-        let Some((address, is_known)) = self.slots.get(&slot).copied() else { return Err(Busy::Full) };
+    pub fn prove(&mut self, slot: SlotId) -> Result<(), SlotRefusal> {
+        let Some((address, is_known)) = self.slots.get(&slot).copied() else { return Err(SlotRefusal::Full) };
         if is_known {
             return Ok(());
         }
         if self.slots.len() - self.strangers >= self.limits.known {
             self.leave(slot);
-            return Err(Busy::Full);
+            return Err(SlotRefusal::Full);
         }
         self.count_stranger(slot, address, false);
         self.slots.insert(slot, (address, true));
@@ -302,7 +302,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn enter(slots: &mut ConnectionSlots, from: &str) -> Result<Entered, Busy> {
+    fn enter(slots: &mut ConnectionSlots, from: &str) -> Result<EnteredSlot, SlotRefusal> {
         slots.enter(ip(from))
     }
 
@@ -325,9 +325,9 @@ mod tests {
         for from in ["192.0.2.1", "192.0.2.1", "::ffff:192.0.2.1"] {
             enter(&mut slots, from).unwrap();
         }
-        assert_eq!(enter(&mut slots, "192.0.2.1"), Err(Busy::Address(3)));
+        assert_eq!(enter(&mut slots, "192.0.2.1"), Err(SlotRefusal::Address(3)));
         let last = enter(&mut slots, "192.0.2.200").unwrap();
-        assert_eq!(enter(&mut slots, "192.0.2.3"), Err(Busy::Group(4)));
+        assert_eq!(enter(&mut slots, "192.0.2.3"), Err(SlotRefusal::Group(4)));
         enter(&mut slots, "192.0.3.3").unwrap();
         slots.leave(last.slot);
         enter(&mut slots, "192.0.2.3").unwrap();
@@ -335,9 +335,9 @@ mod tests {
         for from in ["2001:db8:1:2::1", "2001:db8:1:2::2", "2001:db8:1:2:9::"] {
             enter(&mut slots, from).unwrap();
         }
-        assert_eq!(enter(&mut slots, "2001:db8:1:2::4"), Err(Busy::Address(3)));
+        assert_eq!(enter(&mut slots, "2001:db8:1:2::4"), Err(SlotRefusal::Address(3)));
         enter(&mut slots, "2001:db8:1:3::1").unwrap();
-        assert_eq!(enter(&mut slots, "2001:db8:1:4::1"), Err(Busy::Group(4)));
+        assert_eq!(enter(&mut slots, "2001:db8:1:4::1"), Err(SlotRefusal::Group(4)));
         enter(&mut slots, "2001:db8:2::1").unwrap();
     }
 
@@ -364,7 +364,7 @@ mod tests {
         let next = enter(&mut slots, "203.0.114.1").unwrap().gives_way.unwrap();
         assert!([many[1], other].contains(&next));
         // All groups are alike, the newcomer's with two addresses among them: its own would be the largest.
-        assert_eq!(enter(&mut slots, "198.51.100.1"), Err(Busy::Full));
+        assert_eq!(enter(&mut slots, "198.51.100.1"), Err(SlotRefusal::Full));
         assert_eq!(enter(&mut slots, "198.51.100.2").unwrap().gives_way, Some(alone));
         assert_eq!(slots.len(), 4);
     }
@@ -379,7 +379,7 @@ mod tests {
         let newcomer = enter(&mut slots, "198.51.100.1").unwrap();
         assert_eq!(newcomer.gives_way, Some(strangers[0].slot));
         // A known connection never gives way, and there are no more of them than may be.
-        assert_eq!(slots.prove(newcomer.slot), Err(Busy::Full));
+        assert_eq!(slots.prove(newcomer.slot), Err(SlotRefusal::Full));
         slots.leave(known[0]);
         let again = enter(&mut slots, "198.51.100.1").unwrap();
         slots.prove(again.slot).unwrap();
@@ -399,7 +399,7 @@ mod tests {
             for (what, host, group, which) in steps {
                 let from = IpAddr::from([192, 0, group, host]);
                 match what {
-                    0 => if let Ok(Entered { slot, gives_way }) = slots.enter(from) {
+                    0 => if let Ok(EnteredSlot { slot, gives_way }) = slots.enter(from) {
                         held.retain(|(held, ..)| Some(*held) != gives_way);
                         held.push((slot, from, false));
                     },

@@ -23,7 +23,7 @@ const STEPS: u32 = 4096;
 
 /// What a load owes on one processor: its share of each period that has begun, less what it has done.
 #[derive(Clone, Debug)]
-struct Demand {
+struct LoadDemand {
     /// Of a period, ns.
     share: u64,
     done: u64,
@@ -31,7 +31,7 @@ struct Demand {
     given_up: u64,
 }
 
-impl Demand {
+impl LoadDemand {
     fn new(share: f64) -> Self {
         let share = (share.clamp(0.0, 1.0) * LOAD_PERIOD.as_nanos() as f64) as u64;
         Self { share, done: 0, given_up: 0 }
@@ -81,7 +81,7 @@ fn bind(processor: u32) -> io::Result<()> {
 
 /// Computes for its share of the time, as long as the process lives.
 fn go_on(share: f64) {
-    let (mut demand, origin, period) = (Demand::new(share), monotonic_nanos(), LOAD_PERIOD.as_nanos());
+    let (mut demand, origin, period) = (LoadDemand::new(share), monotonic_nanos(), LOAD_PERIOD.as_nanos());
     loop {
         let passed = monotonic_nanos().saturating_sub(origin);
         let (number, end) = (passed / period, (passed / period + 1) * period);
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn it_owes_its_share_of_each_period_once() {
-        let mut demand = Demand::new(0.3);
+        let mut demand = LoadDemand::new(0.3);
         let share = PERIOD * 3 / 10;
         for period in 0..100 {
             assert_eq!(demand.owed(period), share);
@@ -134,7 +134,7 @@ mod tests {
     /// What it did too much in one period it does less in the next: looking at the clock late adds nothing up.
     #[test]
     fn what_was_too_much_is_less_in_the_next() {
-        let mut demand = Demand::new(0.5);
+        let mut demand = LoadDemand::new(0.5);
         let done = demand.owed(0) + 7_000;
         demand.done += done;
         assert_eq!(demand.owed(1), PERIOD / 2 - 7_000);
@@ -143,7 +143,7 @@ mod tests {
     /// A second in which others had the processor is not made up for but for one period.
     #[test]
     fn what_it_was_kept_from_is_made_up_for_one_period() {
-        let mut demand = Demand::new(0.4);
+        let mut demand = LoadDemand::new(0.4);
         assert_eq!(demand.owed(100), PERIOD * 8 / 10);
         demand.done += PERIOD * 8 / 10;
         assert_eq!(demand.owed(100), 0);
@@ -152,12 +152,12 @@ mod tests {
 
     #[test]
     fn one_that_wants_all_never_has_enough() {
-        let mut demand = Demand::new(1.0);
+        let mut demand = LoadDemand::new(1.0);
         for period in 0..10 {
             assert!(demand.owed(period) > 0);
             demand.done += PERIOD - 1;
         }
-        assert_eq!(Demand::new(0.0).owed(5), 0);
+        assert_eq!(LoadDemand::new(0.0).owed(5), 0);
     }
 
     /// What the kernel counts of its threads is what was asked for, but for a period at each end, and what it waited for

@@ -33,7 +33,7 @@ const SHORT_MAGIC: [u8; 3] = [0x6E, 0x72, 0x81];
 /// A datagram shorter than that has the lowest bits of the first three only: 0–2 `n`, `r`, 0x81; 3 the flow's number;
 /// 4–7 the datagram's; 8–11 the time. They are right as long as it is underway for less than 2.1 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct DatagramStamp {
     /// The flow's number.
     pub flow: u32,
     /// Its number in the flow, counted from 0.
@@ -43,13 +43,13 @@ pub struct Stamp {
     /// How long after the moment that the application meant.
     pub late: Duration,
     /// What follows.
-    pub rest: Rest,
+    pub rest: PayloadKind,
 }
 
 /// What is behind a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Rest {
+pub enum PayloadKind {
     /// Nothing of interest.
     Fill = 0,
     /// Content, which the receiving application reads.
@@ -58,7 +58,7 @@ pub enum Rest {
     Answer = 2,
 }
 
-impl Rest {
+impl PayloadKind {
     const fn of(code: u8) -> Option<Self> {
         match code {
             0 => Some(Self::Fill),
@@ -69,7 +69,7 @@ impl Rest {
     }
 }
 
-impl Stamp {
+impl DatagramStamp {
     /// As bytes.
     pub fn encode(&self) -> [u8; STAMP_LEN] {
         let late = u32::try_from(self.late.as_nanos()).unwrap_or(u32::MAX);
@@ -96,7 +96,7 @@ impl Stamp {
             number: number(8)?,
             sent: Instant::from_nanos(number(16)?),
             late: Duration::from_nanos(half(24)?.into()),
-            rest: Rest::of(bytes[3])?,
+            rest: PayloadKind::of(bytes[3])?,
         })
     }
 
@@ -123,7 +123,7 @@ impl Stamp {
         let ago = (at.as_nanos() as u32).wrapping_sub(half(8)?).cast_signed();
         let number = expected.checked_add_signed(ahead.into())?;
         let sent = Instant::from_nanos(at.as_nanos().saturating_add_signed(-i64::from(ago)));
-        Some(Self { flow, number, sent, late: Duration::ZERO, rest: Rest::Fill })
+        Some(Self { flow, number, sent, late: Duration::ZERO, rest: PayloadKind::Fill })
     }
 
     /// When the application meant it to be sent; right where it was less than 4.29 s late.
@@ -136,13 +136,13 @@ impl Stamp {
 /// said; content keeps all its bytes, so that the datagram is longer by the stamp.
 ///
 /// `None` if the fill is shorter than a short stamp.
-pub fn body(data: Data) -> Option<Body> {
+pub fn body(data: Data) -> Option<DatagramBody> {
     match data {
         Data::Fill(size) if size < SHORT_LEN as u64 => None,
-        Data::Fill(size) => {
-            Some(size.checked_sub(STAMP_LEN as u64).map_or(Body::Short(size as usize), Body::Fill))
-        }
-        Data::Bytes(bytes) => Some(Body::Content(bytes)),
+        Data::Fill(size) => Some(
+            size.checked_sub(STAMP_LEN as u64).map_or(DatagramBody::Short(size as usize), DatagramBody::Fill),
+        ),
+        Data::Bytes(bytes) => Some(DatagramBody::Content(bytes)),
     }
 }
 
@@ -150,12 +150,12 @@ pub fn body(data: Data) -> Option<Body> {
 const ANSWERED_LEN: usize = 16;
 
 /// The rest of an answer that is `size` bytes long in all; `None` if that is too short.
-pub fn answer_body(answered: DatagramId, size: u64) -> Option<Body> {
+pub fn answer_body(answered: DatagramId, size: u64) -> Option<DatagramBody> {
     let len = usize::try_from(size).ok()?.checked_sub(STAMP_LEN)?;
     let mut bytes = vec![0; len];
     bytes.get_mut(..8)?.copy_from_slice(&answered.number.to_be_bytes());
     bytes.get_mut(8..ANSWERED_LEN)?.copy_from_slice(&answered.sent.as_nanos().to_be_bytes());
-    Some(Body::Content(bytes.into()))
+    Some(DatagramBody::Content(bytes.into()))
 }
 
 /// What an answer answers, from the bytes of the whole datagram; `None` if they do not say.
@@ -167,7 +167,7 @@ pub fn answered(bytes: &[u8]) -> Option<DatagramId> {
 
 /// The rest of a datagram.
 #[derive(Clone, Debug)]
-pub enum Body {
+pub enum DatagramBody {
     /// The whole datagram is a short stamp, and zeros up to so many bytes, fewer than a stamp has.
     Short(usize),
     /// So many zeros.
@@ -188,14 +188,14 @@ mod tests {
         #[test]
         fn a_stamp_survives_the_way(flow: u32, number: u64, sent: u64, late: u32, code in 0u8..3) {
             let (sent, late) = (Instant::from_nanos(sent), Duration::from_nanos(late.into()));
-            let rest = Rest::of(code).unwrap();
-            let stamp = Stamp { flow, number, sent, late, rest };
-            prop_assert_eq!(Stamp::decode(&stamp.encode()), Some(stamp));
+            let rest = PayloadKind::of(code).unwrap();
+            let stamp = DatagramStamp { flow, number, sent, late, rest };
+            prop_assert_eq!(DatagramStamp::decode(&stamp.encode()), Some(stamp));
         }
 
         #[test]
         fn any_bytes_are_a_stamp_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-            if let Some(stamp) = Stamp::decode(&bytes) {
+            if let Some(stamp) = DatagramStamp::decode(&bytes) {
                 prop_assert_eq!(&stamp.encode()[..], &bytes[..STAMP_LEN]);
             }
         }
@@ -204,7 +204,8 @@ mod tests {
     #[test]
     fn a_stamp_is_in_network_order() {
         let (sent, late) = (Instant::from_nanos(0x0102), Duration::from_nanos(0x03));
-        let bytes = Stamp { flow: 0x0A0B, number: 5, sent, late, rest: Rest::Content }.encode();
+        let bytes =
+            DatagramStamp { flow: 0x0A0B, number: 5, sent, late, rest: PayloadKind::Content }.encode();
         assert_eq!(bytes, *b"nr\x01\x01\0\0\x0A\x0B\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\x01\x02\0\0\0\x03");
     }
 
@@ -218,31 +219,31 @@ mod tests {
             sent in 3_000_000_000..u64::MAX / 2,
             took in -2_000_000_000..2_000_000_000_i64,
         ) {
-            let stamp = Stamp {
+            let stamp = DatagramStamp {
                 flow,
                 number,
                 sent: Instant::from_nanos(sent),
                 late: Duration::ZERO,
-                rest: Rest::Fill,
+                rest: PayloadKind::Fill,
             };
             let (bytes, at) = (stamp.encode_short(), Instant::from_nanos(sent.saturating_add_signed(took)));
             let Some(expected) = number.checked_add_signed(ahead) else { return Ok(()) };
-            prop_assert_eq!(Stamp::decode_short(&bytes, flow, at, expected), Some(stamp));
-            prop_assert_eq!(Stamp::decode_short(&bytes, flow.wrapping_add(1), at, expected), None);
-            prop_assert_eq!(Stamp::decode(&bytes), None);
+            prop_assert_eq!(DatagramStamp::decode_short(&bytes, flow, at, expected), Some(stamp));
+            prop_assert_eq!(DatagramStamp::decode_short(&bytes, flow.wrapping_add(1), at, expected), None);
+            prop_assert_eq!(DatagramStamp::decode(&bytes), None);
         }
 
         #[test]
         fn any_bytes_are_a_short_stamp_or_none(mut bytes in proptest::collection::vec(any::<u8>(), 0..20), expected: u64) {
             bytes.iter_mut().zip(SHORT_MAGIC).for_each(|(byte, magic)| *byte = magic);
-            let _ = Stamp::decode_short(&bytes, 7, Instant::ZERO, expected);
+            let _ = DatagramStamp::decode_short(&bytes, 7, Instant::ZERO, expected);
         }
     }
 
     #[test]
     fn an_answer_names_what_it_answers_and_is_as_long_as_that() {
         let asked = DatagramId { number: 7, sent: Instant::from_nanos(9) };
-        let Some(Body::Content(rest)) = answer_body(asked, 64) else { panic!("there is room") };
+        let Some(DatagramBody::Content(rest)) = answer_body(asked, 64) else { panic!("there is room") };
         let bytes = [&[0; STAMP_LEN][..], &rest].concat();
         assert_eq!((bytes.len(), answered(&bytes)), (64, Some(asked)));
         assert!(answer_body(asked, 43).is_none() && answered(&bytes[..43]).is_none());
@@ -251,8 +252,10 @@ mod tests {
     #[test]
     fn fill_has_room_for_its_stamp_or_cannot_be_sent() {
         assert!(body(Data::Fill(11)).is_none());
-        assert!(matches!(body(Data::Fill(27)), Some(Body::Short(27))));
-        assert!(matches!(body(Data::Fill(28)), Some(Body::Fill(0))));
-        assert!(matches!(body(Data::Bytes([1, 2].into())), Some(Body::Content(bytes)) if bytes.len() == 2));
+        assert!(matches!(body(Data::Fill(27)), Some(DatagramBody::Short(27))));
+        assert!(matches!(body(Data::Fill(28)), Some(DatagramBody::Fill(0))));
+        assert!(
+            matches!(body(Data::Bytes([1, 2].into())), Some(DatagramBody::Content(bytes)) if bytes.len() == 2)
+        );
     }
 }

@@ -10,10 +10,10 @@ use netrig_core::{Data, DatagramId, Duration, Instant};
 use rustix::net::SendFlags;
 
 use crate::Clock;
-use crate::datagram::{Body, Rest, SHORT_LEN, STAMP_LEN, Stamp, answer_body, body};
+use crate::datagram::{DatagramBody, DatagramStamp, PayloadKind, SHORT_LEN, STAMP_LEN, answer_body, body};
 use crate::datagram_format::DatagramFormat;
 use crate::socket::{LONGEST_DATAGRAM, is_loss, is_segmentation_refused, is_too_long};
-use crate::source_report::{Asked, SourceMeter};
+use crate::source_report::{RequestedGaps, SourceMeter};
 use crate::sys::{MESSAGES, Outgoing, send_many, send_one};
 
 /// Zeros for datagrams without content.
@@ -51,7 +51,7 @@ pub struct Outbox {
     /// To whom the socket is connected.
     peer: Option<SocketAddr>,
     next: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingDatagram>,
     source: SourceMeter,
     /// When datagrams were to leave and did, of those that the meter has not been told of.
     unmetered: VecDeque<(Instant, Instant)>,
@@ -64,9 +64,9 @@ pub struct Outbox {
     /// Datagrams that were due and had not left by then.
     unsent: u64,
     /// What a call with one datagram takes if nothing interrupts it, ns.
-    cost: Cost,
+    cost: SmoothedCost,
     /// How long after the one before it the next datagram of one call leaves, if each goes by itself, ns.
-    spacing: Cost,
+    spacing: SmoothedCost,
     retry: Option<Instant>,
     stamps: Vec<[u8; STAMP_LEN]>,
     /// A stamp, and the zeros behind it.
@@ -75,9 +75,9 @@ pub struct Outbox {
 
 /// What something takes if nothing interrupts it, smoothed, ns; 0 before it was measured.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cost(u64);
+struct SmoothedCost(u64);
 
-impl Cost {
+impl SmoothedCost {
     fn took(&mut self, span: Duration) {
         let took = span.min(LONGEST_COST).as_nanos();
         // What is quick counts more than what is slow, which was interrupted.
@@ -87,21 +87,21 @@ impl Cost {
 }
 
 /// What one call has sent.
-struct Sent {
+struct SentByCall {
     datagrams: usize,
     /// That the kernel took one by one.
     messages: usize,
 }
 
 /// A datagram that is to be sent.
-struct Waiting {
+struct WaitingDatagram {
     to: SocketAddr,
     intended: Instant,
-    rest: Rest,
-    body: Body,
+    rest: PayloadKind,
+    body: DatagramBody,
 }
 
-impl Waiting {
+impl WaitingDatagram {
     fn len(&self) -> usize {
         self.head_len() + self.body.bytes().len()
     }
@@ -109,13 +109,13 @@ impl Waiting {
     /// Length of its stamp, and of the zeros behind a short one.
     const fn head_len(&self) -> usize {
         match self.body {
-            Body::Short(len) => len,
-            Body::Fill(_) | Body::Content(_) => STAMP_LEN,
-            Body::Whole(_) => 0,
+            DatagramBody::Short(len) => len,
+            DatagramBody::Fill(_) | DatagramBody::Content(_) => STAMP_LEN,
+            DatagramBody::Whole(_) => 0,
         }
     }
 
-    /// Its first bytes when it leaves at `at`, as many as [`Waiting::head_len`] says.
+    /// Its first bytes when it leaves at `at`, as many as [`WaitingDatagram::head_len`] says.
     fn stamp(
         &self,
         flow: u32,
@@ -128,8 +128,8 @@ impl Waiting {
             format.write(number, at, &mut head);
             return head;
         }
-        let stamp = Stamp { flow, number, sent: at, late: at - self.intended, rest: self.rest };
-        if matches!(self.body, Body::Short(_)) {
+        let stamp = DatagramStamp { flow, number, sent: at, late: at - self.intended, rest: self.rest };
+        if matches!(self.body, DatagramBody::Short(_)) {
             let mut head = [0; STAMP_LEN];
             head[..SHORT_LEN].copy_from_slice(&stamp.encode_short());
             return head;
@@ -140,7 +140,7 @@ impl Waiting {
 
 impl Outbox {
     /// For a socket that is connected to `peer`, or to none.
-    pub fn new(flow: u32, asked: Asked, peer: Option<SocketAddr>) -> Self {
+    pub fn new(flow: u32, asked: RequestedGaps, peer: Option<SocketAddr>) -> Self {
         Self {
             flow,
             bare: false,
@@ -154,8 +154,8 @@ impl Outbox {
             refused: 0,
             closes: Instant::NEVER,
             unsent: 0,
-            cost: Cost::default(),
-            spacing: Cost::default(),
+            cost: SmoothedCost::default(),
+            spacing: SmoothedCost::default(),
             retry: None,
             stamps: Vec::with_capacity(SEGMENTS),
             single: vec![0; LONGEST_DATAGRAM],
@@ -229,12 +229,12 @@ impl Outbox {
     }
 
     /// Until when what is due leaves cut from one message with `datagram`.
-    fn goes_with(&self, datagram: &Waiting) -> Instant {
+    fn goes_with(&self, datagram: &WaitingDatagram) -> Instant {
         datagram.intended + Duration::from_nanos(self.spacing_ns() / 2)
     }
 
     /// Until when what is due leaves by the same call as `datagram`.
-    fn goes_behind(&self, datagram: &Waiting) -> Instant {
+    fn goes_behind(&self, datagram: &WaitingDatagram) -> Instant {
         datagram.intended + Duration::from_nanos(self.spacing_ns().midpoint(self.cost.0))
     }
 
@@ -258,12 +258,12 @@ impl Outbox {
         let size = data.size();
         let (rest, body) = match answers {
             None if self.bare => match data {
-                Data::Bytes(bytes) => (Rest::Content, Some(Body::Whole(bytes))),
-                Data::Fill(_) => (Rest::Fill, body(data)),
+                Data::Bytes(bytes) => (PayloadKind::Content, Some(DatagramBody::Whole(bytes))),
+                Data::Fill(_) => (PayloadKind::Fill, body(data)),
             },
-            Some(answered) => (Rest::Answer, answer_body(answered, size)),
-            None if matches!(data, Data::Bytes(_)) => (Rest::Content, body(data)),
-            None => (Rest::Fill, body(data)),
+            Some(answered) => (PayloadKind::Answer, answer_body(answered, size)),
+            None if matches!(data, Data::Bytes(_)) => (PayloadKind::Content, body(data)),
+            None => (PayloadKind::Fill, body(data)),
         };
         let body =
             body.ok_or_else(|| format!("a datagram of {size} B has no room for its stamp of {SHORT_LEN} B"))?;
@@ -272,7 +272,7 @@ impl Outbox {
                 "a datagram of {size} B cannot be sent over UDP, which takes {LONGEST_DATAGRAM} B"
             ));
         }
-        self.waiting.push_back(Waiting { to, intended, rest, body });
+        self.waiting.push_back(WaitingDatagram { to, intended, rest, body });
         Ok(())
     }
 
@@ -302,11 +302,13 @@ impl Outbox {
                 // section 4.1.3.3).
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 // What has no way is lost, as on any network; it was sent.
-                Err(error) if is_loss(&error) => Sent { datagrams: self.run_of_one_length(0), messages: 0 },
+                Err(error) if is_loss(&error) => {
+                    SentByCall { datagrams: self.run_of_one_length(0), messages: 0 }
+                }
                 // One that may not be cut, and is too long for what is known of its path.
                 Err(error) if is_too_long(&error) && self.run_of_one_length(0) == 1 => {
                     self.refused += 1;
-                    Sent { datagrams: 1, messages: 0 }
+                    SentByCall { datagrams: 1, messages: 0 }
                 }
                 Err(error) => {
                     let run = self.run_of_one_length(0);
@@ -318,10 +320,10 @@ impl Outbox {
                 }
             };
             match sent {
-                Sent { datagrams: 1, messages: 1 } if self.next.is_multiple_of(COSTED) => {
+                SentByCall { datagrams: 1, messages: 1 } if self.next.is_multiple_of(COSTED) => {
                     self.cost.took(clock.now() - at);
                 }
-                Sent { datagrams: 2, messages: 2 } if self.cost.0 > 0 => {
+                SentByCall { datagrams: 2, messages: 2 } if self.cost.0 > 0 => {
                     self.spacing.took((clock.now() - at) - Duration::from_nanos(self.cost.0));
                 }
                 _ => {}
@@ -334,13 +336,13 @@ impl Outbox {
     }
 
     /// Sends the first of what waits and what leaves by the same call, or more where the source is far behind.
-    fn send_front(&mut self, socket: impl AsFd, at: Instant) -> io::Result<Sent> {
+    fn send_front(&mut self, socket: impl AsFd, at: Instant) -> io::Result<SentByCall> {
         let until = match self.waiting.front() {
             Some(front) if !self.is_far_behind() => self.goes_behind(front),
             _ => Instant::NEVER,
         };
         if self.waiting.get(1).is_none_or(|second| second.intended > until) {
-            return self.send_single(socket, at).map(|()| Sent { datagrams: 1, messages: 1 });
+            return self.send_single(socket, at).map(|()| SentByCall { datagrams: 1, messages: 1 });
         }
         self.send_runs(socket, at, until)
     }
@@ -350,7 +352,7 @@ impl Outbox {
         let Some(front) = self.waiting.front() else { return Ok(()) };
         let stamp = front.stamp(self.flow, self.format.as_deref(), self.next, at);
         match (&front.body, self.name(front)) {
-            (Body::Fill(rest), None) => {
+            (DatagramBody::Fill(rest), None) => {
                 self.single[..STAMP_LEN].copy_from_slice(&stamp);
                 let datagram = &self.single[..STAMP_LEN + *rest as usize];
                 Ok(rustix::net::send(socket, datagram, SendFlags::DONTWAIT).map(drop)?)
@@ -363,7 +365,7 @@ impl Outbox {
     }
 
     /// Sends the datagrams that were due until then, each run of one length as one message.
-    fn send_runs(&mut self, socket: impl AsFd, at: Instant, until: Instant) -> io::Result<Sent> {
+    fn send_runs(&mut self, socket: impl AsFd, at: Instant, until: Instant) -> io::Result<SentByCall> {
         let mut runs = Vec::with_capacity(MESSAGES);
         let mut count = 0;
         while runs.len() < MESSAGES && self.waiting.get(count).is_some_and(|next| next.intended <= until) {
@@ -393,14 +395,14 @@ impl Outbox {
             })
             .collect();
         match &messages[..] {
-            [message] => send_one(socket, message).map(|()| Sent { datagrams: count, messages: 1 }),
+            [message] => send_one(socket, message).map(|()| SentByCall { datagrams: count, messages: 1 }),
             several => send_many(socket, several)
-                .map(|sent| Sent { datagrams: runs[..sent].iter().sum(), messages: sent }),
+                .map(|sent| SentByCall { datagrams: runs[..sent].iter().sum(), messages: sent }),
         }
     }
 
     /// The address that the kernel has to be told for a datagram.
-    fn name(&self, datagram: &Waiting) -> Option<SocketAddr> {
+    fn name(&self, datagram: &WaitingDatagram) -> Option<SocketAddr> {
         Some(datagram.to).filter(|to| self.peer != Some(*to))
     }
 
@@ -422,7 +424,7 @@ impl Outbox {
     }
 }
 
-impl Body {
+impl DatagramBody {
     fn len(&self) -> u64 {
         match self {
             Self::Short(_) => 0,
@@ -454,7 +456,8 @@ mod tests {
         receiver.set_nonblocking(true).unwrap();
         let to = receiver.local_addr().unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut outbox = Outbox { cost: Cost(cost_ns), ..Outbox::new(3, Asked::Schedule, None) };
+        let mut outbox =
+            Outbox { cost: SmoothedCost(cost_ns), ..Outbox::new(3, RequestedGaps::Schedule, None) };
         for (due, len) in dues_and_lens {
             outbox.push(Instant::from_nanos(*due), to, None, Data::Fill(*len)).unwrap();
         }
@@ -463,7 +466,7 @@ mod tests {
         let mut got = Vec::new();
         while let Ok(len) = receiver.recv(&mut buffer) {
             assert!(buffer[STAMP_LEN..len].iter().all(|byte| *byte == 0));
-            got.push((Stamp::decode(&buffer).unwrap().number, len));
+            got.push((DatagramStamp::decode(&buffer).unwrap().number, len));
         }
         (got, outbox)
     }
@@ -478,8 +481,8 @@ mod tests {
 
     #[test]
     fn only_what_was_due_together_leaves_together() {
-        let (cost, spacing) = (Cost(3000), Cost(2000));
-        let mut outbox = Outbox { cost, spacing, ..Outbox::new(0, Asked::Schedule, None) };
+        let (cost, spacing) = (SmoothedCost(3000), SmoothedCost(2000));
+        let mut outbox = Outbox { cost, spacing, ..Outbox::new(0, RequestedGaps::Schedule, None) };
         let to = ([127, 0, 0, 1], 9).into();
         for due in [0, 900, 1100, 9000] {
             outbox.push(Instant::from_nanos(due), to, None, Data::Fill(100)).unwrap();
@@ -497,7 +500,7 @@ mod tests {
         drop(nobody);
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.connect(to).unwrap();
-        let mut outbox = Outbox::new(3, Asked::Schedule, Some(to));
+        let mut outbox = Outbox::new(3, RequestedGaps::Schedule, Some(to));
         let clock = Clock::starting_in(Duration::ZERO);
         outbox.push(Instant::ZERO, to, None, Data::Fill(100)).unwrap();
         outbox.flush(&sender, &clock).unwrap();
@@ -524,7 +527,7 @@ mod tests {
         let to = somebody.local_addr().unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sent_at = |clock: Clock| {
-            let mut outbox = Outbox::new(3, Asked::Schedule, None).closing_at(Instant::ZERO);
+            let mut outbox = Outbox::new(3, RequestedGaps::Schedule, None).closing_at(Instant::ZERO);
             for due in [0, 1000] {
                 outbox.push(Instant::from_nanos(due), to, None, Data::Fill(100)).unwrap();
             }
@@ -540,7 +543,7 @@ mod tests {
 
     #[test]
     fn no_call_takes_more_than_udp_carries() {
-        let mut outbox = Outbox::new(0, Asked::Schedule, None);
+        let mut outbox = Outbox::new(0, RequestedGaps::Schedule, None);
         for _ in 0..BACKLOG {
             outbox.push(Instant::ZERO, ([127, 0, 0, 1], 9).into(), None, Data::Fill(30_000)).unwrap();
         }

@@ -8,7 +8,7 @@ use netrig_core::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 
-use crate::{Clock, Wakefulness};
+use crate::{Clock, CpuLatencyLimit};
 
 /// How long before a deadline a precise loop stops sleeping at first: longer than it takes to wake up, so that only the
 /// spinning decides when it is over. How long that takes it then learns.
@@ -43,7 +43,7 @@ const REPORTS: usize = 64;
 /// 97th percentile of how late the wake-ups of this machine are, which is 30 µs on a busy one and, on a virtual one that
 /// has to be woken up itself, 50 µs on an idle one.
 ///
-/// While there is a pacer that spins, no processor of this machine halts ([`Wakefulness`]).
+/// While there is a pacer that spins, no processor of this machine halts ([`CpuLatencyLimit`]).
 ///
 /// Sleeping is `ppoll` on an epoll set, in nanoseconds, with a timer slack of 1 ns instead of the 50 µs that a thread has
 /// at first; make it on the thread that waits. Without a tail whole milliseconds are slept in `epoll_wait` itself, which saves
@@ -52,7 +52,7 @@ const REPORTS: usize = 64;
 pub struct Pacer {
     clock: Clock,
     tail: Duration,
-    _awake: Option<Wakefulness>,
+    _awake: Option<CpuLatencyLimit>,
     sockets: OwnedFd,
     ready: Vec<(u64, epoll::EventFlags)>,
     watches: Cell<bool>,
@@ -98,7 +98,7 @@ impl Pacer {
         Ok(Self {
             clock,
             tail,
-            _awake: if tail.is_zero() { None } else { Wakefulness::keep() },
+            _awake: if tail.is_zero() { None } else { CpuLatencyLimit::keep() },
             sockets,
             ready: Vec::with_capacity(REPORTS),
             watches: Cell::new(false),
@@ -144,12 +144,12 @@ impl Pacer {
             let span = (left - self.tail).min(LONGEST_SLEEP);
             let awake = self.clock.now() + span;
             match sleep(&mut [PollFd::new(&self.sockets, PollFlags::IN)], span)? {
-                Woken::Rested => {
+                SleepEnd::Rested => {
                     (self.looked, self.unlooked) = (self.clock.now(), 0);
                     self.learn(self.looked - awake);
                 }
-                Woken::Called => self.look(Duration::ZERO)?,
-                Woken::Disturbed => {}
+                SleepEnd::Called => self.look(Duration::ZERO)?,
+                SleepEnd::Disturbed => {}
             }
             left = self.clock.left_until(deadline);
         } else if self.unlooked >= LOOK_AFTER || deadline - self.looked >= LOOK_EVERY {
@@ -184,7 +184,7 @@ impl Pacer {
         if left > self.tail {
             let span = (left - self.tail).min(LONGEST_SLEEP);
             let awake = self.clock.now() + span;
-            if sleep(&mut [], span)? == Woken::Rested {
+            if sleep(&mut [], span)? == SleepEnd::Rested {
                 self.learn(self.clock.now() - awake);
             }
         }
@@ -217,7 +217,7 @@ impl Pacer {
 
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Woken {
+enum SleepEnd {
     /// The whole span is over.
     Rested,
     /// A socket has something to say.
@@ -232,11 +232,11 @@ fn timespec(span: Duration) -> Timespec {
 }
 
 /// Sleeps for `span`, or until one of `sockets` has something to say.
-fn sleep(sockets: &mut [PollFd<'_>], span: Duration) -> std::io::Result<Woken> {
+fn sleep(sockets: &mut [PollFd<'_>], span: Duration) -> std::io::Result<SleepEnd> {
     match poll(sockets, Some(&timespec(span))) {
-        Ok(0) => Ok(Woken::Rested),
-        Ok(_) => Ok(Woken::Called),
-        Err(Errno::INTR) => Ok(Woken::Disturbed),
+        Ok(0) => Ok(SleepEnd::Rested),
+        Ok(_) => Ok(SleepEnd::Called),
+        Err(Errno::INTR) => Ok(SleepEnd::Disturbed),
         Err(error) => Err(error.into()),
     }
 }

@@ -18,13 +18,13 @@ static TAKEN: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     /// What of that is the thread's own, until it ends.
-    static SHARE: Share = const { Share(Cell::new(0)) };
+    static SHARE: RealTimeShare = const { RealTimeShare(Cell::new(0)) };
 }
 
 /// A thread's share of what real-time threads may take.
-struct Share(Cell<u32>);
+struct RealTimeShare(Cell<u32>);
 
-impl Share {
+impl RealTimeShare {
     /// Takes so much of a processor, in the place of what it had; whether that leaves enough of all of them for others: many
     /// threads that are busy for a little each would take everything together.
     fn take(&self, busy: f64) -> bool {
@@ -45,7 +45,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for RealTimeShare {
     fn drop(&mut self) {
         self.give_back();
     }
@@ -72,7 +72,7 @@ impl Precedence {
         if has_room && sys::become_real_time().is_ok() {
             return Self::RealTime;
         }
-        SHARE.with(Share::give_back);
+        SHARE.with(RealTimeShare::give_back);
         // It may have been less busy before.
         let is_ordinary = sys::leave_real_time().is_ok();
         if is_ordinary && setpriority_process(None, -20).is_ok() { Self::Nice } else { Self::None }

@@ -9,7 +9,7 @@ use netrig_core::Duration;
 
 use crate::monotonic_nanos;
 use crate::netlink::{BoundSocket, SocketList};
-use crate::usage::{Family, ProcessorGroups, owners_of, processors_of};
+use crate::usage::{ProcessFamily, ProcessorGroups, owners_of, processors_of};
 
 /// The sockets are looked at after each of these times in turn. They are no multiples of each other: a server that reads its socket
 /// at regular times is met at all phases.
@@ -22,7 +22,7 @@ pub struct ServerWatch {
     sockets: Arc<Mutex<SocketWatch>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    threads: Family,
+    threads: ProcessFamily,
     groups: ProcessorGroups,
     /// When the counting started, ns.
     started: u64,
@@ -118,7 +118,7 @@ impl ServerWatch {
             sockets,
             is_over,
             thread: Some(thread),
-            threads: Family::of_processes(Vec::new()),
+            threads: ProcessFamily::of_processes(Vec::new()),
             groups: ProcessorGroups::default(),
             started: 0,
             throttled: 0,
@@ -138,7 +138,7 @@ impl ServerWatch {
             ..ServerReading::default()
         };
         self.groups = processes.first().map(|pid| ProcessorGroups::of(*pid)).unwrap_or_default();
-        self.threads = Family::of_processes(processes);
+        self.threads = ProcessFamily::of_processes(processes);
     }
 
     /// Starts to count: the load begins.

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use crate::netlink::{Ethtool, Interface, Links, Rings, Route};
+use crate::netlink::{Ethtool, Interface, Links, RingSizes, Route};
 use crate::sys::option_int;
 
 /// What was read of this host, and of the network namespace of this process. What is not here could not be read.
@@ -22,14 +22,14 @@ pub struct HostSettings {
     /// The queue disciplines that the kernel has, built in or as modules; nothing if nobody has put its lists there.
     pub disciplines: Option<Vec<String>>,
     /// The interface by which packets leave.
-    pub outlet: Option<Outlet>,
+    pub outlet: Option<EgressInterface>,
     /// What could not be read, in words.
     pub unread: Vec<String>,
 }
 
 /// An interface, and what is done to packets there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outlet {
+pub struct EgressInterface {
     /// Its name, its MTU, its queue.
     pub interface: Interface,
     /// How they leave.
@@ -41,7 +41,7 @@ pub struct Outlet {
     /// What it does to checksums and lengths of frames, by the names of `ethtool -k`.
     pub offloads: Option<Vec<String>>,
     /// The queues between it and its driver.
-    pub rings: Option<Rings>,
+    pub rings: Option<RingSizes>,
     /// Of each queue of received packets the processors that handle them beside the one that is interrupted (RPS), a mask.
     pub steering: Vec<String>,
 }
@@ -79,7 +79,8 @@ impl HostSettings {
             Err(error) => return self.unread.push(format!("the interface towards {target}: {error}")),
         };
         let name = interface.name.clone();
-        let mut outlet = Outlet { route, path_mtu: path_mtu(target).ok(), ..Outlet::default() };
+        let mut outlet =
+            EgressInterface { route, path_mtu: path_mtu(target).ok(), ..EgressInterface::default() };
         match Ethtool::open().and_then(|mut ethtool| {
             outlet.rings = ethtool.rings(&name).ok();
             ethtool.offloads(&name)

@@ -105,12 +105,12 @@ pub struct TcpOptions {
 }
 
 /// A socket while it is made: every option is set, read back and compared.
-pub struct Making {
+pub struct SocketBuilder {
     socket: OwnedFd,
     local: SocketAddr,
 }
 
-impl Making {
+impl SocketBuilder {
     /// A non-blocking socket of the family of `local`; IPv6 sockets take no IPv4.
     pub fn open(
         kind: SocketType,
@@ -197,11 +197,11 @@ impl Making {
     }
 
     /// Has the kernel stamp datagrams, without hardware (Documentation/networking/timestamping).
-    pub fn stamped(&self, which: Stamped) -> Result<(), SocketError> {
+    pub fn stamped(&self, which: TimestampMode) -> Result<(), SocketError> {
         let received = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
         let flags = match which {
-            Stamped::Received => received,
-            Stamped::Both => {
+            TimestampMode::Received => received,
+            TimestampMode::Both => {
                 received
                     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
                     | libc::SOF_TIMESTAMPING_OPT_ID
@@ -227,7 +227,7 @@ impl Making {
     }
 
     /// Lets no datagram be cut, neither here nor on its way (ip(7), ipv6(7): `IP_MTU_DISCOVER`).
-    pub fn never_cut(&self) -> Result<(), SocketError> {
+    pub fn never_fragment(&self) -> Result<(), SocketError> {
         match self.local.is_ipv4() {
             true => {
                 self.number("IP_MTU_DISCOVER", libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
@@ -241,7 +241,7 @@ impl Making {
     }
 
     /// Has the kernel keep what ICMP says of datagrams that were sent (ip(7): `IP_RECVERR`).
-    pub fn told_of_errors(&self) -> Result<(), SocketError> {
+    pub fn report_errors(&self) -> Result<(), SocketError> {
         match self.local.is_ipv4() {
             true => self.number("IP_RECVERR", libc::IPPROTO_IP, libc::IP_RECVERR, 1),
             false => self.number("IPV6_RECVERR", libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
@@ -253,17 +253,17 @@ impl Making {
         if let Some(bytes) = buffers.send {
             self.option(
                 "SO_SNDBUF",
-                Doubled(bytes),
-                |s, Doubled(bytes)| set_send_buffer(s, bytes as usize),
-                |s| sockopt::socket_send_buffer_size(s).map(Doubled::from_kernel),
+                RequestedSize(bytes),
+                |s, RequestedSize(bytes)| set_send_buffer(s, bytes as usize),
+                |s| sockopt::socket_send_buffer_size(s).map(RequestedSize::from_kernel),
             )?;
         }
         if let Some(bytes) = buffers.receive {
             self.option(
                 "SO_RCVBUF",
-                Doubled(bytes),
-                |s, Doubled(bytes)| set_receive_buffer(s, bytes as usize),
-                |s| sockopt::socket_recv_buffer_size(s).map(Doubled::from_kernel),
+                RequestedSize(bytes),
+                |s, RequestedSize(bytes)| set_receive_buffer(s, bytes as usize),
+                |s| sockopt::socket_recv_buffer_size(s).map(RequestedSize::from_kernel),
             )?;
         }
         Ok(())
@@ -314,7 +314,7 @@ impl Making {
     }
 }
 
-impl AsFd for Making {
+impl AsFd for SocketBuilder {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -329,7 +329,7 @@ pub fn is_segmentation_refused(error: &io::Error) -> bool {
 
 /// Which datagrams of a socket the kernel stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stamped {
+pub enum TimestampMode {
     /// Those that arrive.
     Received,
     /// Those too that are sent: by their number, and without their bytes, in the error queue.
@@ -412,16 +412,16 @@ pub fn is_too_long(error: &io::Error) -> bool {
 
 /// A buffer's size as it is asked for; the kernel tells twice as much.
 #[derive(Clone, Copy, PartialEq)]
-struct Doubled(u32);
+struct RequestedSize(u32);
 
-impl Doubled {
+impl RequestedSize {
     /// What was asked for when the kernel answers this.
     fn from_kernel(bytes: usize) -> Self {
         Self(u32::try_from(bytes / 2).unwrap_or(u32::MAX))
     }
 }
 
-impl std::fmt::Debug for Doubled {
+impl std::fmt::Debug for RequestedSize {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} B", self.0)
     }
@@ -447,7 +447,7 @@ mod tests {
     const LOOPBACK: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 
     fn tcp(options: &TcpOptions, local: &str) -> Result<OwnedFd, SocketError> {
-        Making::tcp(options, 46, local.parse().unwrap())?.bound()
+        SocketBuilder::tcp(options, 46, local.parse().unwrap())?.bound()
     }
 
     #[test]

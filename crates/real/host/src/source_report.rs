@@ -11,7 +11,7 @@ use crate::Lateness;
 /// What the gaps of a source were to be.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Asked {
+pub enum RequestedGaps {
     /// Exponential with this mean: a Poisson process.
     Exponential {
         /// Mean gap, ns.
@@ -42,7 +42,7 @@ const RATE_TOLERANCE: f64 = 0.01;
 /// Takes a source's send times in the order of sending.
 #[derive(Clone, Debug)]
 pub struct SourceMeter {
-    asked: Asked,
+    asked: RequestedGaps,
     first: Option<(Instant, Instant)>,
     last: Option<(Instant, Instant)>,
     sent: u64,
@@ -58,10 +58,10 @@ pub struct SourceMeter {
 
 impl SourceMeter {
     /// A meter of a source that was asked for such gaps.
-    pub fn new(asked: Asked) -> Self {
+    pub fn new(asked: RequestedGaps) -> Self {
         let (parts, window) = match asked {
-            Asked::Exponential { mean_ns } => (PARTS, mean_ns * GAPS_PER_WINDOW),
-            Asked::Schedule => (1, f64::INFINITY),
+            RequestedGaps::Exponential { mean_ns } => (PARTS, mean_ns * GAPS_PER_WINDOW),
+            RequestedGaps::Schedule => (1, f64::INFINITY),
         };
         Self {
             asked,
@@ -87,7 +87,7 @@ impl SourceMeter {
         let Some((last_intended, last_actual)) = self.last.replace((intended, actual)) else { return };
         let wanted = (intended - last_intended).as_nanos() as f64;
         let gap = (actual - last_actual).as_nanos() as f64;
-        if let Asked::Exponential { mean_ns } = self.asked {
+        if let RequestedGaps::Exponential { mean_ns } = self.asked {
             self.intended.add(-libm::expm1(-wanted / mean_ns));
             self.actual.add(-libm::expm1(-gap / mean_ns));
         }
@@ -113,8 +113,8 @@ impl SourceMeter {
         let actual_span = ends.map_or(0.0, |(first, last)| (last.1 - first.1).as_secs_f64());
         let per_s = |span: f64| (span > 0.0).then(|| gaps as f64 / span);
         let mean_rate = match self.asked {
-            Asked::Exponential { mean_ns } => Some(1e9 / mean_ns),
-            Asked::Schedule => None,
+            RequestedGaps::Exponential { mean_ns } => Some(1e9 / mean_ns),
+            RequestedGaps::Schedule => None,
         };
         SourceReport {
             sent: self.sent,
@@ -233,7 +233,7 @@ mod tests {
     const MEAN: Duration = Duration::from_micros(100);
 
     fn poisson() -> SourceMeter {
-        SourceMeter::new(Asked::Exponential { mean_ns: MEAN.as_nanos() as f64 })
+        SourceMeter::new(RequestedGaps::Exponential { mean_ns: MEAN.as_nanos() as f64 })
     }
 
     /// A report of a Poisson schedule of `n` packets, each sent `late(intended)` after it was due.
@@ -248,7 +248,7 @@ mod tests {
     }
 
     /// Packets one `gap_ns` after the other.
-    fn gaps(asked: Asked, gaps_ns: &[u64]) -> SourceReport {
+    fn gaps(asked: RequestedGaps, gaps_ns: &[u64]) -> SourceReport {
         let mut meter = SourceMeter::new(asked);
         let mut at = Instant::ZERO;
         meter.sent(at, at);
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn the_distance_is_that_of_the_definition() {
         let mean = MEAN.as_nanos() as f64;
-        let asked = Asked::Exponential { mean_ns: mean };
+        let asked = RequestedGaps::Exponential { mean_ns: mean };
         let at = |k: usize| (-mean * libm::log(1.0 - (k as f64 + 0.5) / 50.0)) as u64;
         let even: Vec<u64> = (0..50).map(at).collect();
         let distance = gaps(asked, &even).distance.unwrap();
@@ -291,7 +291,7 @@ mod tests {
     /// 1, 3, 1, 3: mean 2, variance 4/3, and each neighbour is on the other side of the mean: -3/4.
     #[test]
     fn moments_are_those_of_a_calculation_by_hand() {
-        let report = gaps(Asked::Schedule, &[1000, 3000, 1000, 3000]);
+        let report = gaps(RequestedGaps::Schedule, &[1000, 3000, 1000, 3000]);
         assert!((report.gap_variation.unwrap() - (4.0_f64 / 3.0).sqrt() / 2.0).abs() < 1e-12);
         assert!((report.lag1_correlation.unwrap() + 0.75).abs() < 1e-12);
         assert_eq!((report.rate, report.asked_rate), (Some(500_000.0), Some(500_000.0)));
@@ -301,7 +301,7 @@ mod tests {
     /// A source that is asked for twice of what it can: its gaps are not judged any more, its rate is.
     #[test]
     fn a_source_that_falls_behind_is_at_fault() {
-        let mut meter = SourceMeter::new(Asked::Schedule);
+        let mut meter = SourceMeter::new(RequestedGaps::Schedule);
         for n in 0..10_000_u64 {
             meter.sent(Instant::from_nanos(10_000 * n), Instant::from_nanos(20_000 * n));
         }
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn a_source_that_was_held_up_and_makes_up_for_it_is_at_fault() {
         let (gap, short) = (Duration::from_micros(133), Duration::from_micros(120));
-        let mut meter = SourceMeter::new(Asked::Schedule);
+        let mut meter = SourceMeter::new(RequestedGaps::Schedule);
         let mut at = Instant::ZERO;
         for n in 0..15_000_u64 {
             let due = Instant::ZERO + gap * n;
@@ -333,7 +333,7 @@ mod tests {
     /// Beyond the rates for which a distance is stated, only the rate counts.
     #[test]
     fn a_fast_source_that_sends_several_at_once_is_none() {
-        let mut meter = SourceMeter::new(Asked::Schedule);
+        let mut meter = SourceMeter::new(RequestedGaps::Schedule);
         for n in 0..10_000_u64 {
             meter.sent(Instant::from_nanos(2_000 * n), Instant::from_nanos(2_000 * n.next_multiple_of(8)));
         }
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_schedule_that_is_not_kept_is_a_fault() {
-        let mut meter = SourceMeter::new(Asked::Schedule);
+        let mut meter = SourceMeter::new(RequestedGaps::Schedule);
         for n in 0..1000_u64 {
             let at = Instant::ZERO + MEAN * n;
             // Three in a hundred come half a gap late: twice as many gaps are off.

@@ -148,7 +148,7 @@ pub fn client(trust: &Trust, identity: Option<&Identity>) -> Result<Arc<ClientCo
     let builder = match trust {
         Trust::Authorities(roots) => builder.with_root_certificates(Arc::clone(roots)),
         Trust::Anyone => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(TakesAnyone(provider())))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider())))
         }
     };
     let config = match identity {
@@ -183,9 +183,9 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 
 /// Holds signatures against the certificate that was shown, and the certificate against nothing.
 #[derive(Debug)]
-struct TakesAnyone(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for TakesAnyone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -7,22 +7,22 @@ use crate::control_group::{Hierarchy, throttled_in};
 
 /// Processes that are watched together: a program with all processes that have come from it, or a list of processes.
 #[derive(Debug)]
-pub struct Family {
+pub struct ProcessFamily {
     roots: Vec<i32>,
     /// Whether the children of each process belong to it.
     has_children: bool,
     /// How long each of its threads has run and has waited to run, ns, when it was last looked at.
-    had: BTreeMap<i32, Had>,
+    had: BTreeMap<i32, ThreadTimes>,
 }
 
 /// What a thread has had of processors, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Had {
+struct ThreadTimes {
     ran: u64,
     waited: u64,
 }
 
-impl Had {
+impl ThreadTimes {
     /// From `/proc/PID/task/TID/schedstat`: the time that it ran, that it waited to run, and how often it ran (sched-stats.rst).
     fn read(words: &str) -> Option<Self> {
         let mut words = words.split_ascii_whitespace().map_while(|word| word.parse().ok());
@@ -64,7 +64,7 @@ impl Usage {
     }
 }
 
-impl Family {
+impl ProcessFamily {
     /// What has come from the process `root`.
     pub fn of(root: u32) -> Self {
         Self { roots: vec![root.cast_signed()], has_children: true, had: BTreeMap::new() }
@@ -85,7 +85,9 @@ impl Family {
                 if self.has_children {
                     left.extend(of("children").iter().flat_map(|list| numbers(list)));
                 }
-                let Some(now) = of("schedstat").ok().and_then(|words| Had::read(&words)) else { continue };
+                let Some(now) = of("schedstat").ok().and_then(|words| ThreadTimes::read(&words)) else {
+                    continue;
+                };
                 // A number that is less than before is of another thread with the same number.
                 let before = self.had.get(&thread).filter(|before| before.ran <= now.ran);
                 let before = before.copied().unwrap_or_default();
@@ -112,14 +114,14 @@ impl Family {
 
 /// The UDP sockets of programs on a node, among all of its namespace.
 #[derive(Debug, Default)]
-pub struct Sockets {
+pub struct ProgramSockets {
     /// By inode: the datagrams that found no room, if the socket is of a program.
     known: BTreeMap<u64, Option<u64>>,
 }
 
 /// A line of `/proc/net/udp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
+struct UdpSocketLine {
     /// Bytes that wait to be received.
     waiting: u64,
     inode: u64,
@@ -127,7 +129,7 @@ struct Line {
     dropped: u64,
 }
 
-impl Line {
+impl UdpSocketLine {
     /// Number, local address, remote address, state, queues, timer, retransmissions, user, time-out, inode, references,
     /// pointer, drops (proc_net_tcp.rst; udp4_format_sock of Linux's `udp.c`).
     fn read(line: &str) -> Option<Self> {
@@ -138,14 +140,17 @@ impl Line {
     }
 }
 
-impl Sockets {
+impl ProgramSockets {
     /// Bytes that wait in the sockets of `processes`, the first of which lives in the namespace, and how many datagrams have
     /// found no room there since the last time.
     pub fn look(&mut self, processes: &[i32]) -> (u64, u64) {
         let Some(first) = processes.first() else { return (0, 0) };
         let list = ["udp", "udp6"].map(|list| std::fs::read_to_string(format!("/proc/{first}/net/{list}")));
-        let lines: Vec<_> =
-            list.iter().flatten().flat_map(|list| list.lines().skip(1).filter_map(Line::read)).collect();
+        let lines: Vec<_> = list
+            .iter()
+            .flatten()
+            .flat_map(|list| list.lines().skip(1).filter_map(UdpSocketLine::read))
+            .collect();
         // Whose a socket is does not change, so that is asked only when there is a new one.
         if lines.iter().any(|line| !self.known.contains_key(&line.inode)) {
             let theirs = sockets_of(processes);
@@ -263,8 +268,11 @@ mod tests {
     #[test]
     fn lines_of_the_kernels_list_are_read() {
         let line = "  123: 0200000A:13C4 00000000:0000 07 00000000:00000300 00:00000000 00000000     0        0 4711 2 0000000000000000 17";
-        assert_eq!(Line::read(line), Some(Line { waiting: 0x300, inode: 4711, dropped: 17 }));
-        assert_eq!(Line::read("sl local"), None);
+        assert_eq!(
+            UdpSocketLine::read(line),
+            Some(UdpSocketLine { waiting: 0x300, inode: 4711, dropped: 17 })
+        );
+        assert_eq!(UdpSocketLine::read("sl local"), None);
     }
 
     #[test]
@@ -318,7 +326,7 @@ mod tests {
         let mut shell = Command::new("sh");
         shell.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = Shell(shell.spawn().unwrap());
-        let mut family = Family::of(shell.0.id());
+        let mut family = ProcessFamily::of(shell.0.id());
         let mut said = String::new();
         BufReader::new(shell.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
         let usage = family.look();
@@ -326,9 +334,9 @@ mod tests {
         assert_eq!(usage.processes[0], shell.0.id().cast_signed());
         assert!(usage.busiest.ran > 0 && usage.busiest.ran <= usage.ran, "{usage:?}");
         // The shell itself only waits.
-        let alone = Family::of_processes(vec![shell.0.id().cast_signed()]).look();
+        let alone = ProcessFamily::of_processes(vec![shell.0.id().cast_signed()]).look();
         assert_eq!(alone.processes, [shell.0.id().cast_signed()]);
-        assert_eq!(Family::of(u32::MAX >> 1).look().ran, 0, "nobody has that number");
+        assert_eq!(ProcessFamily::of(u32::MAX >> 1).look().ran, 0, "nobody has that number");
     }
 
     #[test]
@@ -336,11 +344,11 @@ mod tests {
         let own = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let me = std::process::id().cast_signed();
-        let mut sockets = Sockets::default();
+        let mut sockets = ProgramSockets::default();
         sockets.look(&[me]);
         sender.send_to(&[0; 1000], own.local_addr().unwrap()).unwrap();
         // Other tests of this process have sockets too.
         assert!(sockets.look(&[me]).0 >= 1000);
-        assert_eq!(Sockets::default().look(&[]), (0, 0));
+        assert_eq!(ProgramSockets::default().look(&[]), (0, 0));
     }
 }

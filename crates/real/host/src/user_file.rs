@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::passing::is_passing;
+use crate::transient_error::is_transient;
 
 /// The longest settings (zones, scripts, environments, lists of keys), bytes.
 pub const LONGEST_SETTINGS: u64 = 16 << 20;
@@ -124,7 +124,7 @@ pub fn read_text_inside(folder: &Path, name: &str, limit: u64) -> Result<String,
 /// # Errors
 /// As [`read`]; also if others can read it.
 pub fn read_secret(path: &Path) -> Result<Vec<u8>, UserFileError> {
-    let opened = Opened::new(path)?;
+    let opened = OpenedFile::new(path)?;
     opened.hidden(path)?;
     opened.read(LONGEST_SECRET, PATIENCE)
 }
@@ -135,7 +135,7 @@ pub fn read_secret(path: &Path) -> Result<Vec<u8>, UserFileError> {
 /// # Errors
 /// As [`read_text`].
 pub fn read_guarded(path: &Path, limit: u64) -> Result<(String, Result<(), UserFileError>), UserFileError> {
-    let opened = Opened::new(path)?;
+    let opened = OpenedFile::new(path)?;
     let hidden = opened.hidden(path);
     Ok((as_text(opened.read(limit, PATIENCE)?)?, hidden))
 }
@@ -145,20 +145,20 @@ pub fn read_guarded(path: &Path, limit: u64) -> Result<(String, Result<(), UserF
 /// # Errors
 /// If it cannot be opened, or is something else than the regular file that is `expected`.
 pub fn open_regular(path: &Path, expected: &'static str) -> Result<(File, Metadata), UserFileError> {
-    let opened = Opened::of(path, expected, Metadata::is_file)?;
+    let opened = OpenedFile::of(path, expected, Metadata::is_file)?;
     Ok((opened.file, opened.metadata))
 }
 
 fn read_within(path: &Path, limit: u64, patience: Duration) -> Result<Vec<u8>, UserFileError> {
-    Opened::new(path)?.read(limit, patience)
+    OpenedFile::new(path)?.read(limit, patience)
 }
 
-struct Opened {
+struct OpenedFile {
     file: File,
     metadata: Metadata,
 }
 
-impl Opened {
+impl OpenedFile {
     /// A regular file or a pipe.
     fn new(path: &Path) -> Result<Self, UserFileError> {
         Self::of(path, "a regular file or a pipe", |metadata| {
@@ -208,7 +208,7 @@ impl Opened {
             match (&self.file).read(&mut piece) {
                 Ok(0) => return Ok(bytes),
                 Ok(len) => bytes.extend_from_slice(&piece[..len]),
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error.into()),
             }
             if bytes.len() as u64 > limit {

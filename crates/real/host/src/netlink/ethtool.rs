@@ -2,8 +2,8 @@
 
 use netlink_packet_core::DefaultNla;
 
-use super::generic::{Family, Message, kind, nest, string};
-use super::{Refusal, attributes, value};
+use super::generic::{GenericFamily, GenericMessage, kind, nest, string};
+use super::{NetlinkError, attributes, value};
 
 const MSG_FEATURES_GET: u8 = 11;
 const MSG_FEATURES_SET: u8 = 12;
@@ -23,11 +23,11 @@ const BIT_NAME: u16 = 2;
 
 /// A conversation about the interfaces of the calling thread's namespace.
 #[derive(Debug)]
-pub struct Ethtool(Family);
+pub struct Ethtool(GenericFamily);
 
 /// How many packets a driver and its interface hand to each other at most, and how many they could.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rings {
+pub struct RingSizes {
     /// Received: now and at most.
     pub receive: Option<[u32; 2]>,
     /// Sent: now and at most.
@@ -39,15 +39,15 @@ impl Ethtool {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn open() -> Result<Self, Refusal> {
-        Family::open("ethtool").map(Self)
+    pub fn open() -> Result<Self, NetlinkError> {
+        GenericFamily::open("ethtool").map(Self)
     }
 
     /// What an interface does now to checksums and lengths of frames, by the names of `ethtool -k`.
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn offloads(&mut self, interface: &str) -> Result<Vec<String>, Refusal> {
+    pub fn offloads(&mut self, interface: &str) -> Result<Vec<String>, NetlinkError> {
         let answers = self.ask(MSG_FEATURES_GET, vec![header(FEATURES_HEADER, interface)])?;
         let mut found = None;
         for active in answers.iter().flat_map(|answer| &answer.attributes) {
@@ -55,14 +55,14 @@ impl Ethtool {
                 found = Some(names(active).into_iter().filter(|name| is_offload(name)).collect());
             }
         }
-        found.ok_or_else(|| Refusal::Unreadable("no active features are told".into()))
+        found.ok_or_else(|| NetlinkError::Unreadable("no active features are told".into()))
     }
 
     /// The queues between an interface and its driver (`ethtool -g`); an interface of software has none, and refuses.
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn rings(&mut self, interface: &str) -> Result<Rings, Refusal> {
+    pub fn rings(&mut self, interface: &str) -> Result<RingSizes, NetlinkError> {
         let answers = self.ask(MSG_RINGS_GET, vec![header(RINGS_HEADER, interface)])?;
         let told: Vec<_> = answers.iter().flat_map(|answer| &answer.attributes).collect();
         let number = |wanted: u16| {
@@ -70,14 +70,14 @@ impl Ethtool {
             bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
         };
         let pair = |now: u16, most: u16| Some([number(now)?, number(most)?]);
-        Ok(Rings { receive: pair(RINGS_RX, RINGS_RX_MAX), send: pair(RINGS_TX, RINGS_TX_MAX) })
+        Ok(RingSizes { receive: pair(RINGS_RX, RINGS_RX_MAX), send: pair(RINGS_TX, RINGS_TX_MAX) })
     }
 
     /// Asks an interface to stop `offloads`. Whether it did is told by asking again.
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn switch_off(&mut self, interface: &str, offloads: &[String]) -> Result<(), Refusal> {
+    pub fn switch_off(&mut self, interface: &str, offloads: &[String]) -> Result<(), NetlinkError> {
         // A bit that is listed without a value is one to be cleared; those that are not listed stay.
         let bits =
             offloads.iter().map(|name| nest(BITSET_BITS_BIT, &[string(BIT_NAME, name)])).collect::<Vec<_>>();
@@ -85,7 +85,7 @@ impl Ethtool {
         self.ask(MSG_FEATURES_SET, vec![header(FEATURES_HEADER, interface), wanted]).map(drop)
     }
 
-    fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
+    fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<GenericMessage>, NetlinkError> {
         self.0.ask(command, attributes)
     }
 }

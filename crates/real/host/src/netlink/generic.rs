@@ -9,7 +9,7 @@ use netlink_packet_core::{
 };
 use netlink_sys::constants::NETLINK_GENERIC;
 
-use super::{Conversation, Refusal, attributes, value};
+use super::{NetlinkError, NetlinkSocket, attributes, value};
 
 /// `nlctrl`, who knows the numbers of the other families.
 const CONTROL: u16 = 16;
@@ -22,21 +22,21 @@ const HEADER: usize = 4;
 
 /// A conversation with one family, about the calling thread's namespace.
 #[derive(Debug)]
-pub struct Family {
-    conversation: Conversation,
+pub struct GenericFamily {
+    conversation: NetlinkSocket,
     number: u16,
 }
 
 /// A message of generic netlink.
 #[derive(Debug)]
-pub struct Message {
+pub struct GenericMessage {
     family: u16,
     command: u8,
     /// What it says.
     pub attributes: Vec<DefaultNla>,
 }
 
-impl NetlinkSerializable for Message {
+impl NetlinkSerializable for GenericMessage {
     fn message_type(&self) -> u16 {
         self.family
     }
@@ -52,7 +52,7 @@ impl NetlinkSerializable for Message {
     }
 }
 
-impl NetlinkDeserializable for Message {
+impl NetlinkDeserializable for GenericMessage {
     type Error = Infallible;
 
     fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, Infallible> {
@@ -62,21 +62,22 @@ impl NetlinkDeserializable for Message {
     }
 }
 
-impl Family {
+impl GenericFamily {
     /// Opens a conversation with the family `name` in the namespace of the calling thread.
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn open(name: &str) -> Result<Self, Refusal> {
-        let mut conversation = Conversation::open(NETLINK_GENERIC)?;
+    pub fn open(name: &str) -> Result<Self, NetlinkError> {
+        let mut conversation = NetlinkSocket::open(NETLINK_GENERIC)?;
         let named = string(CTRL_ATTR_FAMILY_NAME, name);
-        let question = Message { family: CONTROL, command: CTRL_CMD_GETFAMILY, attributes: vec![named] };
+        let question =
+            GenericMessage { family: CONTROL, command: CTRL_CMD_GETFAMILY, attributes: vec![named] };
         let answers = conversation.ask(question, 0)?;
         let number = answers.iter().flat_map(|answer| &answer.attributes);
         let number = number.filter(|attribute| attribute.kind() == CTRL_ATTR_FAMILY_ID).map(value).next();
         match number.as_deref() {
             Some(&[low, high]) => Ok(Self { conversation, number: u16::from_ne_bytes([low, high]) }),
-            _ => Err(Refusal::Unreadable(format!("the family `{name}` has no number"))),
+            _ => Err(NetlinkError::Unreadable(format!("the family `{name}` has no number"))),
         }
     }
 
@@ -84,16 +85,24 @@ impl Family {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
-        self.conversation.ask(Message { family: self.number, command, attributes }, 0)
+    pub fn ask(
+        &mut self,
+        command: u8,
+        attributes: Vec<DefaultNla>,
+    ) -> Result<Vec<GenericMessage>, NetlinkError> {
+        self.conversation.ask(GenericMessage { family: self.number, command, attributes }, 0)
     }
 
     /// Gives a command whose answer is a list.
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn list(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
-        let question = Message { family: self.number, command, attributes };
+    pub fn list(
+        &mut self,
+        command: u8,
+        attributes: Vec<DefaultNla>,
+    ) -> Result<Vec<GenericMessage>, NetlinkError> {
+        let question = GenericMessage { family: self.number, command, attributes };
         self.conversation.ask(question, NLM_F_DUMP)
     }
 }

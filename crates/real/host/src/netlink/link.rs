@@ -7,11 +7,11 @@ use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::constants::NETLINK_ROUTE;
 
-use super::{Conversation, Refusal};
+use super::{NetlinkError, NetlinkSocket};
 
 /// A conversation about the interfaces and routes of the calling thread's namespace. It changes nothing.
 #[derive(Debug)]
-pub struct Links(Conversation);
+pub struct Links(NetlinkSocket);
 
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,15 +45,15 @@ impl Links {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn open() -> Result<Self, Refusal> {
-        Conversation::open(NETLINK_ROUTE).map(Self)
+    pub fn open() -> Result<Self, NetlinkError> {
+        NetlinkSocket::open(NETLINK_ROUTE).map(Self)
     }
 
     /// The interface by which packets to this address leave, as the kernel's routes and rules are now.
     ///
     /// # Errors
     /// What the kernel answers: it may know no way there.
-    pub fn towards(&mut self, address: IpAddr) -> Result<Interface, Refusal> {
+    pub fn towards(&mut self, address: IpAddr) -> Result<Interface, NetlinkError> {
         let route = self.route(address)?;
         self.interface(route.interface)
     }
@@ -62,7 +62,7 @@ impl Links {
     ///
     /// # Errors
     /// As of [`towards`](Self::towards).
-    pub fn route(&mut self, address: IpAddr) -> Result<Route, Refusal> {
+    pub fn route(&mut self, address: IpAddr) -> Result<Route, NetlinkError> {
         let mut message = RouteMessage::default();
         (message.header.address_family, message.header.destination_prefix_length) = match address {
             IpAddr::V4(_) => (AddressFamily::Inet, 32),
@@ -85,7 +85,7 @@ impl Links {
             }
         }
         route.interface =
-            interface.ok_or_else(|| Refusal::Unreadable("a route without an interface".into()))?;
+            interface.ok_or_else(|| NetlinkError::Unreadable("a route without an interface".into()))?;
         Ok(route)
     }
 
@@ -93,7 +93,7 @@ impl Links {
     ///
     /// # Errors
     /// What the kernel answers: it may have none.
-    pub fn interface(&mut self, index: u32) -> Result<Interface, Refusal> {
+    pub fn interface(&mut self, index: u32) -> Result<Interface, NetlinkError> {
         let mut message = LinkMessage::default();
         message.header.index = index;
         let answers = self.0.ask(RouteNetlinkMessage::GetLink(message), 0)?;

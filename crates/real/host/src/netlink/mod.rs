@@ -6,7 +6,7 @@ mod link;
 mod radio;
 mod sockets;
 
-pub use ethtool::{Ethtool, Rings};
+pub use ethtool::{Ethtool, RingSizes};
 pub use link::{Interface, Links, Route};
 pub use radio::{RadioLink, Radios};
 pub use sockets::{BoundSocket, SocketList};
@@ -27,14 +27,14 @@ const HEADER: usize = 16;
 
 /// A conversation with the kernel, about the namespace in which it was opened.
 #[derive(Debug)]
-pub struct Conversation {
+pub struct NetlinkSocket {
     socket: Socket,
     sequence: u32,
 }
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum NetlinkError {
     /// The kernel said no.
     #[error(transparent)]
     Kernel(#[from] io::Error),
@@ -43,12 +43,12 @@ pub enum Refusal {
     Unreadable(String),
 }
 
-impl Conversation {
+impl NetlinkSocket {
     /// Opens one in the namespace of the calling thread.
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn open(protocol: isize) -> Result<Self, Refusal> {
+    pub fn open(protocol: isize) -> Result<Self, NetlinkError> {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
@@ -56,7 +56,7 @@ impl Conversation {
         socket.set_ext_ack(true)?;
         socket.set_cap_ack(true)?;
         if !(socket.get_ext_ack()? && socket.get_cap_ack()?) {
-            return Err(Refusal::Unreadable("NETLINK_EXT_ACK or NETLINK_CAP_ACK did not take".into()));
+            return Err(NetlinkError::Unreadable("NETLINK_EXT_ACK or NETLINK_CAP_ACK did not take".into()));
         }
         Ok(Self { socket, sequence: 0 })
     }
@@ -65,7 +65,7 @@ impl Conversation {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn ask<M>(&mut self, message: M, flags: u16) -> Result<Vec<M>, Refusal>
+    pub fn ask<M>(&mut self, message: M, flags: u16) -> Result<Vec<M>, NetlinkError>
     where
         M: NetlinkSerializable + NetlinkDeserializable + Debug,
     {
@@ -81,14 +81,14 @@ impl Conversation {
         self.hear()
     }
 
-    fn hear<M: NetlinkDeserializable + Debug>(&self) -> Result<Vec<M>, Refusal> {
+    fn hear<M: NetlinkDeserializable + Debug>(&self) -> Result<Vec<M>, NetlinkError> {
         let mut answers = Vec::new();
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
             let mut rest = bytes.as_slice();
             while !rest.is_empty() {
                 let answer = NetlinkMessage::<M>::deserialize(rest);
-                let answer = answer.map_err(|error| Refusal::Unreadable(error.to_string()))?;
+                let answer = answer.map_err(|error| NetlinkError::Unreadable(error.to_string()))?;
                 let length = (answer.header.length as usize).next_multiple_of(4).max(HEADER);
                 rest = rest.get(length..).unwrap_or_default();
                 if answer.header.sequence_number != self.sequence {
@@ -97,11 +97,11 @@ impl Conversation {
                 match answer.payload {
                     NetlinkPayload::InnerMessage(message) => answers.push(message),
                     NetlinkPayload::Error(error) if error.code.is_some() => {
-                        return Err(Refusal::Kernel(words(&error)));
+                        return Err(NetlinkError::Kernel(words(&error)));
                     }
                     NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(answers),
                     NetlinkPayload::Noop => {}
-                    other => return Err(Refusal::Unreadable(format!("{other:?}"))),
+                    other => return Err(NetlinkError::Unreadable(format!("{other:?}"))),
                 }
             }
         }

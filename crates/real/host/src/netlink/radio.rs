@@ -2,8 +2,8 @@
 
 use netlink_packet_core::DefaultNla;
 
-use super::generic::{Family, kind};
-use super::{Refusal, attributes, value};
+use super::generic::{GenericFamily, kind};
+use super::{NetlinkError, attributes, value};
 
 const CMD_GET_STATION: u8 = 17;
 const ATTR_IFINDEX: u16 = 3;
@@ -23,7 +23,7 @@ const RATE_UNIT: u64 = 100_000;
 
 /// A conversation about the radios of the calling thread's namespace.
 #[derive(Debug)]
-pub struct Radios(Family);
+pub struct Radios(GenericFamily);
 
 /// A link over a radio, to the one station that an interface speaks with. What a driver does not tell is absent, or zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,15 +47,15 @@ impl Radios {
     ///
     /// # Errors
     /// What the kernel answers; one without drivers of radios knows no such family.
-    pub fn open() -> Result<Self, Refusal> {
-        Family::open("nl80211").map(Self)
+    pub fn open() -> Result<Self, NetlinkError> {
+        GenericFamily::open("nl80211").map(Self)
     }
 
     /// The link of an interface, by its number; nothing of one that has no station to speak with, or several.
     ///
     /// # Errors
     /// What the kernel answers: the interface may be none of a radio.
-    pub fn link(&mut self, interface: u32) -> Result<Option<RadioLink>, Refusal> {
+    pub fn link(&mut self, interface: u32) -> Result<Option<RadioLink>, NetlinkError> {
         let which = DefaultNla::new(ATTR_IFINDEX, interface.to_ne_bytes().to_vec());
         let answers = self.0.list(CMD_GET_STATION, vec![which])?;
         let mut stations = answers.iter().filter_map(|answer| {
@@ -134,6 +134,6 @@ mod tests {
     #[test]
     fn loopback_is_no_radio() {
         let link = Radios::open().and_then(|mut radios| radios.link(1));
-        assert!(matches!(link, Ok(None) | Err(Refusal::Kernel(_))), "{link:?}");
+        assert!(matches!(link, Ok(None) | Err(NetlinkError::Kernel(_))), "{link:?}");
     }
 }

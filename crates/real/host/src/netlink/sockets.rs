@@ -8,7 +8,7 @@ use netlink_packet_core::{
 };
 use netlink_sys::constants::NETLINK_SOCK_DIAG;
 
-use super::{Conversation, Refusal, attributes, value};
+use super::{NetlinkError, NetlinkSocket, attributes, value};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// INET_DIAG_SKMEMINFO of Linux's `inet_diag.h`: what a socket holds of memory.
@@ -39,7 +39,7 @@ pub struct BoundSocket {
 
 /// Lists the sockets of a network namespace.
 #[derive(Debug)]
-pub struct SocketList(Conversation);
+pub struct SocketList(NetlinkSocket);
 
 /// `inet_diag_req_v2`, and what the kernel answers.
 #[derive(Debug)]
@@ -72,15 +72,15 @@ impl SocketList {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn open() -> Result<Self, Refusal> {
-        Conversation::open(NETLINK_SOCK_DIAG).map(Self)
+    pub fn open() -> Result<Self, NetlinkError> {
+        NetlinkSocket::open(NETLINK_SOCK_DIAG).map(Self)
     }
 
     /// The UDP sockets, or the TCP sockets that listen, that are bound to a port of any address of either family.
     ///
     /// # Errors
     /// What the kernel answers; it may have been built without `inet_diag`.
-    pub fn bound_to(&mut self, port: u16, tcp: bool) -> Result<Vec<BoundSocket>, Refusal> {
+    pub fn bound_to(&mut self, port: u16, tcp: bool) -> Result<Vec<BoundSocket>, NetlinkError> {
         let protocol = if tcp { libc::IPPROTO_TCP } else { libc::IPPROTO_UDP };
         let states: u32 = if tcp { 1 << LISTEN } else { u32::MAX };
         let mut all = Vec::new();

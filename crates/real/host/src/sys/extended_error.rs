@@ -12,7 +12,7 @@ const INVALID: u8 = 1;
 
 /// Who says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ErrorOrigin {
     /// This host.
     Local,
     /// A packet of ICMP.
@@ -31,7 +31,7 @@ pub struct ExtendedError {
     /// The number of the error (errno(3)).
     pub errno: i32,
     /// Who says it.
-    pub origin: Origin,
+    pub origin: ErrorOrigin,
     /// Type of ICMP.
     pub kind: u8,
     /// Code of ICMP.
@@ -56,11 +56,11 @@ impl ExtendedError {
         Some(Self {
             errno: word(0)?.cast_signed(),
             origin: match content.get(4)? {
-                1 => Origin::Local,
-                2 => Origin::Icmp,
-                3 => Origin::Icmp6,
-                4 => Origin::Stamp,
-                _ => Origin::Other,
+                1 => ErrorOrigin::Local,
+                2 => ErrorOrigin::Icmp,
+                3 => ErrorOrigin::Icmp6,
+                4 => ErrorOrigin::Stamp,
+                _ => ErrorOrigin::Other,
             },
             kind: *content.get(5)?,
             code: *content.get(6)?,
@@ -73,7 +73,7 @@ impl ExtendedError {
     /// Which datagram was given to the device, if that is what is said (Documentation/networking/timestamping).
     pub fn stamped(&self) -> Option<u32> {
         const STAMPED_WHEN_SENT: u32 = 0;
-        (self.origin == Origin::Stamp && self.info == STAMPED_WHEN_SENT)
+        (self.origin == ErrorOrigin::Stamp && self.info == STAMPED_WHEN_SENT)
             .then(|| u32::from_ne_bytes(self.data))
     }
 
@@ -81,7 +81,7 @@ impl ExtendedError {
     /// (`IP_RECVERR_RFC4884`); one whose octets are not as they should be is none.
     pub fn extension(&self) -> Option<usize> {
         let at = usize::from(u16::from_ne_bytes([self.data[0], self.data[1]]));
-        let is_said = matches!(self.origin, Origin::Icmp | Origin::Icmp6) && at > 0;
+        let is_said = matches!(self.origin, ErrorOrigin::Icmp | ErrorOrigin::Icmp6) && at > 0;
         (is_said && self.data[2] & INVALID == 0).then_some(at)
     }
 
@@ -91,8 +91,8 @@ impl ExtendedError {
         /// A datagram that is too long and must not be cut is told by the size of the way, and sent again in pieces.
         const FRAGMENTATION_NEEDED: u8 = 4;
         match (self.origin, self.kind) {
-            (Origin::Icmp, 3) => self.code != FRAGMENTATION_NEEDED,
-            (Origin::Icmp, 12) | (Origin::Icmp6, 1 | 4) => true,
+            (ErrorOrigin::Icmp, 3) => self.code != FRAGMENTATION_NEEDED,
+            (ErrorOrigin::Icmp, 12) | (ErrorOrigin::Icmp6, 1 | 4) => true,
             _ => false,
         }
     }
@@ -118,7 +118,7 @@ mod tests {
         said.extend((libc::AF_INET as u16).to_ne_bytes());
         said.extend([0, 0, 192, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
         let error = ExtendedError::parse(&said).unwrap();
-        assert_eq!((error.errno, error.origin, error.info), (113, Origin::Icmp, 1400));
+        assert_eq!((error.errno, error.origin, error.info), (113, ErrorOrigin::Icmp, 1400));
         assert_eq!(error.offender, Some([192, 0, 2, 1].into()));
         assert!(!error.says_unreachable() && error.stamped().is_none() && error.extension().is_none());
     }

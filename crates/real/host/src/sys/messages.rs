@@ -21,12 +21,12 @@ const CONTROL: usize = 232;
 /// A socket address as the kernel has it.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Name([u8; NAME]);
+struct AddressBytes([u8; NAME]);
 
 /// Space for control messages, aligned as their headers are.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; CONTROL]);
+struct BatchControl([u8; CONTROL]);
 
 /// What was received in one piece: a datagram, or several of one sender that the kernel has put together (`UDP_GRO`).
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub struct TransmitStamp {
 
 /// What is said of a datagram that was sent: by a host on the way by ICMP, or by this host.
 #[derive(Debug)]
-pub struct Objection<'a> {
+pub struct QueuedError<'a> {
     /// By whom, and what.
     pub error: ExtendedError,
     /// What it repeats of the datagram: of UDP from the payload on, of ICMP and of raw sockets from the header of what IP
@@ -90,8 +90,8 @@ impl<'a> Incoming<'a> {
 pub struct ReceiveBatch {
     keep: usize,
     buffers: Vec<u8>,
-    names: [Name; BATCH],
-    controls: [Control; BATCH],
+    names: [AddressBytes; BATCH],
+    controls: [BatchControl; BATCH],
     /// Of each datagram of the last call, its length and that of its control messages.
     lengths: [(usize, usize); BATCH],
 }
@@ -100,11 +100,11 @@ impl ReceiveBatch {
     /// Buffers that keep the first `keep` bytes of each datagram, at least one.
     pub fn new(keep: usize) -> Self {
         assert!(keep > 0, "buffers of no bytes");
-        let controls = [Control([0; CONTROL]); BATCH];
+        let controls = [BatchControl([0; CONTROL]); BATCH];
         Self {
             keep,
             buffers: vec![0; keep * BATCH],
-            names: [Name([0; NAME]); BATCH],
+            names: [AddressBytes([0; NAME]); BATCH],
             controls,
             lengths: [(0, 0); BATCH],
         }
@@ -203,7 +203,7 @@ impl ReceiveBatch {
     }
 
     /// What a host on the way, or this one, says of a datagram that was sent, if number `at` of the last call's errors is such.
-    pub fn objection(&self, at: usize) -> Option<Objection<'_>> {
+    pub fn queued_error(&self, at: usize) -> Option<QueuedError<'_>> {
         let error = self.extended_error(at).filter(|error| error.stamped().is_none())?;
         let told = self.control_messages(at).find_map(|message| match message {
             (libc::IPPROTO_IP, libc::IP_TTL, content)
@@ -211,7 +211,7 @@ impl ReceiveBatch {
             _ => None,
         });
         let (len, head) = (self.lengths[at].0, self.head(at));
-        Some(Objection { error, head, len, stamp: self.stamp(at), ttl: told })
+        Some(QueuedError { error, head, len, stamp: self.stamp(at), ttl: told })
     }
 
     fn control_messages(&self, at: usize) -> impl Iterator<Item = (i32, i32, &[u8])> {
@@ -272,7 +272,7 @@ fn segment(content: &[u8]) -> Option<usize> {
 }
 
 /// The bytes of an address as the kernel wants it, and how many count.
-fn encode_name(to: SocketAddr) -> (Name, libc::socklen_t) {
+fn encode_name(to: SocketAddr) -> (AddressBytes, libc::socklen_t) {
     let mut name = [0; NAME];
     let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     name[..2].copy_from_slice(&(family as libc::sa_family_t).to_ne_bytes());
@@ -288,7 +288,7 @@ fn encode_name(to: SocketAddr) -> (Name, libc::socklen_t) {
             size_of::<libc::sockaddr_in6>()
         }
     };
-    (Name(name), len as libc::socklen_t)
+    (AddressBytes(name), len as libc::socklen_t)
 }
 
 /// One call's worth of what is to be sent to one address: one datagram, or several of one length of which the kernel cuts
@@ -327,8 +327,8 @@ const FEW: usize = 4;
 #[expect(unsafe_code, reason = "no safe wrapper sends several messages, or says how they are to be cut")]
 fn send_up_to<const N: usize>(socket: impl AsFd, messages: &[Outgoing]) -> io::Result<usize> {
     let messages = &messages[..messages.len().min(N)];
-    let mut names = [(Name([0; NAME]), 0); N];
-    let mut controls = [Segment([0; SEGMENT]); N];
+    let mut names = [(AddressBytes([0; NAME]), 0); N];
+    let mut controls = [SegmentControl([0; SEGMENT]); N];
     // SAFETY: all zeros is a valid `mmsghdr`: null pointers and lengths of zero.
     let mut headers: [libc::mmsghdr; N] = unsafe { std::mem::zeroed() };
     for (at, message) in messages.iter().enumerate() {
@@ -361,9 +361,9 @@ const SEGMENT: usize = size_of::<libc::cmsghdr>() + size_of::<usize>();
 /// Space for it, aligned as its header is.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Segment([u8; SEGMENT]);
+struct SegmentControl([u8; SEGMENT]);
 
-fn encode_segment(segment: u16) -> Segment {
+fn encode_segment(segment: u16) -> SegmentControl {
     const HEADER: usize = size_of::<libc::cmsghdr>();
     const LEVEL: usize = size_of::<usize>();
     let mut bytes = [0; SEGMENT];
@@ -371,7 +371,7 @@ fn encode_segment(segment: u16) -> Segment {
     bytes[LEVEL..LEVEL + 4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
     bytes[LEVEL + 4..HEADER].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
     bytes[HEADER..HEADER + 2].copy_from_slice(&segment.to_ne_bytes());
-    Segment(bytes)
+    SegmentControl(bytes)
 }
 
 #[cfg(test)]

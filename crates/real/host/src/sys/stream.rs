@@ -11,10 +11,10 @@ const CONTROL: usize = 64;
 
 /// Space for control messages, aligned as their headers are.
 #[repr(C, align(8))]
-struct Control([u8; CONTROL]);
+struct StreamControl([u8; CONTROL]);
 
 /// Has the kernel stamp what comes, without hardware (Documentation/networking/timestamping).
-pub fn stamp_what_comes(socket: impl AsFd) -> io::Result<()> {
+pub fn stamp_received(socket: impl AsFd) -> io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
     set_option_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
 }
@@ -24,7 +24,7 @@ pub fn stamp_what_comes(socket: impl AsFd) -> io::Result<()> {
 #[expect(unsafe_code, reason = "no safe wrapper reads the stamps of a stream")]
 pub fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = Control([0; CONTROL]);
+    let mut control = StreamControl([0; CONTROL]);
     // SAFETY: all zeros is a valid `msghdr`: null pointers and lengths of zero.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = &raw mut vector;
@@ -67,7 +67,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
-        stamp_what_comes(&far).unwrap();
+        stamp_received(&far).unwrap();
         // Stamping begins soon after it was asked for (net_enable_timestamp in Linux's net/core/dev.c).
         std::thread::sleep(std::time::Duration::from_millis(50));
         let mut buffer = [0; 100];

@@ -14,12 +14,12 @@ const LIMIT: &str = "/dev/cpu_dma_latency";
 /// slept between its datagrams, in pieces of milliseconds, and 0.3 % once the processors stayed awake. They use power
 /// meanwhile, but no time that another thread wants.
 #[derive(Debug)]
-pub struct Wakefulness {
+pub struct CpuLatencyLimit {
     /// The limit holds while this is open.
     _limit: File,
 }
 
-impl Wakefulness {
+impl CpuLatencyLimit {
     /// Keeps them awake from now on, if the process may (the file belongs to root) and the kernel can.
     pub fn keep() -> Option<Self> {
         let mut limit = File::options().write(true).open(LIMIT).ok()?;
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn the_kernel_reads_back_no_latency_at_all() {
         // Without root there is nothing to keep, and nothing to read.
-        let kept = Wakefulness::keep();
+        let kept = CpuLatencyLimit::keep();
         assert_eq!(kept.is_some(), limit().is_some());
         assert!(limit().is_none_or(|limit| limit == 0));
     }
