@@ -1,9 +1,9 @@
-//! Bulk data over sockets that stand: what the ends of a meter send, and what they receive.
+//! Bulk transfer over open sockets: the sending and receiving ends of a throughput test.
 //!
-//! Who asks for it has opened the connections, by whatever protocol; what is carried is zeros, which nobody reads, and at
-//! stated intervals there is a [`Reading`] of what has gone through and of what the kernel says about each connection.
+//! The caller opens the connections, by its own protocol. The data is zeros, and the receiver discards it. At a given interval a
+//! [`Reading`] holds the bytes transferred and the kernel's state of each connection.
 //!
-//! It decides neither how long it goes on nor what a reading means.
+//! The caller decides how long the transfer lasts and interprets the readings.
 //!
 //! Start from [`Streams`], [`Associations`], [`DatagramSource`] and [`DatagramSink`].
 #![deny(unsafe_code)]
