@@ -324,7 +324,7 @@ impl Associations {
         if member.association.poll_timeout().is_some_and(|at| at <= now) {
             member.association.handle_timeout(now);
         }
-        member.hear(self.order.direction.sends());
+        member.handle_events(self.order.direction.sends());
         if member.wants && block >= LEAST {
             member.association.send(now, StreamId(0), Data::Fill(block));
             member.wants = false;
@@ -379,7 +379,7 @@ impl CarriedAssociation {
     }
 
     /// Handles the association's events.
-    fn hear(&mut self, sends: bool) {
+    fn handle_events(&mut self, sends: bool) {
         while self.association.poll_incident().is_some() {}
         while let Some(event) = self.association.poll_event() {
             match event {

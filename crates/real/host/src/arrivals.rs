@@ -2,49 +2,48 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers of datagrams that are told apart: one that comes later than so many after it is counted as stale. A power of
-/// two.
+/// Number of datagrams whose arrival is remembered. A datagram that is older than this is counted as stale. A power of two.
 const WINDOW: u64 = 1 << 17;
 
-/// A number so far ahead is none of the flow's: nobody loses a million datagrams in a row and goes on.
+/// A number this far ahead does not belong to the flow: no flow continues after a million consecutive losses.
 const FARTHEST: u64 = 1 << 20;
 
-/// What became of a flow's datagrams at its receiver.
+/// Counts of a flow's datagrams at its receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrivalCounts {
-    /// Those that arrived, each once.
+    /// Received datagrams, without duplicates.
     pub received: u64,
-    /// Arrivals of what had arrived before.
+    /// Duplicates.
     pub duplicated: u64,
-    /// Those that arrived after one with a higher number (RFC 4737 section 3.3: type-P-reordered).
+    /// Datagrams that arrived after one with a higher number (RFC 4737 section 3.3: type-P-reordered).
     pub reordered: u64,
-    /// Arrivals so late that nobody knows any more whether they were the first; they count as lost.
+    /// Arrivals so late that duplicates cannot be recognised; they count as lost.
     pub stale: u64,
     /// One more than the highest number that arrived.
     pub expected: u64,
 }
 
 impl ArrivalCounts {
-    /// Those that have not arrived, of all with numbers up to the highest that has.
+    /// Missing datagrams below the highest received number.
     pub const fn lost(&self) -> u64 {
         self.expected.saturating_sub(self.received)
     }
 }
 
-/// What one arrival is.
+/// Classification of one arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalKind {
-    /// The first of its number.
+    /// The first arrival of its number.
     First,
-    /// One more of its number.
+    /// A repeated arrival of its number.
     Duplicate,
-    /// Too late to tell.
+    /// Too late to classify.
     Stale,
-    /// Not a number that the flow can have reached.
+    /// A number that the flow cannot have reached.
     Foreign,
 }
 
-/// Tells first arrivals from others, in bounded memory whatever numbers come.
+/// Recognises first arrivals, in bounded memory for any numbers.
 #[derive(Debug)]
 pub struct ArrivalLog {
     seen: Vec<u64>,
@@ -58,7 +57,7 @@ impl Default for ArrivalLog {
 }
 
 impl ArrivalLog {
-    /// Number `number` arrived, counted from 0.
+    /// Records the arrival of datagram `number`, from 0.
     pub fn arrived(&mut self, number: u64) -> ArrivalKind {
         let next = self.counts.expected;
         if number >= next {
@@ -82,7 +81,7 @@ impl ArrivalLog {
         ArrivalKind::First
     }
 
-    /// Forgets what the places of `next` to `number` stood for.
+    /// Clears the bits of `next` to `number`.
     fn advance(&mut self, next: u64, number: u64) {
         if number - next >= WINDOW {
             self.seen.fill(0);
@@ -101,7 +100,7 @@ impl ArrivalLog {
     }
 }
 
-/// Where a number's bit is.
+/// The word and the bit of a number.
 const fn place(number: u64) -> (usize, u64) {
     (((number % WINDOW) / 64) as usize, 1 << (number % 64))
 }
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Beside a log that remembers everything.
+        /// Compared with a log of unbounded memory.
         #[test]
         fn counts_are_those_of_an_unbounded_log(numbers in proptest::collection::vec(0..200_u64, 0..400)) {
             let mut log = ArrivalLog::default();

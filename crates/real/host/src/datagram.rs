@@ -1,4 +1,4 @@
-//! What stands in the first bytes of a datagram.
+//! The stamp in the first bytes of a datagram.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use netrig_core::{Data, DatagramId, Duration, Instant};
 /// Length of the stamp, bytes.
 pub const STAMP_LEN: usize = 28;
 
-/// Length of the stamp of datagrams that have no room for the other, bytes: the shortest datagram that can be sent, in an
-/// IPv4 packet of 40 bytes.
+/// Length of the short stamp, for datagrams without room for the full one, bytes. It is the shortest datagram that can be sent,
+/// in an IPv4 packet of 40 bytes.
 pub const SHORT_LEN: usize = 12;
 
-/// Tells a datagram of netrig's from others, with the version of the format.
+/// Identifies netrig's datagrams; the last byte is the version of the format.
 const MAGIC: [u8; 3] = [0x6E, 0x72, 1];
 
-/// The same of a short stamp.
+/// The same for a short stamp.
 const SHORT_MAGIC: [u8; 3] = [0x6E, 0x72, 0x81];
 
-/// The stamp in front of every datagram: big-endian, as networks have it.
+/// The stamp at the beginning of every datagram, in network byte order.
 ///
 /// | bytes | what |
 /// |---|---|
@@ -28,33 +28,33 @@ const SHORT_MAGIC: [u8; 3] = [0x6E, 0x72, 0x81];
 /// | 16–23 | when it was given to the kernel, ns since the start of the run |
 /// | 24–27 | how late that was, ns, at most 4.29 s |
 ///
-/// Behind an answer's stamp stand, in 16 bytes, the number and the time of sending of what it answers.
+/// In an answer, 16 bytes follow the stamp: the number and the sending time of the answered datagram.
 ///
-/// A datagram shorter than that has the lowest bits of the first three only: 0–2 `n`, `r`, 0x81; 3 the flow's number;
-/// 4–7 the datagram's; 8–11 the time. They are right as long as it is underway for less than 2.1 s.
+/// A datagram shorter than that has the lowest bits of the first three only: 0–2 `n`, `r`, 0x81; 3 the flow's number; 4–7 the
+/// datagram's; 8–11 the time. They are unambiguous if the transit time is below 2.1 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramStamp {
     /// The flow's number.
     pub flow: u32,
-    /// Its number in the flow, counted from 0.
+    /// The datagram's number in the flow, from 0.
     pub number: u64,
-    /// When it was given to the kernel.
+    /// When the datagram was given to the kernel.
     pub sent: Instant,
-    /// How long after the moment that the application meant.
+    /// Delay after the application's intended sending time.
     pub late: Duration,
-    /// What follows.
+    /// Kind of the bytes after the stamp.
     pub rest: PayloadKind,
 }
 
-/// What is behind a stamp.
+/// Kind of the bytes after a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PayloadKind {
-    /// Nothing of interest.
+    /// Fill without content.
     Fill = 0,
-    /// Content, which the receiving application reads.
+    /// Content for the receiving application.
     Content = 1,
-    /// The datagram that this one answers, then nothing of interest.
+    /// The identifier of the answered datagram, then fill.
     Answer = 2,
 }
 
@@ -70,7 +70,7 @@ impl PayloadKind {
 }
 
 impl DatagramStamp {
-    /// As bytes.
+    /// Encodes the full stamp.
     pub fn encode(&self) -> [u8; STAMP_LEN] {
         let late = u32::try_from(self.late.as_nanos()).unwrap_or(u32::MAX);
         let mut bytes = [0; STAMP_LEN];
@@ -100,7 +100,7 @@ impl DatagramStamp {
         })
     }
 
-    /// As the bytes of a short stamp.
+    /// Encodes the short stamp.
     pub fn encode_short(&self) -> [u8; SHORT_LEN] {
         let mut bytes = [0; SHORT_LEN];
         bytes[..3].copy_from_slice(&SHORT_MAGIC);
@@ -111,14 +111,14 @@ impl DatagramStamp {
     }
 
     /// The short stamp in the first bytes of a datagram that arrived at `at`, when number `expected` was the next of `flow`;
-    /// `None` if there is none, or it is another flow's. How late it was sent it does not tell.
+    /// `None` if there is none, or it belongs to another flow. `late` is zero, because a short stamp does not contain it.
     pub fn decode_short(bytes: &[u8], flow: u32, at: Instant, expected: u64) -> Option<Self> {
         let bytes: &[u8; SHORT_LEN] = bytes.first_chunk()?;
         let half = |at: usize| bytes[at..].first_chunk().map(|chunk| u32::from_be_bytes(*chunk));
         if bytes[..3] != SHORT_MAGIC || bytes[3] != flow as u8 {
             return None;
         }
-        // The number and the time with these lowest bits that are nearest.
+        // The nearest number and time with these lowest bits.
         let ahead = half(4)?.wrapping_sub(expected as u32).cast_signed();
         let ago = (at.as_nanos() as u32).wrapping_sub(half(8)?).cast_signed();
         let number = expected.checked_add_signed(ahead.into())?;
@@ -126,14 +126,14 @@ impl DatagramStamp {
         Some(Self { flow, number, sent, late: Duration::ZERO, rest: PayloadKind::Fill })
     }
 
-    /// When the application meant it to be sent; right where it was less than 4.29 s late.
+    /// When the application intended to send it; right if it was less than 4.29 s late.
     pub fn intended(&self) -> Instant {
         Instant::from_nanos(self.sent.as_nanos().saturating_sub(self.late.as_nanos()))
     }
 }
 
-/// What is put behind the stamp: fill is cut by the stamp's length, so that the datagram is as long as the application
-/// said; content keeps all its bytes, so that the datagram is longer by the stamp.
+/// The rest of a datagram with `data`. Fill is shortened by the stamp, so that the datagram has the application's length. Content
+/// keeps all its bytes, so the datagram is longer by the stamp.
 ///
 /// `None` if the fill is shorter than a short stamp.
 pub fn body(data: Data) -> Option<DatagramBody> {
@@ -146,10 +146,10 @@ pub fn body(data: Data) -> Option<DatagramBody> {
     }
 }
 
-/// Length of what an answer says of the datagram that it answers.
+/// Length of the answered datagram's identifier, bytes.
 const ANSWERED_LEN: usize = 16;
 
-/// The rest of an answer that is `size` bytes long in all; `None` if that is too short.
+/// The rest of an answer of `size` bytes in total; `None` if that is too short.
 pub fn answer_body(answered: DatagramId, size: u64) -> Option<DatagramBody> {
     let len = usize::try_from(size).ok()?.checked_sub(STAMP_LEN)?;
     let mut bytes = vec![0; len];
@@ -158,23 +158,23 @@ pub fn answer_body(answered: DatagramId, size: u64) -> Option<DatagramBody> {
     Some(DatagramBody::Content(bytes.into()))
 }
 
-/// What an answer answers, from the bytes of the whole datagram; `None` if they do not say.
+/// The datagram that an answer answers, from the bytes of the whole answer; `None` if they are too few.
 pub fn answered(bytes: &[u8]) -> Option<DatagramId> {
     let number =
         |at: usize| bytes.get(STAMP_LEN + at..)?.first_chunk().map(|chunk| u64::from_be_bytes(*chunk));
     Some(DatagramId { number: number(0)?, sent: Instant::from_nanos(number(8)?) })
 }
 
-/// The rest of a datagram.
+/// The bytes of a datagram after its stamp.
 #[derive(Clone, Debug)]
 pub enum DatagramBody {
-    /// The whole datagram is a short stamp, and zeros up to so many bytes, fewer than a stamp has.
+    /// A short stamp and zeros, with this total length, less than that of a full stamp.
     Short(usize),
-    /// So many zeros.
+    /// This number of zeros.
     Fill(u64),
     /// These bytes.
     Content(Arc<[u8]>),
-    /// These bytes, and no stamp before them: the whole datagram is the application's.
+    /// These bytes without a stamp: the application's whole datagram.
     Whole(Arc<[u8]>),
 }
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// Over whatever time and however many numbers, up to what 32 bits can tell.
+        /// For all times and numbers within the range of 32 bits.
         #[test]
         fn a_short_stamp_is_completed_by_what_is_near(
             flow: u32,

@@ -1,7 +1,7 @@
-//! What every crate that works on a real machine stands on: clocks, precise sending, sockets with the kernel's time stamps,
-//! netlink, TLS, frames on a byte stream, processors and their precedence, and system calls.
+//! Base of all crates that run on a real machine: clocks, precise sending, sockets with the kernel's time stamps, netlink, TLS,
+//! frames on a byte stream, thread scheduling, and system calls.
 //!
-//! Nothing here knows a protocol of netrig's or decides what is sent. Unsafe code is in [`sys`] alone.
+//! This crate contains no application protocol and does not decide which data is sent. Only [`sys`] has unsafe code.
 //!
 //! Start from [`Clock`], [`Pacer`], [`Outbox`] and [`socket`].
 #![deny(unsafe_code)]

@@ -1,9 +1,9 @@
-//! The bytes that the peers of a server share, counted.
+//! A memory budget that the peers of a server share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The bytes that all peers of a server share. A clone is of the same bytes.
+/// The bytes that all peers of a server share. Clones share the same budget.
 #[derive(Clone, Debug)]
 pub struct MemoryBudget(Arc<Pool>);
 
@@ -13,26 +13,26 @@ struct Pool {
     most: usize,
 }
 
-/// There is no room for what would have been kept for a peer.
+/// The budget has too few bytes left for a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("all peers here together keep no more than {most} B: send less, or come later")]
+#[error("the memory for all peers ({most} B) is used up; send less, or try again later")]
 pub struct MemoryExhausted {
-    /// What all share, bytes.
+    /// Total budget, bytes.
     pub most: usize,
 }
 
 impl MemoryBudget {
-    /// So many bytes for all.
+    /// A budget of `most` bytes.
     pub fn of(most: usize) -> Self {
         Self(Arc::new(Pool { left: AtomicUsize::new(most), most }))
     }
 
-    /// Room for nothing, which may grow.
+    /// An empty reservation.
     pub fn none(&self) -> MemoryReservation {
         MemoryReservation { memory: self.clone(), bytes: 0 }
     }
 
-    /// Room for so many bytes.
+    /// Reserves bytes.
     ///
     /// # Errors
     /// If there is none.
@@ -43,7 +43,7 @@ impl MemoryBudget {
     }
 }
 
-/// Bytes that are kept for one peer; they are others' again when this is dropped.
+/// Bytes reserved for one peer. Dropping it returns them to the budget.
 #[derive(Debug)]
 pub struct MemoryReservation {
     memory: MemoryBudget,
@@ -51,7 +51,7 @@ pub struct MemoryReservation {
 }
 
 impl MemoryReservation {
-    /// Room for so many bytes more.
+    /// Reserves more bytes.
     ///
     /// # Errors
     /// If there is none; what was kept before still is.
@@ -64,7 +64,7 @@ impl MemoryReservation {
         Ok(())
     }
 
-    /// Room for so many bytes in all, which are more or fewer than before.
+    /// Grows or shrinks the reservation to `bytes`.
     ///
     /// # Errors
     /// If there is none; what was kept before still is.
@@ -79,7 +79,7 @@ impl MemoryReservation {
         }
     }
 
-    /// How many there are.
+    /// Reserved bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! Slots of connections that have a thread each: the rules are those of [`ConnectionSlots`].
+//! Slots for connections with a thread each, by the rules of [`ConnectionSlots`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,29 +14,29 @@ pub struct ThreadSlots(Mutex<SlotTable>);
 #[derive(Debug)]
 struct SlotTable {
     slots: ConnectionSlots,
-    /// The sockets of strangers: to close one wakes up its thread.
+    /// The sockets of strangers. Shutting one down wakes up its thread.
     strangers: BTreeMap<SlotId, TcpStream>,
 }
 
 /// Why a connection gets no slot.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadSlotError {
-    /// There is none for it.
+    /// No slot is available.
     #[error(transparent)]
     Busy(#[from] SlotRefusal),
-    /// The system has no descriptor for it.
+    /// The system has no descriptor left.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
 impl ThreadSlots {
-    /// Of these limits.
+    /// Creates empty slots.
     pub fn new(limits: SlotLimits) -> Arc<Self> {
         let (slots, strangers) = (ConnectionSlots::new(limits), BTreeMap::new());
         Arc::new(Self(Mutex::new(SlotTable { slots, strangers })))
     }
 
-    /// A connection has come. A stranger that gives way for it is shut down, so that its thread ends.
+    /// Admits a new connection. An evicted stranger is shut down, so that its thread ends.
     ///
     /// # Errors
     /// If there is no slot for it.
@@ -53,7 +53,7 @@ impl ThreadSlots {
     }
 
     fn held(&self) -> MutexGuard<'_, SlotTable> {
-        // A thread that panicked has left it whole.
+        // The table is consistent even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -66,10 +66,10 @@ pub struct ThreadSlot {
 }
 
 impl ThreadSlot {
-    /// The peer has proved something: it does not give way to strangers any more.
+    /// Makes the connection known, after its peer has proved itself. It is not evicted any more.
     ///
     /// # Errors
-    /// If there are as many known connections as there may be, or this one had to give way already.
+    /// If the limit of known connections is reached, or this connection was already evicted.
     pub fn prove(&self) -> Result<(), SlotRefusal> {
         let mut held = self.slots.held();
         held.strangers.remove(&self.slot);

@@ -1,4 +1,4 @@
-//! Files that users name. Every command reads them here, so that no file takes all memory and none is waited for without end.
+//! Reading of files that users name. All commands read them here, so that no file takes all memory and no read waits forever.
 //!
 //! A path on the command line ([`read`]) names a regular file or a pipe. A path inside an experiment ([`read_inside`]) names a
 //! regular file in the experiment's folder: an experiment may come from a stranger. A file with a secret ([`read_secret`]) is
@@ -30,7 +30,7 @@ pub enum UserFileError {
     /// The system does not open or read it.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is of a kind that is not read.
+    /// It is of a kind that is not accepted.
     #[error("it is {kind}, and only {expected} is read here")]
     Kind {
         /// What it is, with an article.
@@ -64,7 +64,7 @@ pub enum UserFileError {
     /// It is not text.
     #[error("byte {at} is not UTF-8 text")]
     NotText {
-        /// The first byte that is no text.
+        /// Offset of the first byte that is not text.
         at: usize,
     },
     /// A secret that other users can read.
@@ -86,7 +86,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, UserFileError> {
     read_within(path, limit, PATIENCE)
 }
 
-/// The same of a text.
+/// Reads a text like [`read`].
 ///
 /// # Errors
 /// As [`read`]; also if it is not UTF-8.
@@ -110,7 +110,7 @@ pub fn read_inside(folder: &Path, name: &str, limit: u64) -> Result<Vec<u8>, Use
     up_to(opened, limit)
 }
 
-/// The same of a text.
+/// Reads a text like [`read_inside`].
 ///
 /// # Errors
 /// As [`read_inside`]; also if it is not UTF-8.
@@ -140,10 +140,10 @@ pub fn read_guarded(path: &Path, limit: u64) -> Result<(String, Result<(), UserF
     Ok((as_text(opened.read(limit, PATIENCE)?)?, hidden))
 }
 
-/// Opens a regular file, and never waits for one that is none.
+/// Opens a regular file, without waiting on other kinds of files.
 ///
 /// # Errors
-/// If it cannot be opened, or is something else than the regular file that is `expected`.
+/// If it cannot be opened or is not a regular file; `expected` describes it in the error.
 pub fn open_regular(path: &Path, expected: &'static str) -> Result<(File, Metadata), UserFileError> {
     let opened = OpenedFile::of(path, expected, Metadata::is_file)?;
     Ok((opened.file, opened.metadata))
@@ -175,7 +175,7 @@ impl OpenedFile {
             true => Ok(()),
             false => Err(UserFileError::Kind { kind: kind(metadata), expected }),
         };
-        // To open a device can do something already.
+        // Opening a device can have side effects.
         held(&std::fs::metadata(path)?)?;
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -218,7 +218,7 @@ impl OpenedFile {
     }
 }
 
-/// A regular file's bytes. It may grow while it is read, so its length says nothing.
+/// Reads a regular file. It may grow during the read, so its length is not used.
 fn up_to(file: File, limit: u64) -> Result<Vec<u8>, UserFileError> {
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -332,7 +332,7 @@ mod tests {
             read(&path, 9)
         });
         assert_eq!(came.unwrap(), b"hello");
-        // A writer that stays.
+        // A writer that does not close the pipe.
         let mut writer = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         writer.write_all(b"x").unwrap();
         assert!(told(read_within(&path, 9, patience)).contains("has not closed the pipe"));
@@ -359,7 +359,7 @@ mod tests {
                 "{told}"
             );
         }
-        // Root's files may be those of a group of services.
+        // A file of root may be readable for a group of services.
         let is_root = fs::metadata(&file).unwrap().uid() == 0;
         assert_eq!(with(0o640).is_ok(), is_root);
     }

@@ -1,5 +1,5 @@
-//! Families of generic netlink (Documentation/networking/netlink_spec, `genetlink`): a number that the kernel gives to
-//! each by its name, and messages of a command with attributes.
+//! Generic netlink families (Documentation/networking/netlink_spec, `genetlink`). The kernel assigns a number to each family
+//! name; a message has a command and attributes.
 
 use std::convert::Infallible;
 
@@ -11,16 +11,16 @@ use netlink_sys::constants::NETLINK_GENERIC;
 
 use super::{NetlinkError, NetlinkSocket, attributes, value};
 
-/// `nlctrl`, who knows the numbers of the other families.
+/// `nlctrl`, which gives the numbers of the other families.
 const CONTROL: u16 = 16;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 
-/// Length of a `genlmsghdr`: command, version and two bytes that mean nothing.
+/// Length of a `genlmsghdr`: command, version and two reserved bytes.
 const HEADER: usize = 4;
 
-/// A conversation with one family, about the calling thread's namespace.
+/// A socket for one family, in the calling thread's namespace.
 #[derive(Debug)]
 pub struct GenericFamily {
     conversation: NetlinkSocket,
@@ -32,7 +32,7 @@ pub struct GenericFamily {
 pub struct GenericMessage {
     family: u16,
     command: u8,
-    /// What it says.
+    /// Attributes of the message.
     pub attributes: Vec<DefaultNla>,
 }
 
@@ -46,7 +46,7 @@ impl NetlinkSerializable for GenericMessage {
     }
 
     fn serialize(&self, buffer: &mut [u8]) {
-        // Version 1 of all families that are spoken to here.
+        // All families used here have version 1.
         buffer[..HEADER].copy_from_slice(&[self.command, 1, 0, 0]);
         self.attributes.as_slice().emit(&mut buffer[HEADER..]);
     }
@@ -63,10 +63,10 @@ impl NetlinkDeserializable for GenericMessage {
 }
 
 impl GenericFamily {
-    /// Opens a conversation with the family `name` in the namespace of the calling thread.
+    /// Opens a socket for the family `name` in the namespace of the calling thread.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn open(name: &str) -> Result<Self, NetlinkError> {
         let mut conversation = NetlinkSocket::open(NETLINK_GENERIC)?;
         let named = string(CTRL_ATTR_FAMILY_NAME, name);
@@ -81,10 +81,10 @@ impl GenericFamily {
         }
     }
 
-    /// Gives a command, and returns what is answered.
+    /// Sends a command and returns the answers.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn ask(
         &mut self,
         command: u8,
@@ -93,10 +93,10 @@ impl GenericFamily {
         self.conversation.ask(GenericMessage { family: self.number, command, attributes }, 0)
     }
 
-    /// Gives a command whose answer is a list.
+    /// Sends a command whose answer is a list.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn list(
         &mut self,
         command: u8,
@@ -107,17 +107,17 @@ impl GenericFamily {
     }
 }
 
-/// What an attribute is, whether it has others inside or not.
+/// The type of an attribute, without the flag of nested attributes.
 pub fn kind(attribute: &DefaultNla) -> u16 {
     attribute.kind() & !NLA_F_NESTED
 }
 
-/// A text with its end, as attributes have it.
+/// An attribute with a zero-terminated text.
 pub fn string(kind: u16, text: &str) -> DefaultNla {
     DefaultNla::new(kind, [text.as_bytes(), &[0]].concat())
 }
 
-/// An attribute with others inside.
+/// An attribute with nested attributes.
 pub fn nest(kind: u16, inside: &[DefaultNla]) -> DefaultNla {
     let mut bytes = vec![0; inside.buffer_len()];
     inside.emit(&mut bytes);

@@ -1,4 +1,4 @@
-//! The few system calls that no library wraps safely, each behind a function that cannot be misused.
+//! The few system calls without a safe wrapper in a library, each behind a safe function.
 
 mod extended_error;
 mod kernel_clock;

@@ -317,7 +317,7 @@ mod tests {
         let len = connected(&answerer, 2).read(&mut said).unwrap();
         let said = String::from_utf8_lossy(&said[..len]).into_owned();
         assert!(said.starts_with("HTTP/1.1 503 ") && said.contains("\r\nRetry-After: 1\r\n"), "{said}");
-        assert!(said.contains("your address has as many connections here as one may have (3)"), "{said}");
+        assert!(said.contains("your address has reached its limit of connections (3)"), "{said}");
         // Another address takes the last slot, and a third one that of the oldest of the first.
         let _last = connected(&answerer, 3);
         let mut asking = connected(&answerer, 4);
