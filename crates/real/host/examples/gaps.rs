@@ -9,8 +9,8 @@
 //! several datagrams that the sender's kernel has not segmented yet, without gaps. `listen` receives datagrams until none has
 //! arrived for a second. It polls every 2 ms, so that the sender, on whose processor a datagram is received, wakes no thread.
 //!
-//! Prints on one line the number of datagrams, and the median and 99th percentile of the gaps, µs. With MEAN_GAP_US it adds the Kolmogorov-Smirnov
-//! distance from exponential gaps of this mean, and the deviation of the rate in standard errors.
+//! Prints on one line the number of datagrams, and the median and 99th percentile of the gaps, µs. With MEAN_GAP_US it adds the
+//! Kolmogorov-Smirnov distance from exponential gaps of this mean, and the deviation of the rate in standard errors.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
