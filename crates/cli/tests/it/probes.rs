@@ -516,7 +516,7 @@ fn a_probe_that_finds_no_room_says_that_the_far_end_is_busy() {
     let told = quick(&["loss", address]);
     assert_eq!(told.status.code(), Some(1), "{}", err(&told));
     assert!(
-        err(&told).contains("it is busy: your address has as many connections here as one may have (1)"),
+        err(&told).contains("it is busy: your address has reached its limit of connections (1)"),
         "{}",
         err(&told)
     );

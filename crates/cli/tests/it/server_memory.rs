@@ -304,7 +304,7 @@ fn datagrams_of_a_far_end_take_no_more_than_their_bound() {
     write_frame(&mut fifth, &json!("sent")).unwrap();
     let told: Value = read_frame(&mut fifth).unwrap().unwrap();
     let why = told["error"]["why"].as_str().unwrap_or_else(|| panic!("{told}"));
-    assert!(why.contains("all peers here together keep no more than 268435456 B"), "{why}");
+    assert!(why.contains("the memory for all peers (268435456 B) is used up"), "{why}");
     let grown = far_end.most_memory() - before;
     println!("datagrams of four probes: {grown} B");
     assert!(grown > 250 * MIB, "datagrams are kept: {grown} B");

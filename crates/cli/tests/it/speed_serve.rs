@@ -482,7 +482,7 @@ fn connections_of_a_loopback_address_are_limited_if_that_is_asked_for() {
                 break told;
             }
         };
-        assert!(told.contains("as many connections here as one may have (8)"), "{option}: {told}");
+        assert!(told.contains("has reached its limit of connections (8)"), "{option}: {told}");
         let told = asks(&server, "127.0.2.1");
         assert!(told.starts_with("HTTP/1.1 200 "), "{option}: {told}");
         server.end();

@@ -12,7 +12,7 @@ use crate::side::Side;
 use netrig_host::Precedence;
 use netrig_host::RealtimeOffset;
 use netrig_host::SPIN;
-use netrig_host::{Clock, Pacer, RunSignals, Wakefulness};
+use netrig_host::{Clock, CpuLatencyLimit, Pacer, RunSignals};
 use netrig_host::{InterruptionCounts, Interruptions};
 
 /// Some ends of a run, driven by one thread.
@@ -111,7 +111,7 @@ impl EventLoop {
         progress: &SyncSender<Progress>,
     ) -> Result<Vec<EndReport>, AgentError> {
         // Who waits for an answer or a window wakes up as often as who waits for its time.
-        let awake = Wakefulness::keep();
+        let awake = CpuLatencyLimit::keep();
         let tail = if self.precise && !self.constrained { SPIN } else { Duration::ZERO };
         let mut pacer = Pacer::new(clock, tail).map_err(AgentError::kernel("epoll_create"))?;
         let offset = RealtimeOffset::measure();

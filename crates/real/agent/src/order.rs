@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SctpOptions;
 use crate::side::Side;
-use netrig_host::Asked;
+use netrig_host::RequestedGaps;
 use netrig_host::socket::{TcpOptions, UdpOptions};
 use netrig_sip_net::KeepOrder;
 
@@ -160,7 +160,7 @@ impl EndOrder {
     }
 
     /// What the gaps between its datagrams are to be.
-    pub(crate) fn asked(&self) -> Asked {
+    pub(crate) fn asked(&self) -> RequestedGaps {
         let is_poisson = match &self.application {
             Settings::Poisson(_) => true,
             // Its answers follow what arrives.
@@ -170,8 +170,8 @@ impl EndOrder {
             _ => false,
         };
         match self.pace() {
-            Some(per_s) if is_poisson => Asked::Exponential { mean_ns: 1e9 / per_s },
-            _ => Asked::Schedule,
+            Some(per_s) if is_poisson => RequestedGaps::Exponential { mean_ns: 1e9 / per_s },
+            _ => RequestedGaps::Schedule,
         }
     }
 }

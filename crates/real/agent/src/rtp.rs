@@ -7,7 +7,7 @@ use netrig_core::{Duration, Instant};
 use netrig_traffic::{Clip, Settings};
 
 use crate::order::EndOrder;
-use netrig_host::{Rest, Stamp};
+use netrig_host::{DatagramStamp, PayloadKind};
 
 /// The packets of a flow of video.
 pub(crate) struct RtpStream {
@@ -25,9 +25,9 @@ impl RtpStream {
 
     /// What a stamp would say of a datagram that arrived when number `expected` was the next. It counts as sent when its
     /// picture was due, as RTP's own time has it; nothing of one that differs from the clip's in any byte.
-    pub fn stamp(&self, datagram: &[u8], expected: u64) -> Option<Stamp> {
+    pub fn stamp(&self, datagram: &[u8], expected: u64) -> Option<DatagramStamp> {
         let number = self.clip.number_of(datagram, expected)?;
         let sent = self.start + self.clip.due(number);
-        Some(Stamp { flow: self.flow, number, sent, late: Duration::ZERO, rest: Rest::Fill })
+        Some(DatagramStamp { flow: self.flow, number, sent, late: Duration::ZERO, rest: PayloadKind::Fill })
     }
 }

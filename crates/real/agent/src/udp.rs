@@ -15,10 +15,10 @@ use netrig_host::Clock;
 use netrig_host::Outbox;
 use netrig_host::RealtimeOffset;
 use netrig_host::socket::UdpOptions;
-use netrig_host::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
+use netrig_host::socket::{LONGEST_DATAGRAM, SocketBuilder, SocketError, TimestampMode, drops, is_loss};
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
-use netrig_host::{Arrival, ArrivalLog, Arrivals};
-use netrig_host::{Rest, STAMP_LEN, Stamp, answered};
+use netrig_host::{ArrivalCounts, ArrivalKind, ArrivalLog};
+use netrig_host::{DatagramStamp, PayloadKind, STAMP_LEN, answered};
 
 /// A receiver has room for what comes in so long a time, so that it may be kept from looking.
 const ROOM: Duration = Duration::from_millis(100);
@@ -64,14 +64,14 @@ pub(crate) struct UdpEnd {
     unstamped: u64,
     reported_drops: u32,
     reported_sent: u64,
-    reported: Arrivals,
+    reported: ArrivalCounts,
 }
 
 /// A datagram that arrived for the first time.
 pub(crate) struct Received {
     pub at: Instant,
     pub from: SocketAddr,
-    pub stamp: Stamp,
+    pub stamp: DatagramStamp,
     /// What it answers, if it does.
     pub answers: Option<DatagramId>,
     pub data: Data,
@@ -81,7 +81,7 @@ pub(crate) struct Received {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UdpReport {
     /// The flow's datagrams.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalCounts,
     /// Datagrams that reached the host, and that the socket had no room for.
     pub socket_dropped: u32,
     /// Datagrams of others, or that no datagram of the flow can be.
@@ -122,13 +122,13 @@ impl UdpEnd {
     /// of what its flow sends, if it was not told how much and as far as the system's limit allows.
     pub fn open(order: &EndOrder, options: UdpOptions, until: Instant) -> Result<Self, SocketError> {
         let UdpOptions { buffers, uncut, limited, until_read } = options;
-        let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), order.local())?;
+        let making = SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), order.local())?;
         making.buffers(buffers)?;
         if uncut {
-            making.never_cut()?;
+            making.never_fragment()?;
         }
         making.dscp(order.dscp)?;
-        making.stamped(Stamped::Received)?;
+        making.stamped(TimestampMode::Received)?;
         let (mut look_every, mut together) = (LOOK_EVERY, false);
         let per_s = order.pace().filter(|_| order.side == Side::Server);
         if let Some(per_s) = per_s {
@@ -174,7 +174,7 @@ impl UdpEnd {
             unstamped: 0,
             reported_drops: 0,
             reported_sent: 0,
-            reported: Arrivals::default(),
+            reported: ArrivalCounts::default(),
         })
     }
 
@@ -221,8 +221,8 @@ impl UdpEnd {
             let arrived = by_kernel.map_or_else(|| clock.now(), |ns| clock.instant(offset.monotonic(ns)));
             for (head, len) in piece.datagrams() {
                 let expected = self.log.counts().expected;
-                let whole = || Stamp::decode(head).filter(|stamp| stamp.flow == self.flow);
-                let short = || Stamp::decode_short(head, self.flow, arrived, expected);
+                let whole = || DatagramStamp::decode(head).filter(|stamp| stamp.flow == self.flow);
+                let short = || DatagramStamp::decode_short(head, self.flow, arrived, expected);
                 let stamp = match &self.rtp {
                     Some(rtp) => rtp.stamp(head, expected),
                     None => whole().or_else(short),
@@ -233,13 +233,13 @@ impl UdpEnd {
                 };
                 self.unstamped += u64::from(piece.stamp.is_none());
                 match self.log.arrived(stamp.number) {
-                    Arrival::First => {
+                    ArrivalKind::First => {
                         let data = content(&stamp, head, len);
-                        let answers = (stamp.rest == Rest::Answer).then(|| answered(head)).flatten();
+                        let answers = (stamp.rest == PayloadKind::Answer).then(|| answered(head)).flatten();
                         each(Received { at: arrived, from: piece.from, stamp, answers, data });
                     }
-                    Arrival::Foreign => self.foreign += 1,
-                    Arrival::Duplicate | Arrival::Stale => {}
+                    ArrivalKind::Foreign => self.foreign += 1,
+                    ArrivalKind::Duplicate | ArrivalKind::Stale => {}
                 }
             }
         }
@@ -260,7 +260,7 @@ impl UdpEnd {
 
     /// What passed the socket.
     pub fn passage(&self) -> io::Result<SocketPassage> {
-        let Arrivals { received, duplicated, stale, .. } = self.log.counts();
+        let ArrivalCounts { received, duplicated, stale, .. } = self.log.counts();
         Ok(SocketPassage {
             sent: self.outbox.sent() - self.outbox.refused(),
             unsent: self.outbox.unsent(),
@@ -288,9 +288,9 @@ impl UdpEnd {
 }
 
 /// What the application gets of a datagram.
-fn content(stamp: &Stamp, head: &[u8], len: usize) -> Data {
+fn content(stamp: &DatagramStamp, head: &[u8], len: usize) -> Data {
     match stamp.rest {
-        Rest::Content => Data::Bytes(head[STAMP_LEN..].into()),
-        Rest::Fill | Rest::Answer => Data::Fill(len as u64),
+        PayloadKind::Content => Data::Bytes(head[STAMP_LEN..].into()),
+        PayloadKind::Fill | PayloadKind::Answer => Data::Fill(len as u64),
     }
 }

@@ -1,4 +1,4 @@
-//! Associations of netrig's own SCTP over one socket of UDP (RFC 6951) that carry as much as the path lets through.
+//! Bulk transfer over associations of netrig's own SCTP, all over one UDP socket (RFC 6951).
 
 use std::io;
 use std::net::UdpSocket;
@@ -13,26 +13,26 @@ use netrig_transport::sctp::{
 };
 use netrig_transport::{Connection, Counters, Packet, PathId, Payload, Profile};
 
-use super::{Bucket, Direction, Effort, End, Reading};
-use crate::sctp_socket::{PathSocket, Sent};
+use super::{Bucket, Effort, Reading, TransferDirection, TransferEnd};
+use crate::sctp_socket::{PacketOutcome, PathSocket};
 use netrig_host::Watch;
 use netrig_host::sys::ReceiveBatch;
 use netrig_host::{Clock, Pacer, monotonic_nanos};
 
-/// The port of the end that does not open (discard, RFC 863: IANA has it for SCTP, too).
+/// Port of the listening end (discard, RFC 863; IANA assigns it for SCTP too).
 const PORT: u16 = 9;
 
-/// What an association is given at a time, bytes.
+/// Data queued for an association at a time, bytes.
 const BLOCK: u64 = 1 << 18;
 
-/// Room for what a receiver has not in order yet, and for what a sender has not acknowledged, bytes: ten times what 100 Mbit/s
-/// have underway in 100 ms. A receiver's is that of all its associations together, for a peer may fill it and leave it so.
+/// Buffer for a receiver's out-of-order data and a sender's unacknowledged data, bytes: ten times the bandwidth-delay product of
+/// 100 Mbit/s and 100 ms. All associations of a receiver share it, because a peer may fill it and stop.
 const ROOM: u32 = 12_500_000;
 
-/// The least room of one association, bytes.
+/// Minimum buffer of one association, bytes.
 const LEAST_ROOM: u32 = 1 << 16;
 
-/// What associations may have got before their rate lets them, and the least that they are given, bytes.
+/// Bytes that associations may transfer ahead of their rate, and the minimum that is queued at a time.
 const AHEAD: u64 = 1 << 16;
 const LEAST: u64 = 1 << 12;
 
@@ -44,31 +44,32 @@ const UDP: u64 = 8;
 /// Headers of a packet and of its DATA chunk, bytes (RFC 9260 sections 3.1, 3.3.1); a chunk is padded to a multiple of four.
 const CHUNK: u32 = 28;
 
-/// How often who waits for its rate looks.
+/// How often a paced end checks its rate.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Bytes that are kept of a datagram: all of the longest.
+/// Bytes kept of a datagram: its maximum length.
 const LONGEST: usize = 65_535;
 
-/// What associations are to carry.
+/// Parameters of a transfer over associations.
 #[derive(Clone, Copy, Debug)]
 pub struct AssociationOrder {
-    /// How many there are.
+    /// Number of associations.
     pub count: u16,
     /// Whether this end opens them.
     pub opens: bool,
-    /// Which way data goes.
-    pub direction: Direction,
+    /// Direction of the data.
+    pub direction: TransferDirection,
     /// Time between two readings.
     pub every: Duration,
-    /// The longest packet of SCTP, bytes: payload of a datagram.
+    /// Maximum length of an SCTP packet, the payload of a datagram, bytes.
     pub size: u16,
-    /// What each association carries at most, B/s; all that the path takes if not given. No more is sent, and what comes is
-    /// read no faster, all together.
+    /// Maximum rate of each association, B/s; unlimited if not given. It limits sending, and reading by all associations
+    /// together.
     pub pacing: Option<u32>,
-    /// The window that this end offers each association, bytes; if not given an equal part of [enough](ROOM) for most paths.
+    /// Window that this end offers each association, bytes. If not given, an equal part of [a buffer](ROOM) that suffices for
+    /// most paths.
     pub window: Option<u32>,
-    /// Whence tags, sequence numbers and cookies come: what nobody else can know.
+    /// Seed of verification tags, sequence numbers and cookies. It must be secret.
     pub seed: u64,
 }
 
@@ -78,14 +79,14 @@ impl AssociationOrder {
     }
 }
 
-/// What one association had carried at a moment.
+/// Counts of one association at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Borne {
-    /// User bytes that were sent, each once.
+pub struct AssociationCounts {
+    /// User bytes sent, without retransmissions.
     pub sent: u64,
-    /// User bytes that arrived, in order or not, each once.
+    /// User bytes received, in any order, without duplicates.
     pub received: u64,
-    /// User bytes that were sent again.
+    /// User bytes retransmitted.
     pub sent_again: u64,
     /// Congestion window, bytes.
     pub cwnd: u64,
@@ -93,48 +94,48 @@ pub struct Borne {
     pub window: u64,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Duration>,
-    /// For how long there was something to send, or sent and not acknowledged.
+    /// Time with unsent or unacknowledged data.
     pub busy: Duration,
-    /// For how long there was more to send than the peer's window let through.
+    /// Time for which the peer's window limited sending.
     pub window_limited: Duration,
 }
 
-/// Associations that carry data.
+/// A transfer over associations.
 pub struct Associations {
     order: AssociationOrder,
     socket: PathSocket,
     config: Arc<Config>,
     payload: u32,
     listener: Option<Listener>,
-    /// By their place: that of the opener's port above [`CLIENT_PORT`].
-    members: Vec<Option<Member>>,
+    /// Indexed by the client port less [`CLIENT_PORT`].
+    members: Vec<Option<CarriedAssociation>>,
     clock: Clock,
     pacer: Pacer,
     batch: ReceiveBatch,
-    /// What has been given to them, bytes.
+    /// Bytes queued so far.
     given: u64,
-    /// What may be read and given, if that has a bound.
+    /// Limits of reading and of queueing, if the transfer is paced.
     buckets: Option<[Bucket; 2]>,
-    /// Packets that this host had no room for.
+    /// Packets that the send buffer had no room for.
     unsent: u64,
 }
 
-struct Member {
+struct CarriedAssociation {
     association: Box<Association>,
-    /// It waits to be given more.
+    /// Whether it waits for more data.
     wants: bool,
     busy: Duration,
     window_limited: Duration,
-    /// Until when these two were counted.
+    /// When the two times above were last updated.
     looked: Instant,
     over: Option<CloseReason>,
 }
 
 impl Associations {
-    /// Over a socket that is connected to the other end's. Make it on the thread that will carry.
+    /// Takes a connected socket. Call it on the thread that will run the transfer.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn new(socket: UdpSocket, order: AssociationOrder) -> io::Result<Self> {
         let window = Size::from_bytes(order.window().into());
         let ip = if socket.local_addr()?.is_ipv4() { IPV4 } else { IPV6 };
@@ -142,7 +143,7 @@ impl Associations {
         let config = Arc::new(Config {
             encapsulation: Encapsulation::Udp,
             mtu: Size::from_bytes(ip + UDP + u64::from(order.size)),
-            // What arrives in order need not wait for the rest of a long message.
+            // With messages of one packet, in-order data never waits for the rest of a message.
             message_size: Size::from_bytes(payload.into()),
             receive_buffer: window,
             send_buffer: Size::from_bytes(ROOM.into()),
@@ -186,21 +187,25 @@ impl Associations {
         self.order.window()
     }
 
-    /// Carries data until `stop` or until no association is left, and gives a reading whenever one is due, and one at the end.
+    /// Transfers data until `stop` is set or no association is left. Passes a reading to `each` at every interval and at the end.
     ///
     /// # Errors
-    /// What the kernel answers; an association that breaks is none.
-    pub fn carry(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Reading<Borne>)) -> io::Result<End> {
+    /// The error of the kernel. A failed association is not an error.
+    pub fn carry(
+        &mut self,
+        stop: &AtomicBool,
+        each: &mut dyn FnMut(&Reading<AssociationCounts>),
+    ) -> io::Result<TransferEnd> {
         let begun = self.clock.now();
         let all = self.order.pacing.map(|each| f64::from(each) * self.members.len() as f64);
         self.buckets = all.map(|rate| [Bucket::new(begun, rate, AHEAD, Bucket::AWAY); 2]);
         let mut next = begun + self.order.every;
         let end = loop {
             if stop.load(Ordering::Relaxed) {
-                break End::Stopped;
+                break TransferEnd::Stopped;
             }
             if self.members.iter().all(|member| member.as_ref().is_some_and(|member| member.over.is_some())) {
-                break End::Gone;
+                break TransferEnd::Gone;
             }
             let now = self.clock.now();
             if now >= next {
@@ -224,10 +229,10 @@ impl Associations {
         Ok(end)
     }
 
-    /// Breaks them off: the peer is told (ABORT, RFC 9260 section 9.1). How many packets this host had no room for.
+    /// Aborts the associations (ABORT, RFC 9260 section 9.1). Returns the number of packets that the send buffer had no room for.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn abort(mut self) -> io::Result<u64> {
         let now = self.clock.now();
         for place in 0..self.members.len() {
@@ -251,11 +256,11 @@ impl Associations {
         let mut association = Box::new(Association::new(self.config.clone(), &endpoints, random));
         let now = self.clock.now();
         association.open(now);
-        self.members[usize::from(place)] = Some(Member::new(association, now));
+        self.members[usize::from(place)] = Some(CarriedAssociation::new(association, now));
         self.transmit(place.into(), now)
     }
 
-    /// When something is to be done although nothing comes.
+    /// When the next timer expires or the rate is next checked.
     fn deadline(&self, now: Instant) -> Instant {
         let members = || self.members.iter().flatten().filter(|member| member.over.is_none());
         let timers = members().filter_map(|member| member.association.poll_timeout()).min();
@@ -263,19 +268,19 @@ impl Associations {
         timers.into_iter().chain(waits).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Whether more has come than may have by now.
+    /// Whether more data has arrived than the rate allows.
     fn is_ahead(&mut self, now: Instant) -> bool {
         let Some([read, _]) = &mut self.buckets else { return false };
         read.left(now, self.members.iter().flatten().map(|member| member.association.arrived()).sum()) < 0.0
     }
 
-    /// What associations may be given now, at most a block.
+    /// Bytes that may be queued now, at most a block.
     fn block(&mut self, now: Instant) -> u64 {
         let Some([_, given]) = &mut self.buckets else { return BLOCK };
         (given.left(now, self.given).max(0.0) as u64).min(BLOCK)
     }
 
-    /// Takes what has arrived, as much as one call gives; whether there may be more.
+    /// Receives the packets of one call. Returns whether more may wait.
     fn receive(&mut self) -> io::Result<bool> {
         let mut arrived = Vec::new();
         let wanted = |_, _| true;
@@ -303,14 +308,14 @@ impl Associations {
         match response {
             Some(ListenerResponse::Reply(reply)) => self.send(&reply),
             Some(ListenerResponse::Accepted(association)) => {
-                *slot = Some(Member::new(association, now));
+                *slot = Some(CarriedAssociation::new(association, now));
                 self.transmit(place, now)
             }
             None => Ok(()),
         }
     }
 
-    /// An association's timers, what it has to say, and what it wants to be given.
+    /// Handles an association's timers and events, and queues more data for it.
     fn take_turn(&mut self, place: usize, now: Instant) -> io::Result<()> {
         let block = self.block(now);
         let Some(member) = self.members[place].as_mut().filter(|member| member.over.is_none()) else {
@@ -319,7 +324,7 @@ impl Associations {
         if member.association.poll_timeout().is_some_and(|at| at <= now) {
             member.association.handle_timeout(now);
         }
-        member.hear(self.order.direction.sends());
+        member.handle_events(self.order.direction.sends());
         if member.wants && block >= LEAST {
             member.association.send(now, StreamId(0), Data::Fill(block));
             member.wants = false;
@@ -332,7 +337,7 @@ impl Associations {
         Ok(())
     }
 
-    /// Sends all that an association has to send.
+    /// Sends all pending packets of an association.
     fn transmit(&mut self, place: usize, now: Instant) -> io::Result<()> {
         while let Some(member) = &mut self.members[place]
             && let Some(packet) = member.association.poll_transmit(now)
@@ -344,13 +349,15 @@ impl Associations {
 
     fn send(&mut self, packet: &Packet) -> io::Result<()> {
         if let Payload::Sctp(body) = &packet.payload {
-            self.unsent += u64::from(self.socket.send(body)? == Sent::NoRoom);
+            self.unsent += u64::from(self.socket.send(body)? == PacketOutcome::NoRoom);
         }
         Ok(())
     }
 
-    fn reading(&self) -> Reading<Borne> {
-        let borne = |member: &Option<Member>| member.as_ref().map(Member::borne).unwrap_or_default();
+    fn reading(&self) -> Reading<AssociationCounts> {
+        let borne = |member: &Option<CarriedAssociation>| {
+            member.as_ref().map(CarriedAssociation::borne).unwrap_or_default()
+        };
         Reading {
             at: monotonic_nanos(),
             connections: self.members.iter().map(borne).collect(),
@@ -359,7 +366,7 @@ impl Associations {
     }
 }
 
-impl Member {
+impl CarriedAssociation {
     fn new(association: Box<Association>, now: Instant) -> Self {
         Self {
             association,
@@ -371,8 +378,8 @@ impl Member {
         }
     }
 
-    /// What the association has to say.
-    fn hear(&mut self, sends: bool) {
+    /// Handles the association's events.
+    fn handle_events(&mut self, sends: bool) {
         while self.association.poll_incident().is_some() {}
         while let Some(event) = self.association.poll_event() {
             match event {
@@ -383,7 +390,7 @@ impl Member {
         }
     }
 
-    /// Counts the time since it was last looked at by what it was then.
+    /// Adds the time since the last update to the states of the association.
     fn look(&mut self, now: Instant) {
         let span = now - self.looked;
         self.looked = now;
@@ -395,10 +402,10 @@ impl Member {
         }
     }
 
-    fn borne(&self) -> Borne {
+    fn borne(&self) -> AssociationCounts {
         let Counters { bytes_sent, bytes_retransmitted, .. } = self.association.counters();
         let path = self.association.path_status(PathId(0));
-        Borne {
+        AssociationCounts {
             sent: bytes_sent,
             received: self.association.arrived(),
             sent_again: bytes_retransmitted,
@@ -419,7 +426,7 @@ mod tests {
     use crate::datagram_socket;
     use netrig_host::socket::Buffers;
 
-    fn order(opens: bool, direction: Direction) -> AssociationOrder {
+    fn order(opens: bool, direction: TransferDirection) -> AssociationOrder {
         AssociationOrder {
             count: 2,
             opens,
@@ -441,10 +448,10 @@ mod tests {
         ]
     }
 
-    type Ended = (End, Vec<Reading<Borne>>);
+    type Ended = (TransferEnd, Vec<Reading<AssociationCounts>>);
 
-    /// Both ends, each on a thread of its own. The near one is stopped first, and the other soon after: where its socket was
-    /// full it has not heard of it.
+    /// Runs both ends, each on its own thread. The near end is stopped first and the far end soon after, because the ABORT may be
+    /// lost if a socket is full.
     fn carried(near: AssociationOrder, far: AssociationOrder, lasts: StdDuration) -> [Ended; 2] {
         let [near_socket, far_socket] = sockets();
         let (near_stop, far_stop) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -466,7 +473,7 @@ mod tests {
         })
     }
 
-    fn last(readings: &[Reading<Borne>]) -> &[Borne] {
+    fn last(readings: &[Reading<AssociationCounts>]) -> &[AssociationCounts] {
         &readings.last().unwrap().connections
     }
 
@@ -474,15 +481,16 @@ mod tests {
     fn data_goes_either_way_and_both_ways() {
         let lasts = StdDuration::from_millis(300);
         for (near, far) in [
-            (Direction::Sends, Direction::Receives),
-            (Direction::Receives, Direction::Sends),
-            (Direction::Both, Direction::Both),
+            (TransferDirection::Sends, TransferDirection::Receives),
+            (TransferDirection::Receives, TransferDirection::Sends),
+            (TransferDirection::Both, TransferDirection::Both),
         ] {
             let [opened, accepted] = carried(order(true, near), order(false, far), lasts);
-            assert_eq!(opened.0, End::Stopped);
-            for (readings, receives) in
-                [(&opened.1, near != Direction::Sends), (&accepted.1, far != Direction::Sends)]
-            {
+            assert_eq!(opened.0, TransferEnd::Stopped);
+            for (readings, receives) in [
+                (&opened.1, near != TransferDirection::Sends),
+                (&accepted.1, far != TransferDirection::Sends),
+            ] {
                 assert!(
                     last(readings).iter().all(|borne| (borne.received > 0) == receives),
                     "{:?}",
@@ -497,10 +505,11 @@ mod tests {
 
     #[test]
     fn a_small_window_holds_the_sender_back_and_it_says_so() {
-        let receives = AssociationOrder { window: Some(6000), ..order(false, Direction::Receives) };
-        let [near, far] = carried(order(true, Direction::Sends), receives, StdDuration::from_millis(300));
-        // Who is told by an ABORT that it is over need not be stopped.
-        assert_eq!((near.0, far.0), (End::Stopped, End::Gone));
+        let receives = AssociationOrder { window: Some(6000), ..order(false, TransferDirection::Receives) };
+        let [near, far] =
+            carried(order(true, TransferDirection::Sends), receives, StdDuration::from_millis(300));
+        // The ABORT ends the far end.
+        assert_eq!((near.0, far.0), (TransferEnd::Stopped, TransferEnd::Gone));
         for borne in last(&near.1) {
             assert!(borne.window <= 6000 && borne.sent > 0, "{borne:?}");
             assert!(borne.window_limited > Duration::ZERO && borne.window_limited <= borne.busy, "{borne:?}");
@@ -511,15 +520,17 @@ mod tests {
     fn no_more_is_carried_than_may_be() {
         let paced = |opens, direction| AssociationOrder { pacing: Some(500_000), ..order(opens, direction) };
         let lasts = StdDuration::from_millis(400);
-        let most = |readings: &[Reading<Borne>]| {
+        let most = |readings: &[Reading<AssociationCounts>]| {
             let (first, last) = (&readings[0], readings.last().unwrap());
             let came: u64 = last.connections.iter().map(|borne| borne.received).sum();
             let time = (last.at - first.at) as f64 * 1e-9 + 0.05;
             (came as f64, 1e6 * time + 2.0 * AHEAD as f64 + f64::from(1 << 16))
         };
-        // Whoever of the two is held to it.
-        let [_, far] = carried(paced(true, Direction::Sends), order(false, Direction::Receives), lasts);
-        let [_, slow] = carried(order(true, Direction::Sends), paced(false, Direction::Receives), lasts);
+        // Either end may be paced.
+        let [_, far] =
+            carried(paced(true, TransferDirection::Sends), order(false, TransferDirection::Receives), lasts);
+        let [_, slow] =
+            carried(order(true, TransferDirection::Sends), paced(false, TransferDirection::Receives), lasts);
         for readings in [&far.1, &slow.1] {
             let (came, allowed) = most(readings);
             assert!(came > 0.0 && came <= allowed, "{came} of {allowed}");

@@ -1,36 +1,35 @@
-//! What may be carried at a rate.
+//! A token bucket that limits the bytes of a transfer.
 
 use netrig_core::{Duration, Instant};
 
-/// A token bucket: what may be carried grows with time, and of what nobody takes only so much is kept. Whoever rests may not
-/// carry afterwards what it has left out.
+/// A token bucket. Tokens accumulate at the rate, up to the depth; an idle transfer cannot catch up beyond that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
     /// B/s.
     rate: f64,
-    /// What it holds at most, bytes.
+    /// Bytes.
     depth: f64,
-    /// What it held when it was looked at last, bytes; less than zero where more was carried than may be.
+    /// Tokens at the last update, bytes; negative if the transfer exceeded the rate.
     holds: f64,
     looked: Instant,
-    /// What had been carried then, bytes.
+    /// Bytes transferred by the last update.
     carried: u64,
 }
 
 impl Bucket {
-    /// The time of its rate that whoever reads or is given may make up for: a thread is kept away now and then.
+    /// How long a thread that was descheduled may catch up for, at the rate.
     pub const AWAY: Duration = Duration::from_millis(100);
 
-    /// Fills at so many bytes per second, begins with `ahead` bytes, and holds them and what comes in `span` at most.
+    /// Fills at `rate` bytes per second and begins with `ahead` bytes. Its depth is `ahead` and the bytes of `span`.
     pub fn new(now: Instant, rate: f64, ahead: u64, span: Duration) -> Self {
         let ahead = ahead as f64;
         let depth = ahead + rate * span.as_secs_f64();
         Self { rate, depth, holds: ahead, looked: now, carried: 0 }
     }
 
-    /// What may be carried beside so many bytes, which are all until now; less than zero where they were too many.
+    /// Bytes that may still be transferred, if `carried` bytes were transferred so far; negative if they exceed the rate.
     ///
-    /// What has been carried is taken out before anything runs over: whoever counts seldom loses nothing by that.
+    /// Transferred bytes are subtracted before the depth limits the tokens, so rare calls lose no tokens.
     pub fn left(&mut self, now: Instant, carried: u64) -> f64 {
         let came = self.rate * (now - self.looked).as_secs_f64();
         let taken = carried.saturating_sub(self.carried) as f64;

@@ -1,4 +1,4 @@
-//! Datagrams at a rate that may change while they leave, and what becomes of them at their receiver.
+//! A source of datagrams at a variable rate, and a sink that counts them.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -16,41 +16,43 @@ use netrig_host::DatagramFormat;
 use netrig_host::Outbox;
 use netrig_host::Precedence;
 use netrig_host::RealtimeOffset;
-use netrig_host::socket::{Buffers, LONGEST_DATAGRAM, Making, SocketError, Stamped, drops, is_loss};
+use netrig_host::socket::{
+    Buffers, LONGEST_DATAGRAM, SocketBuilder, SocketError, TimestampMode, drops, is_loss,
+};
 use netrig_host::sys::{MESSAGES, ReceiveBatch, option_int, set_option_int};
-use netrig_host::{Arrival, ArrivalLog, Arrivals};
-use netrig_host::{Asked, SourceReport};
+use netrig_host::{ArrivalCounts, ArrivalKind, ArrivalLog};
 use netrig_host::{Clock, Pacer, monotonic_nanos};
+use netrig_host::{DatagramStamp, STAMP_LEN};
+use netrig_host::{RequestedGaps, SourceReport};
 use netrig_host::{SPIN, Watch};
-use netrig_host::{STAMP_LEN, Stamp};
 
-/// Room of a receiving socket, bytes, as far as the system grants it: 100 ms of 500 Mbit/s.
+/// Receive buffer, bytes, as far as the system allows it: 100 ms at 500 Mbit/s.
 const ROOM: usize = 8 << 20;
 
-/// A source that may not send looks at its rate so often.
+/// How often a source checks its rate.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A source that is behind its schedule by more than this skips what it missed: it offers what it can, and says so.
+/// A source that is further behind its schedule skips and counts the datagrams that it missed.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// While datagrams come nobody is woken up by each; they are looked for so often.
+/// While datagrams arrive, the sink polls at this interval, so that not every datagram causes a wake-up.
 const LOOK_FOR: Duration = Duration::from_micros(500);
 
-/// What the kernel counts of a message beside its payload, at least, bytes (Linux: `SKB_TRUESIZE`, 576 where pointers have 64 bits).
+/// Minimum overhead of a message in the receive buffer, bytes (Linux: `SKB_TRUESIZE`, 576 where pointers have 64 bits).
 const OVERHEAD: u64 = 512;
 
-/// A socket for datagrams to and from one address: with the kernel's stamps and much room, and datagrams that come together
-/// are taken together (`UDP_GRO`). Its buffers are exactly these, where they are given.
+/// Opens a socket for datagrams to and from one address, with the kernel's time stamps, a large receive buffer and `UDP_GRO`.
+/// Given buffer sizes are exact.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The error of the step that the kernel refused.
 pub fn datagram_socket(
     local: SocketAddr,
     peer: SocketAddr,
     buffers: Buffers,
 ) -> Result<UdpSocket, SocketError> {
-    let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
-    making.stamped(Stamped::Received)?;
+    let making = SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
+    making.stamped(TimestampMode::Received)?;
     if buffers.receive.is_none() {
         making.receive_at_least(ROOM)?;
     }
@@ -66,81 +68,81 @@ pub fn datagram_socket(
     Ok(socket.into())
 }
 
-/// Has the kernel put no datagrams together any more that come to a socket of [`datagram_socket`]: who takes them keeps the
-/// beginning of each then, and not all of the longest. For one of many, before anything comes.
+/// Switches `UDP_GRO` off for a socket of [`datagram_socket`]. A sink then keeps only the beginning of each datagram, which saves
+/// memory if there are many. Call it before the first datagram arrives.
 ///
 /// # Errors
-/// What the kernel answers.
-pub fn take_one_by_one(socket: &UdpSocket) -> io::Result<()> {
+/// The error of the kernel.
+pub fn disable_gro(socket: &UdpSocket) -> io::Result<()> {
     set_option_int(socket, libc::SOL_UDP, libc::UDP_GRO, 0)
 }
 
-/// A socket for the first datagrams of anybody, at an address that sockets of [`datagram_socket`] may share: what comes from
-/// their peers is theirs.
+/// Opens a socket for the first datagrams of any peer. Sockets of [`datagram_socket`] may share its address; they receive the
+/// datagrams of their peers.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The error of the step that the kernel refused.
 pub fn shared_datagram_socket(local: SocketAddr) -> Result<UdpSocket, SocketError> {
-    let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
+    let making = SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), local)?;
     Ok(making.bound()?.into())
 }
 
-/// A rate that whoever steers a source may change at any time.
+/// The rate of a source, which another thread may change at any time.
 #[derive(Debug)]
 pub struct Throttle(AtomicU64);
 
 impl Throttle {
-    /// Begins with this rate of payload; zero lets nothing leave.
+    /// Starts with this payload rate; at zero the source sends nothing.
     pub const fn new(rate: Rate) -> Self {
         Self(AtomicU64::new(rate.bits_per_s()))
     }
 
-    /// From now on.
+    /// Sets the rate from now on.
     pub fn set(&self, rate: Rate) {
         self.0.store(rate.bits_per_s(), Ordering::Relaxed);
     }
 
-    /// As it is.
+    /// The current rate.
     pub fn rate(&self) -> Rate {
         Rate::from_bits_per_s(self.0.load(Ordering::Relaxed))
     }
 }
 
-/// The gaps of a source.
+/// Gaps between the datagrams of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
-    /// All the same.
+    /// Constant gaps.
     Constant,
-    /// Exponential, drawn with this seed.
+    /// Exponential gaps, a Poisson process.
     Poisson {
         /// The seed.
         seed: u64,
     },
 }
 
-/// What a source is to send.
+/// Parameters of a source.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceOrder {
-    /// What its datagrams are numbered for: those of another flow are foreign to the receiver.
+    /// Number of the flow. The receiver ignores datagrams of another flow.
     pub flow: u32,
     /// Payload of each, bytes; at least [`STAMP_LEN`](netrig_host::STAMP_LEN).
     pub size: u16,
-    /// Their gaps.
+    /// Gaps between datagrams.
     pub spacing: Spacing,
     /// Time between two readings.
     pub every: Duration,
 }
 
-/// What had been sent at a moment.
+/// Counts of a source at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sent {
+pub struct SourceReading {
     /// When, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
-    /// Datagrams given to the kernel.
+    /// Datagrams that the kernel accepted.
     pub datagrams: u64,
-    /// Datagrams that were due and not sent, because this end was too far behind.
+    /// Datagrams that were due and skipped because the source was too far behind.
     pub skipped: u64,
-    /// What sending has taken of the thread since it began.
+    /// Processor time of the thread since sending started.
     pub effort: Effort,
 }
 
@@ -153,17 +155,17 @@ pub struct DatagramSource<'a> {
     clock: Clock,
     outbox: Outbox,
     gaps: Option<Stream>,
-    /// The rate that the last datagrams left at.
+    /// The rate of the last sent datagrams.
     paced: Rate,
     skipped: u64,
     effort: Effort,
 }
 
 impl<'a> DatagramSource<'a> {
-    /// Over a socket that is connected. The stamps' times count from `clock`'s epoch.
+    /// Takes a connected socket. The times in the stamps count from `clock`'s epoch.
     ///
     /// # Errors
-    /// If it is not.
+    /// If the socket is not connected.
     pub fn new(
         socket: UdpSocket,
         clock: Clock,
@@ -177,10 +179,10 @@ impl<'a> DatagramSource<'a> {
             Spacing::Poisson { seed } => Some(Seeds::new(seed).stream("speed/gaps")),
         };
         let asked = match (order.spacing, throttle.rate().bits_per_s()) {
-            (Spacing::Poisson { .. }, 1..) => {
-                Asked::Exponential { mean_ns: throttle.rate().time_for(order.size.into()).as_nanos() as f64 }
-            }
-            _ => Asked::Schedule,
+            (Spacing::Poisson { .. }, 1..) => RequestedGaps::Exponential {
+                mean_ns: throttle.rate().time_for(order.size.into()).as_nanos() as f64,
+            },
+            _ => RequestedGaps::Schedule,
         };
         let outbox = Outbox::new(order.flow, asked, Some(peer));
         let effort = Effort::default();
@@ -188,16 +190,21 @@ impl<'a> DatagramSource<'a> {
         Ok(Self { socket, peer, order, throttle, clock, outbox, gaps, paced, skipped: 0, effort })
     }
 
-    /// The same with datagrams that have another header than netrig's own.
+    /// Sends datagrams with another header than netrig's own.
     pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
         Self { outbox: self.outbox.with_format(format), ..self }
     }
 
-    /// Sends until `stop`, gives a reading whenever one is due and one at the end; how it kept its schedule.
+    /// Sends until `stop` is set. Passes a reading to `each` at every interval and at the end. Returns how well the source kept
+    /// its schedule.
     ///
     /// # Errors
-    /// What the kernel answers; that a datagram found nobody is none.
-    pub fn send(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Sent)) -> io::Result<SourceReport> {
+    /// The error of the kernel. A datagram that the peer refuses is not an error.
+    pub fn send(
+        &mut self,
+        stop: &AtomicBool,
+        each: &mut dyn FnMut(&SourceReading),
+    ) -> io::Result<SourceReport> {
         let mut pacer = Pacer::new(self.clock, SPIN)?;
         self.take_precedence(self.throttle.rate());
         self.effort = Effort::of_this_thread();
@@ -213,20 +220,20 @@ impl<'a> DatagramSource<'a> {
             self.outbox.flush(&self.socket, &self.clock)?;
             let next = if self.throttle.rate().bits_per_s() == 0 { now + LOOK } else { due };
             let next = self.outbox.retry().map_or(next, |retry| next.max(retry));
-            // A slow source looks at its rate and whether it is to stop, too.
+            // A slow source too checks its rate and `stop` at short intervals.
             pacer.rest(next.min(reading).min(now + LOOK))?;
         }
         each(&self.reading());
         Ok(self.outbox.source().report())
     }
 
-    /// It spins for a moment before each datagram.
+    /// The source spins for a moment before each datagram, so its load is in proportion to its rate.
     fn take_precedence(&self, rate: Rate) {
         let per_s = rate.bits_per_s() as f64 / (8.0 * f64::from(self.order.size));
         Precedence::take(per_s * SPIN.as_secs_f64());
     }
 
-    /// Gives the outbox what is due; when the next datagram is.
+    /// Moves due datagrams to the outbox. Returns when the next datagram is due.
     fn fill(&mut self, mut due: Instant, now: Instant) -> io::Result<Instant> {
         let rate = self.throttle.rate();
         if rate.bits_per_s() == 0 {
@@ -237,7 +244,7 @@ impl<'a> DatagramSource<'a> {
         if rate != before {
             self.take_precedence(rate);
         }
-        // A rate that has grown holds at once, not after a gap of the old one.
+        // A higher rate takes effect at once, not after a gap of the old rate.
         if rate > before {
             due = due.min(now + gap);
         }
@@ -245,7 +252,7 @@ impl<'a> DatagramSource<'a> {
             self.skipped += (now - due).as_nanos() / gap.as_nanos();
             due = now;
         }
-        // What is due before a call is over may as well leave with it.
+        // A datagram that is due before the call ends may leave with it.
         let until = self.outbox.grace().map_or(now, |grace| grace.max(now));
         while due <= until && self.outbox.has_room() {
             let fill = Data::Fill(self.order.size.into());
@@ -258,8 +265,8 @@ impl<'a> DatagramSource<'a> {
         Ok(due)
     }
 
-    fn reading(&self) -> Sent {
-        Sent {
+    fn reading(&self) -> SourceReading {
+        SourceReading {
             at: monotonic_nanos(),
             datagrams: self.outbox.sent(),
             skipped: self.skipped,
@@ -268,53 +275,53 @@ impl<'a> DatagramSource<'a> {
     }
 }
 
-/// What had arrived at a moment.
+/// Counts of a sink at a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Taken {
+pub struct SinkReading {
     /// When, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
     /// Datagrams.
-    pub arrivals: Arrivals,
-    /// Their payload, each counted once, bytes.
+    pub arrivals: ArrivalCounts,
+    /// Payload without duplicates, bytes.
     pub bytes: u64,
-    /// Payload of all that came over the socket, also of what came twice or is of no flow, bytes.
+    /// Payload of all received datagrams, duplicates and foreign ones included, bytes.
     pub all_bytes: u64,
-    /// How much the time on the way changes from one datagram to the next, smoothed, s (RFC 3550 section 6.4.1).
+    /// Smoothed change of the transit time between consecutive datagrams, s (RFC 3550 section 6.4.1).
     pub jitter: f64,
-    /// When the last one arrived, by the kernel's stamp, since the clock's epoch; zero before the first.
+    /// Arrival of the last datagram by the kernel's stamp, since the clock's epoch; zero before the first.
     pub last_arrival: Instant,
-    /// When the last of those that arrived was sent, by the sender's clock; zero before the first.
+    /// Latest sending time of a received datagram, by the sender's clock; zero before the first.
     pub last_sent: Instant,
-    /// Losses and how they lie.
+    /// Losses and loss periods.
     pub losses: LossPeriods,
-    /// Datagrams that reached this host, and that the socket had no room for.
+    /// Datagrams that the full receive buffer dropped.
     pub dropped: u64,
-    /// Of these, those that came before the last one that there was room for.
+    /// Part of `dropped` that arrived before the last accepted datagram.
     pub dropped_before: u64,
-    /// Of datagrams that arrived since the reading before, from the sender's clock to this host's, ns: the least, the mean and
-    /// the most. The clocks may differ, so only differences of these mean anything.
-    pub passage: Option<Passage>,
-    /// By how much somebody has set the wall clock, by which the kernel stamps what comes, at most; nothing if nobody has. Arrivals
-    /// stay where they were; of what was read just then there is no time on the way.
+    /// Transit times since the previous reading, from the sender's clock to this host's, ns. The clocks may differ, so only
+    /// differences between these values are meaningful.
+    pub passage: Option<RelativeDelays>,
+    /// Largest step of the wall clock, which gives the kernel's stamps; `None` without a step. Steps do not move arrivals, but
+    /// datagrams read around a step have no transit time.
     pub clock_set: Option<Duration>,
-    /// What receiving has taken of the thread since it began.
+    /// Processor time of the thread since receiving started.
     pub effort: Effort,
 }
 
-/// How long datagrams took, between two clocks, ns.
+/// Transit times between two clocks with an unknown offset, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Passage {
-    /// The least.
+pub struct RelativeDelays {
+    /// Minimum.
     pub least: i64,
-    /// The mean.
+    /// Mean.
     pub mean: f64,
-    /// The most.
+    /// Maximum.
     pub most: i64,
-    /// Of how many.
+    /// Number of datagrams.
     pub of: u64,
 }
 
-impl Passage {
+impl RelativeDelays {
     fn add(passage: &mut Option<Self>, took: i64) {
         let all = passage.get_or_insert(Self { least: took, mean: 0.0, most: took, of: 0 });
         all.of += 1;
@@ -324,25 +331,25 @@ impl Passage {
     }
 }
 
-/// The time on the way, from one datagram to the next.
+/// Transit times of a flow and their variation.
 #[derive(Default)]
-struct Way {
-    /// How much it changes, smoothed, s.
+struct DelayVariation {
+    /// Smoothed change, s (RFC 3550 section 6.4.1).
     jitter: f64,
-    /// How long the last one took, between two clocks, ns, if that is known.
+    /// Transit time of the last datagram between two clocks, ns, if known.
     took: Option<i64>,
-    /// Of those since the last reading.
-    passage: Option<Passage>,
+    /// Transit times since the last reading.
+    passage: Option<RelativeDelays>,
 }
 
-impl Way {
-    /// One has come that took so long, between two clocks, ns, if that is known.
+impl DelayVariation {
+    /// Records a datagram with its transit time between two clocks, ns, if known.
     fn passed(&mut self, took: Option<i64>) {
         let before = std::mem::replace(&mut self.took, took);
         let Some(took) = took else { return };
         let change = before.map_or(0, |before| took.wrapping_sub(before));
         self.jitter += (change.unsigned_abs() as f64 * 1e-9 - self.jitter) / 16.0;
-        Passage::add(&mut self.passage, took);
+        RelativeDelays::add(&mut self.passage, took);
     }
 }
 
@@ -359,23 +366,23 @@ pub struct DatagramSink {
     losses: LossLog,
     bytes: u64,
     all_bytes: u64,
-    way: Way,
+    way: DelayVariation,
     last_arrival: Instant,
     last_sent: Instant,
-    /// What the socket had dropped before the last one that came.
+    /// Drops of the socket before the last received datagram.
     dropped_before: u32,
     effort: Effort,
 }
 
 impl DatagramSink {
-    /// Over a socket of [`datagram_socket`] that is for one flow: what it has dropped since it was made is that flow's, also before
-    /// somebody reads from it.
+    /// Takes a socket of [`datagram_socket`] that serves one flow. All drops since the socket was opened count for the flow, also
+    /// those before the first read.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn new(socket: UdpSocket, clock: Clock, flow: u32, every: Duration) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        // Those that come together are read whole, to find the beginnings of all.
+        // Coalesced datagrams are read whole, to find the beginning of each.
         let come_together = option_int(&socket, libc::SOL_UDP, libc::UDP_GRO)? != 0;
         Ok(Self {
             dropped_before: 0,
@@ -390,23 +397,23 @@ impl DatagramSink {
             losses: LossLog::default(),
             bytes: 0,
             all_bytes: 0,
-            way: Way::default(),
+            way: DelayVariation::default(),
             last_arrival: Instant::ZERO,
             last_sent: Instant::ZERO,
             effort: Effort::default(),
         })
     }
 
-    /// The same for datagrams that have another header than netrig's own.
+    /// Receives datagrams with another header than netrig's own.
     pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
         Self { format: Some(format), ..self }
     }
 
-    /// Takes what comes until `stop`, and gives a reading whenever one is due.
+    /// Receives until `stop` is set, and passes a reading to `each` at every interval.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn take(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Taken)) -> io::Result<()> {
+    /// The error of the kernel.
+    pub fn take(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&SinkReading)) -> io::Result<()> {
         let mut pacer = Pacer::new(self.clock, Duration::ZERO)?;
         pacer.watch(&self.socket, 0, Watch::ReadingOnce)?;
         Precedence::take(1.0);
@@ -430,12 +437,13 @@ impl DatagramSink {
         Ok(())
     }
 
-    /// What came in all, of `sent` datagrams if the sender has told; what is still underway is lost.
+    /// Reads the rest of the receive buffer and returns the final counts. `sent` is the number of sent datagrams, if known; all
+    /// that have not arrived are lost.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn finish(&mut self, sent: Option<u64>) -> io::Result<Taken> {
-        // Who floods the socket does so without end. What lay in it is no more than it had room for, with one message that came last.
+    /// The error of the kernel.
+    pub fn finish(&mut self, sent: Option<u64>) -> io::Result<SinkReading> {
+        // A flooded socket never becomes empty. The bytes that it held are at most its buffer size and one last message.
         let room = (sockopt::socket_recv_buffer_size(&self.socket)? + LONGEST_DATAGRAM) as u64;
         let (before, mut messages) = (self.all_bytes, 0);
         while self.all_bytes - before + messages * OVERHEAD <= room {
@@ -448,7 +456,7 @@ impl DatagramSink {
         self.reading()
     }
 
-    /// Takes one batch; how many messages there were.
+    /// Receives one batch and returns its number of messages.
     fn receive(&mut self) -> io::Result<usize> {
         let count = match self.batch.receive(&self.socket) {
             Ok(count) => count,
@@ -456,7 +464,7 @@ impl DatagramSink {
             Err(error) => return Err(error),
         };
         let now = monotonic_nanos();
-        self.arrivals.heed(RealtimeOffset::glance(), RealtimeOffset::measure);
+        self.arrivals.update(RealtimeOffset::glance(), RealtimeOffset::measure);
         for at in 0..count {
             let Some(piece) = self.batch.get(at) else { continue };
             self.dropped_before = piece.dropped.unwrap_or(self.dropped_before);
@@ -466,12 +474,12 @@ impl DatagramSink {
                 self.all_bytes += len as u64;
                 let read = match &self.format {
                     Some(format) => format.read(head),
-                    None => Stamp::decode(head)
+                    None => DatagramStamp::decode(head)
                         .filter(|stamp| stamp.flow == self.flow)
                         .map(|stamp| (stamp.number, stamp.sent)),
                 };
                 let Some((number, sent)) = read else { continue };
-                if self.log.arrived(number) == Arrival::First {
+                if self.log.arrived(number) == ArrivalKind::First {
                     self.losses.came(number);
                     self.bytes += len as u64;
                     self.last_arrival = self.last_arrival.max(arrived);
@@ -487,8 +495,8 @@ impl DatagramSink {
         Ok(count)
     }
 
-    fn reading(&mut self) -> io::Result<Taken> {
-        Ok(Taken {
+    fn reading(&mut self) -> io::Result<SinkReading> {
+        Ok(SinkReading {
             at: monotonic_nanos(),
             arrivals: self.log.counts(),
             bytes: self.bytes,
@@ -524,7 +532,8 @@ mod tests {
     }
 
     fn send_one(from: &UdpSocket, flow: u32, number: u64, sent: Instant) {
-        let stamp = Stamp { flow, number, sent, late: Duration::ZERO, rest: netrig_host::Rest::Fill };
+        let stamp =
+            DatagramStamp { flow, number, sent, late: Duration::ZERO, rest: netrig_host::PayloadKind::Fill };
         from.send(&stamp.encode()).unwrap();
     }
 
@@ -532,13 +541,14 @@ mod tests {
         SourceOrder { flow: 7, size: 200, spacing, every: EVERY }
     }
 
-    /// Sends and takes for so long, at a rate that `steer` may change; what was sent, and what came of it in all.
+    /// Sends and receives for `lasts`, at a rate that `steer` may change. Returns the report, the source's readings and the
+    /// sink's final reading.
     fn carried(
         lasts: StdDuration,
         spacing: Spacing,
         rate: Rate,
         steer: impl FnOnce(&Throttle) + Send,
-    ) -> (SourceReport, Vec<Sent>, Taken) {
+    ) -> (SourceReport, Vec<SourceReading>, SinkReading) {
         let [near, far] = pair();
         let clock = Clock::starting_in(Duration::ZERO);
         let (throttle, stop, over) = (Throttle::new(rate), AtomicBool::new(false), AtomicBool::new(false));
@@ -574,7 +584,7 @@ mod tests {
             assert!(all > 0 && report.sent == all, "{report:?}");
             assert_eq!(taken.arrivals.received + taken.losses.lost, all, "{taken:?}");
             assert_eq!(taken.bytes, 200 * taken.arrivals.received);
-            // Both ends read one clock: nothing comes before it was sent.
+            // Both ends use one clock, so no transit time is negative.
             assert!(taken.passage.is_none_or(|passage| passage.least > 0), "{taken:?}");
         }
     }
@@ -591,7 +601,7 @@ mod tests {
         assert!(taken.arrivals.received > 0);
     }
 
-    /// A thread that begins late finds its socket full: what had no room is told, and is no loss of the path.
+    /// If the receiving thread starts late, the full buffer drops datagrams, which are not losses of the path.
     #[test]
     fn what_had_no_room_before_somebody_reads_was_dropped_here() {
         let [near, far] = pair();
@@ -614,10 +624,10 @@ mod tests {
         near.send(&[0; 100]).unwrap();
         send_one(&near, 8, 0, Instant::ZERO);
         let mut sink = DatagramSink::new(far, clock, 7, EVERY).unwrap();
-        assert_eq!(sink.finish(None).unwrap().arrivals, Arrivals::default());
+        assert_eq!(sink.finish(None).unwrap().arrivals, ArrivalCounts::default());
     }
 
-    /// All that lay there when it ended counts; what comes on and on does not keep it from ending.
+    /// Datagrams in the buffer at the end are counted, and a flood does not delay the end.
     #[test]
     fn who_floods_it_does_not_hold_its_end_up() {
         const LAY: u64 = 100;
@@ -642,7 +652,8 @@ mod tests {
         });
     }
 
-    /// The kernel's stamps are by a wall clock that was set by an hour since the sink began, and once more between two looks.
+    /// The wall clock, which gives the kernel's stamps, was stepped by an hour after the sink started, and again between two
+    /// reads.
     #[test]
     fn who_sets_the_wall_clock_moves_no_arrival() {
         const HOUR: u64 = 3_600_000_000_000;
@@ -661,7 +672,7 @@ mod tests {
             sink.arrivals = before_it_was_set(ahead);
             let sent = send(2 * round as u64);
             let taken = sink.finish(None).unwrap();
-            // Nothing is known of how long it took, but when it came.
+            // The arrival is known, the transit time is not.
             assert!(taken.last_arrival <= clock.now() && taken.last_arrival + EVERY > sent, "{taken:?}");
             assert_eq!((taken.passage, taken.jitter), (None, 0.0));
             let set = taken.clock_set.unwrap().as_nanos();

@@ -1,22 +1,22 @@
-//! What carrying data takes of a thread.
+//! Processor time that a transfer takes of its thread.
 
 use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
-/// What a thread has had of a processor, and what it had not and wanted.
+/// How long a thread ran, and how long it was runnable without a processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
-    /// For how long it ran, the kernel's work on its behalf included.
+    /// Time on a processor, the kernel's work for the thread included.
     pub ran: Duration,
-    /// For how long it might have run and had no processor (`run_delay`, Documentation/scheduler/sched-stats); zero where the
-    /// kernel does not tell.
+    /// Time runnable without a processor (`run_delay`, Documentation/scheduler/sched-stats); zero if the kernel does not report
+    /// it.
     pub waited: Duration,
 }
 
 impl Effort {
-    /// Of the calling thread since it began.
+    /// The times of the calling thread since its start.
     pub fn of_this_thread() -> Self {
         let ran = clock_gettime(ClockId::ThreadCPUTime);
         let ran =
@@ -25,18 +25,18 @@ impl Effort {
         Self { ran: Duration::from_nanos(ran), waited: waited(&schedstat) }
     }
 
-    /// For how long it ran, or might have, s.
+    /// Time that the thread ran or was runnable, s.
     pub fn wanted_s(&self) -> f64 {
         self.ran.as_secs_f64() + self.waited.as_secs_f64()
     }
 
-    /// What it took between `earlier` and this.
+    /// The difference to an `earlier` reading.
     pub fn since(&self, earlier: &Self) -> Self {
         Self { ran: self.ran - earlier.ran, waited: self.waited - earlier.waited }
     }
 }
 
-/// Nanoseconds on a processor, and waiting for one; what stands behind them is a number of times.
+/// Parses the second number of `schedstat`, the waiting time in ns. The first is the running time in ns, the third a count.
 fn waited(schedstat: &str) -> Duration {
     let nanos = schedstat.split_whitespace().nth(1).and_then(|word| word.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))

@@ -1,4 +1,4 @@
-//! What the host did while data was carried: its processors, and what its kernel threw away.
+//! Processor load and kernel drops of the host during a transfer.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 /// The unit of `/proc/stat`, s (`USER_HZ`, which is 100 on every Linux).
 const TICK_S: f64 = 0.01;
 
-/// What the kernel has counted of the host since it began. What a kernel does not tell is absent, or zero.
+/// Kernel counters of the host since boot. A counter that the kernel lacks is absent or zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostCounters {
     processors: Vec<Ticks>,
-    /// By the names that the kernel gives them, behind that of their table.
+    /// By the kernel's name, with the name of the table before it.
     counts: BTreeMap<String, u64>,
 }
 
-/// What a processor's time was spent on, ticks (proc(5)).
+/// Time of one processor by use, ticks (proc(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ticks {
     busy: u64,
@@ -29,11 +29,11 @@ struct Ticks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorShare {
-    /// It ran: programs and the kernel, interrupts included.
+    /// Share spent on programs and the kernel, interrupts included.
     pub busy: f64,
-    /// Of that it handled packets and timers (softirq).
+    /// Part of `busy` that handled packets and timers (softirq).
     pub softirq: f64,
-    /// A hypervisor gave it to others.
+    /// Share that the hypervisor gave to other machines.
     pub steal: f64,
 }
 
@@ -43,12 +43,12 @@ pub struct ProcessorShare {
 pub struct HostReport {
     /// Each processor.
     pub processors: Vec<ProcessorShare>,
-    /// What the kernel counted meanwhile of what it threw away, or had no room for, by its own names
-    /// (`Udp.RcvbufErrors`, `TcpExt.TCPRcvQDrop`, `softnet.dropped`).
+    /// Packets that the kernel dropped between the readings or had no room for, by the kernel's names (`Udp.RcvbufErrors`,
+    /// `TcpExt.TCPRcvQDrop`, `softnet.dropped`).
     pub losses: BTreeMap<String, u64>,
 }
 
-/// Counters that tell of something that a host threw away or had no room for (`Documentation/networking/snmp_counter`).
+/// Counters of packets that a host dropped or had no room for (`Documentation/networking/snmp_counter`).
 const LOSSES: [&str; 14] = [
     "Ip.InDiscards",
     "Ip.OutDiscards",
@@ -67,7 +67,7 @@ const LOSSES: [&str; 14] = [
 ];
 
 impl HostCounters {
-    /// Of this host, and of the network namespace of the calling thread.
+    /// Reads the counters of this host and of the calling thread's network namespace.
     pub fn read() -> Self {
         let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let mut counters = Self { processors: processors(&text("/proc/stat")), counts: BTreeMap::new() };
@@ -107,8 +107,8 @@ impl Ticks {
     }
 }
 
-/// The lines of single processors in `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; time of guests is
-/// in user and nice already.
+/// Parses the lines of single processors in `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. Guest time is
+/// already part of user and nice.
 fn processors(stat: &str) -> Vec<Ticks> {
     let single = |line: &str| {
         let (name, numbers) = line.split_once(' ')?;
@@ -122,8 +122,8 @@ fn processors(stat: &str) -> Vec<Ticks> {
     stat.lines().filter_map(single).collect()
 }
 
-/// Tables of which one line names the columns and the next has the numbers, both behind the table's name
-/// (`/proc/net/snmp`, `/proc/net/netstat`).
+/// Parses tables of two lines, the names of the columns and the numbers. Both begin with the table's name (`/proc/net/snmp`,
+/// `/proc/net/netstat`).
 fn tables(text: &str) -> BTreeMap<String, u64> {
     let lines: Vec<_> = text.lines().collect();
     let mut counts = BTreeMap::new();
@@ -137,7 +137,7 @@ fn tables(text: &str) -> BTreeMap<String, u64> {
             continue;
         }
         for (name, number) in names.split_whitespace().zip(numbers.split_whitespace()) {
-            // Some are signed, and -1 for none.
+            // Some are signed; -1 means absent.
             if let Ok(number) = number.parse() {
                 counts.insert(format!("{table}.{name}"), number);
             }
@@ -146,7 +146,7 @@ fn tables(text: &str) -> BTreeMap<String, u64> {
     counts
 }
 
-/// Lines of a name and a number (`/proc/net/snmp6`), whose names begin with their table's.
+/// Parses lines of a name and a number (`/proc/net/snmp6`). Each name begins with its table's name.
 fn words(text: &str) -> BTreeMap<String, u64> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -157,12 +157,12 @@ fn words(text: &str) -> BTreeMap<String, u64> {
     text.lines().filter_map(line).collect()
 }
 
-/// What the processors' queues of received packets tell: packets that found no room, and times at which there was more to do
-/// than one turn allows (`net.core.netdev_max_backlog`, `net.core.netdev_budget`).
+/// Counters of the processors' receive queues: dropped packets, and turns that ended with work left
+/// (`net.core.netdev_max_backlog`, `net.core.netdev_budget`).
 const SOFTNET: [&str; 2] = ["softnet.dropped", "softnet.time_squeeze"];
 
-/// `/proc/net/softnet_stat`: a line for each processor, in it hexadecimal numbers; the second counts drops, the third turns
-/// that were cut short (`softnet_seq_show` in Linux's net/core/net-procfs.c).
+/// Parses `/proc/net/softnet_stat`, a line of hexadecimal numbers for each processor. The second number counts drops, the third
+/// turns that were cut short (`softnet_seq_show` in Linux's net/core/net-procfs.c).
 fn softnet(text: &str) -> BTreeMap<String, u64> {
     let column = |at: usize| -> Option<u64> {
         let numbers = text.lines().filter_map(|line| line.split_whitespace().nth(at));
@@ -216,7 +216,7 @@ mod tests {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let before = HostCounters::read();
-        // More than any default buffer holds, and nobody takes it.
+        // More than any default buffer holds, and the socket is not read.
         for _ in 0..1000 {
             sender.send_to(&[0; 60_000], receiver.local_addr().unwrap()).unwrap();
         }

@@ -1,9 +1,9 @@
-//! Bulk data over sockets that stand: what the ends of a meter send, and what they receive.
+//! Bulk transfer over open sockets: the sending and receiving ends of a throughput test.
 //!
-//! Who asks for it has opened the connections, by whatever protocol; what is carried is zeros, which nobody reads, and at
-//! stated intervals there is a [`Reading`] of what has gone through and of what the kernel says about each connection.
+//! The caller opens the connections, by its own protocol. The data is zeros, and the receiver discards it. At a given interval a
+//! [`Reading`] holds the bytes transferred and the kernel's state of each connection.
 //!
-//! It decides neither how long it goes on nor what a reading means.
+//! The caller decides how long the transfer lasts and interprets the readings.
 //!
 //! Start from [`Streams`], [`Associations`], [`DatagramSource`] and [`DatagramSink`].
 #![deny(unsafe_code)]
@@ -26,15 +26,17 @@ mod stamped;
 mod streams;
 pub mod tcp_connection;
 
-pub use associations::{AssociationOrder, Associations, Borne};
+pub use associations::{AssociationCounts, AssociationOrder, Associations};
 pub use bucket::Bucket;
 pub use datagrams::{
-    DatagramSink, DatagramSource, Passage, Sent, SourceOrder, Spacing, Taken, Throttle, datagram_socket,
-    shared_datagram_socket, take_one_by_one,
+    DatagramSink, DatagramSource, RelativeDelays, SinkReading, SourceOrder, SourceReading, Spacing, Throttle,
+    datagram_socket, disable_gro, shared_datagram_socket,
 };
 pub use effort::Effort;
 pub use host::{HostCounters, HostReport, ProcessorShare};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use radio::{Radio, RadioReport};
-pub use stamped::{Stamped, StampedSocket};
-pub use streams::{Carried, Direction, End, Reading, StreamOrder, Streams, connect, hold_to, pacing};
+pub use stamped::{StampedDatagram, StampedSocket};
+pub use streams::{
+    Reading, StreamCounts, StreamOrder, Streams, TransferDirection, TransferEnd, connect, hold_to, pacing,
+};

@@ -1,37 +1,37 @@
-//! The pattern of losses: which numbers of a sequence never came, and how they lie beside each other.
+//! The loss pattern of a flow: which sequence numbers were lost, and their distances.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A number that has not come when so many higher ones have is taken for lost. Twice what a path reorders by at 10 Gbit/s and
+/// A number is lost if it has not arrived when a number this much higher arrives. Twice the reordering of a path of 10 Gbit/s and
 /// 1 ms. A power of two.
 const WINDOW: u64 = 1 << 14;
 
-/// Losses and their periods: losses of neighbouring numbers are one (RFC 3357 section 4).
+/// Losses and loss periods: consecutive lost numbers are one period (RFC 3357 section 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LossPeriods {
-    /// Numbers that never came.
+    /// Lost numbers.
     pub lost: u64,
-    /// Periods of losses.
+    /// Loss periods.
     pub periods: u64,
     /// Losses in the longest period.
     pub longest: u64,
-    /// Losses that lie no more than [`NOTICEABLE`] behind another one (RFC 3357 section 5.1, "noticeable").
+    /// Losses at most [`NOTICEABLE`] after the previous loss (RFC 3357 section 5.1, "noticeable").
     pub noticeable: u64,
 }
 
-/// The distance from the loss before up to which a loss is noticeable (RFC 3357 section 5.1: delta), packets.
+/// Maximum distance from the previous loss of a noticeable loss (RFC 3357 section 5.1: delta), packets.
 pub const NOTICEABLE: u64 = 99;
 
-/// Tells losses from what is late, in bounded memory.
+/// Separates losses from late arrivals, in bounded memory.
 #[derive(Clone, Debug)]
 pub(super) struct LossLog {
-    /// Whether the numbers from `decided` on have come, in a ring.
+    /// A ring of bits: whether each number from `decided` on has arrived.
     came: Vec<u64>,
-    /// All numbers below have been decided about.
+    /// All lower numbers are known to be received or lost.
     decided: u64,
-    /// One more than the highest that came.
+    /// One more than the highest number that arrived.
     next: u64,
     last_lost: Option<u64>,
     period: u64,
@@ -52,7 +52,7 @@ impl Default for LossLog {
 }
 
 impl LossLog {
-    /// A number came.
+    /// Records an arrival.
     pub fn came(&mut self, number: u64) {
         if number < self.decided {
             return;
@@ -65,19 +65,19 @@ impl LossLog {
         self.came[word] |= bit;
     }
 
-    /// So far. What is underway counts as neither.
+    /// The counts so far, without undecided numbers.
     pub fn counts(&self) -> LossPeriods {
         self.counts
     }
 
-    /// All that came has come, of `sent` numbers if that is known.
+    /// Ends the flow: no more numbers arrive. `sent` is the number of sent datagrams, if known.
     pub fn finish(&mut self, sent: Option<u64>) -> LossPeriods {
         self.decide_until(sent.map_or(self.next, |sent| sent.max(self.next)));
         self.counts
     }
 
     fn decide_until(&mut self, until: u64) {
-        // Beyond what the ring holds nothing has come.
+        // No number beyond the ring has arrived.
         let held = until.min(self.decided + WINDOW);
         while self.decided < held {
             let (word, bit) = place(self.decided);
@@ -96,7 +96,7 @@ impl LossLog {
         }
     }
 
-    /// So many numbers from `first` on are lost.
+    /// Records `count` lost numbers from `first` on.
     fn lost(&mut self, first: u64, count: u64) {
         self.counts.lost += count;
         self.counts.periods += u64::from(self.period == 0);
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(of([0, 3, 1, 2, 4], None), LossPeriods::default());
         let far = of([0, 2 * WINDOW], None);
         assert_eq!((far.lost, far.periods, far.longest), (2 * WINDOW - 1, 1, 2 * WINDOW - 1));
-        // Too late to be told from a loss.
+        // Later than the window: it counts as lost.
         assert_eq!(of([0, 2 + WINDOW, 1], None).lost, WINDOW + 1);
     }
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against what is counted with all of it in memory.
+        /// Compared with counts that keep the whole sequence in memory.
         #[test]
         fn counts_are_those_of_the_whole_sequence(
             lost in proptest::collection::btree_set(0..3000_u64, 0..200),

@@ -1,4 +1,4 @@
-//! The radio by which packets leave, while data is carried.
+//! Statistics of the wireless link of a transfer.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use netrig_host::netlink::{Interface, Links, RadioLink, Radios};
 
-/// The radio that leads to a peer, and what it had counted when it was first looked at.
+/// The wireless interface towards a peer, and its counters at the start.
 #[derive(Debug)]
 pub struct Radio {
     interface: Interface,
@@ -19,24 +19,24 @@ pub struct Radio {
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RadioReport {
-    /// Its interface.
+    /// Name of the interface.
     pub interface: String,
-    /// How strong the other station was heard last, dBm.
+    /// Signal strength of the last frame from the other station, dBm.
     pub signal_dbm: Option<i8>,
-    /// What frames were sent at last, bit/s; gaps, headers and acknowledgements take their part of it.
+    /// Bit rate of the last sent frame, bit/s; gaps, headers and acknowledgements take a part of it.
     pub sends_at: Option<u64>,
-    /// What they were received at last, bit/s.
+    /// Bit rate of the last received frame, bit/s.
     pub receives_at: Option<u64>,
     /// Frames sent, each once.
     pub sent: u32,
-    /// Frames sent again.
+    /// Retransmissions of frames.
     pub sent_again: u32,
-    /// Frames that were given up.
+    /// Frames that were not acknowledged after all retransmissions.
     pub failed: u32,
 }
 
 impl Radio {
-    /// The one by which packets to `peer` leave; nothing if no radio does.
+    /// The wireless interface of the route to `peer`; `None` if the route has another interface.
     pub fn towards(peer: IpAddr) -> Option<Self> {
         let interface = Links::open().ok()?.towards(peer).ok()?;
         let mut radios = Radios::open().ok()?;
@@ -44,7 +44,7 @@ impl Radio {
         Some(Self { interface, radios, first })
     }
 
-    /// What it did since; nothing if it is gone.
+    /// The counts since [`Radio::towards`]; `None` if the interface is gone.
     pub fn report(mut self) -> Option<RadioReport> {
         let last = self.radios.link(self.interface.index).ok()??;
         Some(RadioReport {

@@ -1,4 +1,4 @@
-//! SCTP packets over a socket: of IP itself, or of UDP (RFC 6951).
+//! SCTP packets over a raw IP socket or a UDP socket (RFC 6951).
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,19 +12,19 @@ use netrig_transport::{Packet, Payload};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketType, ipproto};
 
-use netrig_host::socket::{Making, SocketError, Stamped, is_loss, refused};
+use netrig_host::socket::{SocketBuilder, SocketError, TimestampMode, is_loss, refused};
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 
-/// Room for what comes while a thread is kept from looking, bytes of which the kernel takes its share.
+/// Receive buffer for the time when the thread is descheduled, bytes, the kernel's overhead included.
 const ROOM: usize = 8 << 20;
 
-/// Ports and verification tag: what of a packet says whose it is.
+/// Length of the two ports, bytes.
 const PORTS: usize = 4;
 
-/// Takes and gives the packets between two addresses. The kernel writes the IP header and, of UDP, its header.
+/// Sends and receives the packets between two addresses. The kernel writes the IP header and the UDP header.
 ///
-/// A raw socket gets what comes for its protocol, whoever else does, and keeps the kernel from answering that there is
-/// nobody (ICMP's protocol unreachable).
+/// A raw socket receives all packets of its protocol, as other raw sockets do. While it is open, the kernel does not answer with
+/// ICMP protocol unreachable.
 pub struct PathSocket {
     socket: OwnedFd,
     addresses: PathAddresses,
@@ -32,22 +32,22 @@ pub struct PathSocket {
     checksum: Checksum,
 }
 
-/// A packet, and the kernel's stamp of its arrival, nanoseconds of `CLOCK_REALTIME`.
-pub struct Taken {
+/// A received packet with the kernel's time stamp.
+pub struct ReceivedPacket {
     /// Nanoseconds of `CLOCK_REALTIME`, if the kernel gave a time stamp.
     pub stamp: Option<u64>,
     /// The packet.
     pub packet: Packet,
 }
 
-/// What became of a packet that was to be sent.
+/// Result of sending a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
-    /// The kernel has it.
+pub enum PacketOutcome {
+    /// The kernel accepted the packet.
     Given,
-    /// It is lost, as on a link: there is no way now, the interface is down, or it is longer than that takes.
+    /// The packet is lost as on a link: no route, an interface that is down, or a packet longer than the MTU.
     Lost,
-    /// The socket had no room for it.
+    /// The send buffer was full.
     NoRoom,
 }
 
@@ -60,11 +60,12 @@ impl PathSocket {
             Encapsulation::Udp => (SocketType::DGRAM, ipproto::UDP, Encapsulation::UDP_PORT),
         };
         let [local, remote] = [addresses.local, addresses.remote].map(|ip| SocketAddr::new(ip, port));
-        let making = Making::open(kind, Some(protocol), local)?;
+        let making = SocketBuilder::open(kind, Some(protocol), local)?;
         making.dscp(dscp)?;
-        making.stamped(Stamped::Received)?;
+        making.stamped(TimestampMode::Received)?;
         making.receive_at_least(ROOM)?;
-        // "PMTU discovery ... the DF bit" (RFC 9260 section 7.3): the transport says how long packets are, nobody cuts them.
+        // "PMTU discovery ... the DF bit" (RFC 9260 section 7.3): the transport chooses the packet length, and packets are not
+        // fragmented.
         if local.is_ipv4() {
             let probe = libc::IP_PMTUDISC_PROBE;
             making.number("IP_MTU_DISCOVER", libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, probe)?;
@@ -77,7 +78,7 @@ impl PathSocket {
         Ok(Self { socket, addresses, encapsulation, checksum: config.checksum })
     }
 
-    /// In the datagrams of a socket of UDP that is connected to the other end's, whichever ports they have.
+    /// Uses a connected UDP socket, with any ports.
     pub fn over(socket: UdpSocket, config: &sctp::Config) -> io::Result<Self> {
         let addresses = PathAddresses { local: socket.local_addr()?.ip(), remote: socket.peer_addr()?.ip() };
         let (level, name, probe) = if addresses.local.is_ipv4() {
@@ -95,33 +96,33 @@ impl PathSocket {
         self.socket.as_fd()
     }
 
-    /// This host's address.
+    /// The local and the remote address.
     pub const fn addresses(&self) -> PathAddresses {
         self.addresses
     }
 
     /// Sends a packet.
-    pub fn send(&self, packet: &sctp::Packet) -> io::Result<Sent> {
+    pub fn send(&self, packet: &sctp::Packet) -> io::Result<PacketOutcome> {
         let bytes = wire::encode_with(packet, self.checksum);
         loop {
             match rustix::net::send(&self.socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(_) => return Ok(Sent::Given),
-                Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(Sent::NoRoom),
+                Ok(_) => return Ok(PacketOutcome::Given),
+                Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(PacketOutcome::NoRoom),
                 Err(Errno::INTR) => {}
-                Err(Errno::MSGSIZE) => return Ok(Sent::Lost),
-                Err(error) if is_loss(&error.into()) => return Ok(Sent::Lost),
+                Err(Errno::MSGSIZE) => return Ok(PacketOutcome::Lost),
+                Err(error) if is_loss(&error.into()) => return Ok(PacketOutcome::Lost),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Takes what waits, at most one batch; gives each whole packet whose ports are `wanted` (source, destination).
-    /// Whether there may be more.
+    /// Receives at most one batch and passes each complete packet whose ports (source, destination) are `wanted` to `each`.
+    /// Returns whether more packets may wait.
     pub fn receive(
         &self,
         batch: &mut ReceiveBatch,
         wanted: impl Fn(u16, u16) -> bool,
-        mut each: impl FnMut(Taken),
+        mut each: impl FnMut(ReceivedPacket),
     ) -> io::Result<bool> {
         let count = match batch.receive(&self.socket) {
             Ok(count) => count,
@@ -132,27 +133,27 @@ impl PathSocket {
             let Some(incoming) = batch.get(at) else { continue };
             for (head, len) in incoming.datagrams() {
                 if let Some(packet) = self.packet(head, len, &wanted) {
-                    each(Taken { stamp: incoming.stamp, packet });
+                    each(ReceivedPacket { stamp: incoming.stamp, packet });
                 }
             }
         }
         Ok(count == MESSAGES)
     }
 
-    /// The packet in a datagram of `len` bytes of which these were kept, if it is whole and its ports are wanted.
+    /// The packet of a datagram of `len` bytes with the kept bytes `head`, if it is complete and its ports are wanted.
     fn packet(&self, head: &[u8], len: usize, wanted: &impl Fn(u16, u16) -> bool) -> Option<Packet> {
         let bytes = self.body(head, len)?;
         let [a, b, c, d] = bytes.first_chunk::<PORTS>()?;
         if !wanted(u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])) {
             return None;
         }
-        // "the receiver SHOULD silently discard" what is damaged (RFC 9260 section 6.8).
+        // "the receiver SHOULD silently discard" a packet with a wrong checksum (RFC 9260 section 6.8).
         let packet = wire::decode_with(bytes, self.checksum).ok()?;
         let header = self.header(&packet, bytes.len());
         Some(Packet { header, payload: Payload::Sctp(Box::new(with_fill(packet))) })
     }
 
-    /// The SCTP packet in what a socket gives: a raw one of IPv4 has the IP header before it (raw(7)).
+    /// The SCTP packet in received bytes: a raw IPv4 socket puts the IP header before it (raw(7)).
     fn body<'a>(&self, head: &'a [u8], len: usize) -> Option<&'a [u8]> {
         if len > head.len() {
             return None;
@@ -162,7 +163,7 @@ impl PathSocket {
         head.get(skipped..)
     }
 
-    /// What the network saw of a packet of `len` bytes.
+    /// The network header of a packet of `len` bytes.
     fn header(&self, packet: &sctp::Packet, len: usize) -> Header {
         let PathAddresses { local: dst, remote: src } = self.addresses;
         let (protocol, src_port, dst_port) = match self.encapsulation {
@@ -176,7 +177,7 @@ impl PathSocket {
     }
 }
 
-/// Zeros are fill, which need not be carried around.
+/// Replaces zeros by fill, which takes no memory.
 fn with_fill(mut packet: sctp::Packet) -> sctp::Packet {
     for chunk in &mut packet.chunks {
         if let Chunk::Data(piece) = chunk

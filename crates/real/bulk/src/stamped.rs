@@ -1,4 +1,4 @@
-//! A socket that says when each datagram came.
+//! A datagram socket with arrival times.
 
 use std::io;
 use std::net::UdpSocket;
@@ -15,21 +15,21 @@ use netrig_host::socket::is_loss;
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 use netrig_host::{monotonic_nanos, realtime_nanos};
 
-/// Bytes of each datagram that are kept.
+/// Bytes kept of each datagram.
 const KEPT: usize = 2048;
 
-/// A datagram that came.
+/// A received datagram.
 #[derive(Clone, Copy, Debug)]
-pub struct Stamped<'a> {
-    /// Its first bytes, as many as 2048.
+pub struct StampedDatagram<'a> {
+    /// The first bytes, at most 2048.
     pub bytes: &'a [u8],
-    /// When, ns of `CLOCK_MONOTONIC`: by the kernel's stamp, or when it was read if there is none.
+    /// Arrival time, ns of `CLOCK_MONOTONIC`: the kernel's stamp, or the time of reading without a stamp.
     pub at: u64,
     /// The same moment, ns since 1970.
     pub since_1970: u64,
 }
 
-/// A socket of [`datagram_socket`](super::datagram_socket) for few datagrams, each of which is looked at.
+/// Receives the datagrams of a [`datagram_socket`](super::datagram_socket) one by one, for low rates.
 pub struct StampedSocket {
     socket: OwnedFd,
     arrivals: ArrivalClock,
@@ -37,20 +37,20 @@ pub struct StampedSocket {
 }
 
 impl StampedSocket {
-    /// Over a socket that is connected.
+    /// Takes a connected socket.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let arrivals = ArrivalClock::new(RealtimeOffset::measure(), monotonic_nanos());
         Ok(Self { socket: socket.into(), arrivals, batch: ReceiveBatch::new(KEPT) })
     }
 
-    /// Sends one datagram; one that finds no room or nobody is lost, as on any network.
+    /// Sends one datagram. If the buffer is full or the peer refuses it, the datagram is lost.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let lost = |error: &Errno| *error == Errno::AGAIN || is_loss(&(*error).into());
         match rustix::net::send(&self.socket, bytes, SendFlags::DONTWAIT) {
@@ -59,11 +59,11 @@ impl StampedSocket {
         }
     }
 
-    /// Waits for datagrams, at most so long, and gives those that have come.
+    /// Waits for datagrams, at most `within`, and passes those that have arrived to `each`.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn receive(&mut self, within: Duration, mut each: impl FnMut(Stamped<'_>)) -> io::Result<()> {
+    /// The error of the kernel.
+    pub fn receive(&mut self, within: Duration, mut each: impl FnMut(StampedDatagram<'_>)) -> io::Result<()> {
         let timeout = Timespec::try_from(std::time::Duration::from_nanos(within.as_nanos()));
         let timeout = timeout.map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
@@ -73,12 +73,12 @@ impl StampedSocket {
         }
         let count = match self.batch.receive(&self.socket) {
             Ok(count) => count,
-            // What an earlier datagram found there.
+            // An ICMP error that an earlier datagram caused.
             Err(error) if is_loss(&error) || error.kind() == io::ErrorKind::Interrupted => 0,
             Err(error) => return Err(error),
         };
         let now = monotonic_nanos();
-        self.arrivals.heed(RealtimeOffset::glance(), RealtimeOffset::measure);
+        self.arrivals.update(RealtimeOffset::glance(), RealtimeOffset::measure);
         for at in 0..count {
             let Some(piece) = self.batch.get(at) else { continue };
             let (at, since_1970) = match piece.stamp {
@@ -86,7 +86,7 @@ impl StampedSocket {
                 None => (now, realtime_nanos()),
             };
             for (bytes, _) in piece.datagrams() {
-                each(Stamped { bytes, at, since_1970 });
+                each(StampedDatagram { bytes, at, since_1970 });
             }
         }
         if count < MESSAGES {

@@ -1,4 +1,4 @@
-//! Connections of TCP that carry as much as the path lets through.
+//! Bulk transfer over TCP connections, as fast as the path allows or at a given rate.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,35 +13,36 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::{Bucket, Effort};
-use crate::tcp_connection::{Conn, Manner, Turn};
+use crate::tcp_connection::{ConnectionMode, TcpConnection, TurnOutcome};
 use netrig_host::Watch;
-use netrig_host::socket::{Making, TcpOptions, has_hole};
+use netrig_host::socket::{SocketBuilder, TcpOptions, has_hole};
 use netrig_host::{Clock, HostAddress, Pacer, TcpInfo, monotonic_nanos};
 
-/// What a connection is given at a time.
+/// Data queued for a connection at a time, bytes.
 const BLOCK: u64 = 1 << 20;
 
 /// Bytes read at a time.
 const READ: usize = 1 << 18;
 
-/// What a connection that is held to a rate may have waiting in this host (`TCP_NOTSENT_LOWAT`), in time of that rate and bytes:
-/// what was given to the kernel is nearly what was sent.
+/// Limit of a paced connection's unsent data in the kernel (`TCP_NOTSENT_LOWAT`): a time at its rate, and at least these bytes.
+/// So the bytes given to the kernel are nearly the bytes sent.
 const UNSENT: Duration = Duration::from_millis(50);
 const LEAST_UNSENT: i32 = 16 << 10;
 
-/// What connections may have read before their rate lets them, bytes.
+/// Bytes that connections may read ahead of their rate.
 const READ_AHEAD: u64 = BLOCK;
 
-/// How often who reads no faster than it may looks whether it may.
+/// How often a paced reader checks whether it may read.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A connection with options that the handshake has to know, which stands within `patience`.
+/// Opens a connection within `patience`, with options that must be set before the handshake.
 ///
 /// # Errors
-/// What the kernel or the peer answers; [`io::ErrorKind::TimedOut`] if nobody does.
+/// The error of the kernel or the peer; [`io::ErrorKind::TimedOut`] without an answer.
 pub fn connect(to: SocketAddr, options: &TcpOptions, patience: Duration) -> io::Result<TcpStream> {
     let any = HostAddress::unspecified_for(to).at(0);
-    let made = Making::tcp(options, 0, any).and_then(Making::bound).map_err(io::Error::other)?;
+    let made =
+        SocketBuilder::tcp(options, 0, any).and_then(SocketBuilder::bound).map_err(io::Error::other)?;
     match rustix::net::connect(&made, &to) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => {
@@ -60,102 +61,101 @@ pub fn connect(to: SocketAddr, options: &TcpOptions, patience: Duration) -> io::
     Ok(stream)
 }
 
-/// Which way the data goes, as this end sees it.
+/// Direction of the data, as this end sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Away from this end.
+pub enum TransferDirection {
+    /// This end sends.
     Sends,
-    /// To this end.
+    /// This end receives.
     Receives,
-    /// Both ways over each connection.
+    /// Both ends send over each connection.
     Both,
 }
 
-impl Direction {
+impl TransferDirection {
     pub(super) const fn sends(self) -> bool {
         matches!(self, Self::Sends | Self::Both)
     }
 }
 
-/// What connections are to carry.
+/// Parameters of a transfer over TCP connections.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamOrder {
-    /// Which way.
-    pub direction: Direction,
+    /// Direction of the data.
+    pub direction: TransferDirection,
     /// Time between two readings.
     pub every: Duration,
-    /// What they send together at most, bytes: who is faster sends more of it. No end to it if not given.
+    /// Bytes that all connections send together: a faster connection sends a larger part. Unlimited if not given.
     pub bytes: Option<u64>,
-    /// What each connection carries at most, B/s; all that the path takes if not given. What is sent the kernel holds to it
-    /// (`SO_MAX_PACING_RATE`), what comes is read no faster, all connections together, so that their windows close.
+    /// Maximum rate of each connection, B/s; unlimited if not given. The kernel paces sent data (`SO_MAX_PACING_RATE`). Received
+    /// data is read at the rate of all connections together, so that their windows close.
     pub pacing: Option<u32>,
-    /// The largest window that this end offers, bytes, which the kernel is held to while data arrives; its own choice if not
-    /// given.
+    /// Maximum window that this end offers, bytes, enforced while data arrives. The kernel's choice if not given.
     pub window: Option<u32>,
 }
 
-/// What one connection had carried at a moment.
+/// Counts of one connection at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Carried {
-    /// Bytes that the kernel has taken from this end, and may still have.
+pub struct StreamCounts {
+    /// Bytes that the kernel accepted from this end; some may still be unsent.
     pub sent: u64,
-    /// Bytes that this end has taken from the kernel.
+    /// Bytes that this end read from the kernel.
     pub received: u64,
-    /// Bytes that the other end has acknowledged, without what was sent before this end began to carry.
+    /// Bytes that the peer acknowledged since the transfer started.
     pub acknowledged: u64,
-    /// What the kernel says of it; of one that is over, what it said last.
+    /// The kernel's state of the connection; the last known one after the connection ended.
     pub info: Option<TcpInfo>,
-    /// Whether segments have arrived that cannot be read, because one before them is missing; of one that is over, whether it was
-    /// so at the reading before.
+    /// Whether segments have arrived that cannot be read because an earlier one is missing. After the connection ended, the value
+    /// of the last reading.
     pub has_hole: bool,
 }
 
-/// What all connections had carried at a moment.
+/// Counts of all connections at a moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading<C = Carried> {
+pub struct Reading<C = StreamCounts> {
     /// When, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
-    /// Each connection or association, in the order in which they were given.
+    /// Each connection or association, in the caller's order.
     pub connections: Vec<C>,
-    /// What carrying has taken of the thread since it began.
+    /// Processor time of the thread since its start.
     pub effort: Effort,
 }
 
-/// Why connections carry no more.
+/// Why a transfer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Who asked for it said so.
+pub enum TransferEnd {
+    /// The caller stopped it.
     Stopped,
-    /// All bytes that were to be sent were given to the kernel.
+    /// The kernel accepted all bytes of the order.
     Sent,
-    /// No connection is left: the peer has closed them, or they broke.
+    /// No connection is left: the peer closed them, or they failed.
     Gone,
 }
 
-/// Connections that carry data.
+/// A transfer over TCP connections.
 #[derive(Debug)]
 pub struct Streams {
     order: StreamOrder,
     left: Option<u64>,
-    members: Vec<Member>,
+    members: Vec<CarriedStream>,
     clock: Clock,
     pacer: Pacer,
     turns: VecDeque<usize>,
 }
 
 #[derive(Debug)]
-struct Member {
-    conn: Conn,
+struct CarriedStream {
+    conn: TcpConnection,
     sent: u64,
     received: u64,
-    /// Of what is acknowledged, the connection's opening and what was sent before, bytes.
+    /// Bytes that were acknowledged before the transfer: the SYN and earlier data.
     before: u64,
     info: Option<TcpInfo>,
     has_hole: bool,
     over: Option<CloseReason>,
 }
 
-/// The other end of a connection; if it has broken, its address is no longer known.
+/// The peer of a connection; the unspecified address if the connection has failed.
 fn peer_of(socket: &TcpStream) -> io::Result<SocketAddr> {
     match socket.peer_addr() {
         Err(error) if error.kind() == io::ErrorKind::NotConnected => {
@@ -166,14 +166,14 @@ fn peer_of(socket: &TcpStream) -> io::Result<SocketAddr> {
 }
 
 impl Streams {
-    /// Of connections that have been opened. Make it on the thread that will carry.
+    /// Takes open connections. Call it on the thread that will run the transfer.
     ///
     /// # Errors
     /// What the kernel answers; a connection that has broken meanwhile is no error.
     pub fn new(sockets: Vec<TcpStream>, order: StreamOrder) -> io::Result<Self> {
         let clock = Clock::starting_in(Duration::ZERO);
         let pacer = Pacer::new(clock, Duration::ZERO)?;
-        let manner = Manner { clamp: order.window, ..Manner::default() };
+        let manner = ConnectionMode { clamp: order.window, ..ConnectionMode::default() };
         let mut members = Vec::with_capacity(sockets.len());
         for (place, socket) in sockets.into_iter().enumerate() {
             socket.set_nonblocking(true)?;
@@ -184,19 +184,20 @@ impl Streams {
             }
             pacer.watch(&socket, place as u64, Watch::Both)?;
             let before = TcpInfo::read(&socket).map_or(0, |info| info.counts.bytes_sent) + 1;
-            let conn = Conn::new(ConnId::Accepted(place as u32), socket, peer, manner, None);
+            let conn = TcpConnection::new(ConnId::Accepted(place as u32), socket, peer, manner, None);
             let (sent, received, info, has_hole, over) = (0, 0, None, false, None);
-            members.push(Member { conn, sent, received, before, info, has_hole, over });
+            members.push(CarriedStream { conn, sent, received, before, info, has_hole, over });
         }
         let turns = (0..members.len()).collect();
         Ok(Self { order, left: order.bytes, members, clock, pacer, turns })
     }
 
-    /// Carries data until `stop` or until there is nothing to carry, and gives a reading whenever one is due, and one at the end.
+    /// Transfers data until `stop` is set, all bytes are sent or no connection is left. Passes a reading to `each` at every
+    /// interval and at the end.
     ///
     /// # Errors
-    /// What the kernel answers; a connection that breaks is none.
-    pub fn carry(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Reading)) -> io::Result<End> {
+    /// The error of the kernel. A failed connection is not an error.
+    pub fn carry(&mut self, stop: &AtomicBool, each: &mut dyn FnMut(&Reading)) -> io::Result<TransferEnd> {
         let mut buffer = vec![0; READ];
         let begun = self.clock.now();
         let all = self.order.pacing.map(|each| f64::from(each) * self.members.len() as f64);
@@ -204,7 +205,7 @@ impl Streams {
         let mut next = begun + self.order.every;
         let end = loop {
             if stop.load(Ordering::Relaxed) {
-                break End::Stopped;
+                break TransferEnd::Stopped;
             }
             if let Some(end) = self.end() {
                 break end;
@@ -212,7 +213,7 @@ impl Streams {
             let now = self.clock.now();
             if now >= next {
                 each(&self.reading());
-                // A thread that was kept away gives one reading for what it missed.
+                // A descheduled thread gives one reading for all that it missed.
                 next = (next + self.order.every).max(now);
             }
             if bucket.as_mut().is_some_and(|bucket| bucket.left(now, self.received()) < 0.0) {
@@ -222,8 +223,8 @@ impl Streams {
             match self.turns.pop_front() {
                 Some(place) => {
                     self.take_turn(place, &mut buffer);
-                    // While its peer takes all that it sends there is always a turn to take: what comes must be heard of, too.
-                    if self.order.direction == Direction::Both {
+                    // While the peer accepts all data, the queue of turns is never empty, so readiness is polled here too.
+                    if self.order.direction == TransferDirection::Both {
                         self.wait(now)?;
                     }
                 }
@@ -234,15 +235,15 @@ impl Streams {
         Ok(end)
     }
 
-    /// How the connections ended that are over, in the order in which they were given.
+    /// Why each connection ended, in the caller's order; `None` for an open one.
     pub fn over(&self) -> impl Iterator<Item = Option<CloseReason>> {
         self.members.iter().map(|member| member.over)
     }
 
-    /// Breaks the connections off: what was not sent never will be (`SO_LINGER` of zero).
+    /// Aborts the connections and discards unsent data (`SO_LINGER` of zero).
     pub fn abort(self) {
         for member in &self.members {
-            // Of a connection that is gone there is nothing to break off.
+            // A closed connection needs no abort.
             let _ = sockopt::set_socket_linger(member.conn.fd(), Some(std::time::Duration::ZERO));
         }
     }
@@ -251,13 +252,13 @@ impl Streams {
         self.members.iter().map(|member| member.received).sum()
     }
 
-    fn end(&self) -> Option<End> {
-        let unsent = |member: &Member| member.conn.unsent() > 0;
+    fn end(&self) -> Option<TransferEnd> {
+        let unsent = |member: &CarriedStream| member.conn.unsent() > 0;
         if self.members.iter().all(|member| member.over.is_some()) {
-            return Some(End::Gone);
+            return Some(TransferEnd::Gone);
         }
         let all_sent = self.left == Some(0) && !self.members.iter().any(unsent);
-        (self.order.direction.sends() && all_sent).then_some(End::Sent)
+        (self.order.direction.sends() && all_sent).then_some(TransferEnd::Sent)
     }
 
     fn wait(&mut self, until: Instant) -> io::Result<()> {
@@ -276,7 +277,7 @@ impl Streams {
     fn take_turn(&mut self, place: usize, buffer: &mut [u8]) {
         let Some(member) = self.members.get_mut(place).filter(|member| member.over.is_none()) else { return };
         let mut events = Vec::with_capacity(4);
-        let mut goes_on = member.conn.take_turn(buffer, &mut events) == Turn::GoesOn;
+        let mut goes_on = member.conn.take_turn(buffer, &mut events) == TurnOutcome::GoesOn;
         for event in events {
             match event {
                 ConnectionEvent::Connected { .. } | ConnectionEvent::Writable
@@ -291,8 +292,8 @@ impl Streams {
                     goes_on = true;
                 }
                 ConnectionEvent::Received { data, .. } => member.received += data.size(),
-                // Who only receives has heard all that there is.
-                ConnectionEvent::PeerFinished if self.order.direction == Direction::Receives => {
+                // A receiver has all data when the peer finishes.
+                ConnectionEvent::PeerFinished if self.order.direction == TransferDirection::Receives => {
                     member.over = Some(CloseReason::Finished);
                 }
                 ConnectionEvent::Closed(reason) => member.over = Some(reason),
@@ -305,14 +306,14 @@ impl Streams {
     }
 
     fn reading(&mut self) -> Reading {
-        let carried = |member: &mut Member| {
+        let carried = |member: &mut CarriedStream| {
             if member.over.is_none() {
                 member.info = TcpInfo::read(member.conn.fd()).ok().or(member.info);
                 member.has_hole = has_hole(member.conn.fd());
             }
             let sent = member.sent - member.conn.unsent();
             let acknowledged = member.info.map_or(0, |info| info.counts.bytes_acknowledged);
-            Carried {
+            StreamCounts {
                 sent,
                 received: member.received,
                 acknowledged: acknowledged.saturating_sub(member.before),
@@ -328,15 +329,15 @@ impl Streams {
     }
 }
 
-/// A rate as [`StreamOrder::pacing`] has it, B/s: what the kernel's number holds, and at least one byte.
+/// Converts a rate to [`StreamOrder::pacing`], B/s: at least 1, and at most what fits in the kernel's 32 bits.
 pub fn pacing(rate: Rate) -> u32 {
     u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX).max(1)
 }
 
-/// Has the kernel send no more than so many bytes per second over a connection, and hold little of what is to be sent.
+/// Paces a connection to `rate` B/s, and limits its unsent data in the kernel.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The error of the kernel.
 pub fn hold_to(socket: impl AsFd, rate: u32) -> io::Result<()> {
     let set = |level, name, value| netrig_host::sys::set_option_int(socket.as_fd(), level, name, value);
     set(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate.cast_signed())?;
@@ -353,7 +354,7 @@ mod tests {
 
     const EVERY: Duration = Duration::from_millis(20);
 
-    /// Connections over loopback: the ends that opened them, and those that accepted.
+    /// Connections over loopback: the connecting ends and the accepting ends.
     fn connections(count: usize) -> [Vec<TcpStream>; 2] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let pairs = (0..count).map(|_| {
@@ -364,14 +365,14 @@ mod tests {
         [near, far]
     }
 
-    const fn order(direction: Direction) -> StreamOrder {
+    const fn order(direction: TransferDirection) -> StreamOrder {
         StreamOrder { direction, every: EVERY, bytes: None, pacing: None, window: None }
     }
 
-    /// What became of an end: its end, and its readings.
-    type Ended = (End, Vec<Reading>);
+    /// Why an end stopped, and its readings.
+    type Ended = (TransferEnd, Vec<Reading>);
 
-    /// Both ends, each on a thread of its own; the far one is stopped when the near one has ended, unless it ends by itself.
+    /// Runs both ends, each on its own thread, and stops the near end after `lasts`. The far end ends by itself.
     fn carried(count: usize, near: StreamOrder, far: StreamOrder, lasts: Option<StdDuration>) -> [Ended; 2] {
         let [near_sockets, far_sockets] = connections(count);
         let (near_stop, far_stop) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -397,10 +398,10 @@ mod tests {
         readings.last().unwrap().connections.iter().map(|carried| carried.received).sum()
     }
 
-    /// A peer may reset its connections before this end carries anything: they are gone, as those that break later.
+    /// Connections that the peer resets before the transfer are gone, like those that fail later.
     #[test]
     fn connections_that_broke_before_they_carry_are_gone() {
-        for direction in [Direction::Sends, Direction::Receives] {
+        for direction in [TransferDirection::Sends, TransferDirection::Receives] {
             let [near, far] = connections(2);
             for socket in &far {
                 sockopt::set_socket_linger(socket, Some(StdDuration::ZERO)).unwrap();
@@ -410,11 +411,11 @@ mod tests {
                 std::thread::sleep(StdDuration::from_millis(1));
             }
             let mut streams = Streams::new(near, order(direction)).unwrap();
-            assert_eq!(streams.carry(&AtomicBool::new(false), &mut |_| ()).unwrap(), End::Gone);
+            assert_eq!(streams.carry(&AtomicBool::new(false), &mut |_| ()).unwrap(), TransferEnd::Gone);
         }
     }
 
-    /// The segment that was asked for is what both ends send; where nobody listens that is said at once.
+    /// Both ends use the requested segment size. Without a listener the connection is refused at once.
     #[test]
     fn a_connection_has_its_options_from_the_first_segment_on() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -435,9 +436,9 @@ mod tests {
     fn so_many_bytes_are_sent_and_not_one_more() {
         for count in [1, 3] {
             let bytes = 10 * BLOCK + 77;
-            let sends = StreamOrder { bytes: Some(bytes), ..order(Direction::Sends) };
-            let [near, far] = carried(count, sends, order(Direction::Receives), None);
-            assert_eq!((near.0, far.0), (End::Sent, End::Gone));
+            let sends = StreamOrder { bytes: Some(bytes), ..order(TransferDirection::Sends) };
+            let [near, far] = carried(count, sends, order(TransferDirection::Receives), None);
+            assert_eq!((near.0, far.0), (TransferEnd::Sent, TransferEnd::Gone));
             let sent: u64 = near.1.last().unwrap().connections.iter().map(|carried| carried.sent).sum();
             assert_eq!((sent, received(&far.1)), (bytes, bytes));
         }
@@ -446,8 +447,8 @@ mod tests {
     #[test]
     fn data_goes_both_ways_over_each_connection() {
         let lasts = Some(StdDuration::from_millis(150));
-        let [near, far] = carried(2, order(Direction::Both), order(Direction::Both), lasts);
-        assert_eq!((near.0, far.0), (End::Stopped, End::Gone));
+        let [near, far] = carried(2, order(TransferDirection::Both), order(TransferDirection::Both), lasts);
+        assert_eq!((near.0, far.0), (TransferEnd::Stopped, TransferEnd::Gone));
         for readings in [&near.1, &far.1] {
             assert!(readings.last().unwrap().connections.iter().all(|carried| carried.received > 0));
         }
@@ -456,7 +457,8 @@ mod tests {
     #[test]
     fn readings_come_at_their_interval_and_never_run_backwards() {
         let lasts = Some(StdDuration::from_millis(300));
-        let [near, far] = carried(2, order(Direction::Sends), order(Direction::Receives), lasts);
+        let [near, far] =
+            carried(2, order(TransferDirection::Sends), order(TransferDirection::Receives), lasts);
         for readings in [&near.1, &far.1] {
             assert!(readings.len() >= 3, "{}", readings.len());
             for pair in readings.windows(2) {
@@ -466,11 +468,11 @@ mod tests {
                 }
             }
         }
-        // What a connection that stands is asked for, the kernel tells.
+        // The kernel reports the state of an open connection.
         assert!(
             near.1[0].connections.iter().all(|carried| carried.info.is_some_and(|info| info.segment > 0))
         );
-        // What the kernel took and nobody got was in its buffers.
+        // The kernel's buffers hold the bytes that it accepted and the peer did not receive.
         let sent: u64 = near.1.last().unwrap().connections.iter().map(|carried| carried.sent).sum();
         assert!(sent >= received(&far.1) && received(&far.1) > 0);
     }
@@ -479,9 +481,9 @@ mod tests {
     fn a_peer_that_goes_away_ends_it() {
         let [near, far] = connections(1);
         drop(far);
-        let mut streams = Streams::new(near, order(Direction::Sends)).unwrap();
+        let mut streams = Streams::new(near, order(TransferDirection::Sends)).unwrap();
         let end = streams.carry(&AtomicBool::new(false), &mut |_| {}).unwrap();
-        assert_eq!(end, End::Gone);
+        assert_eq!(end, TransferEnd::Gone);
         assert!(streams.over().all(|reason| reason == Some(CloseReason::Aborted)));
     }
 
@@ -489,13 +491,15 @@ mod tests {
     fn what_is_paced_stays_below_its_rate() {
         let paced = |direction| StreamOrder { pacing: Some(1_000_000), ..order(direction) };
         let lasts = StdDuration::from_millis(400);
-        let [_, far] = carried(1, paced(Direction::Sends), order(Direction::Receives), Some(lasts));
+        let [_, far] =
+            carried(1, paced(TransferDirection::Sends), order(TransferDirection::Receives), Some(lasts));
         let (first, last) = (&far.1[0], &far.1[far.1.len() - 2]);
         let bytes = last.connections[0].received - first.connections[0].received;
-        // The kernel lets a burst through at first, which the first reading has.
+        // The kernel lets an initial burst through, which the first reading contains.
         assert!(bytes as f64 <= 2e6 * (last.at - first.at) as f64 * 1e-9, "{bytes}");
-        // Who reads no faster than it may lets no more come, however fast the other end sends.
-        let [_, far] = carried(2, order(Direction::Sends), paced(Direction::Receives), Some(lasts));
+        // A paced reader limits the transfer, however fast the peer sends.
+        let [_, far] =
+            carried(2, order(TransferDirection::Sends), paced(TransferDirection::Receives), Some(lasts));
         let last = &far.1[far.1.len() - 2];
         let bytes: u64 = last.connections.iter().map(|carried| carried.received).sum();
         let (since, most) = (far.1[0].at - EVERY.as_nanos(), 2e6);

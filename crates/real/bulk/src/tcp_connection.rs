@@ -1,4 +1,4 @@
-//! One connection of TCP or MPTCP over a kernel socket.
+//! A TCP or MPTCP connection over a kernel socket.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -13,40 +13,40 @@ use netrig_host::socket::hold_window;
 use netrig_host::{MptcpInfo, Subflow, SubflowCounts};
 use netrig_host::{TcpCounts, TcpInfo};
 
-/// Bytes that one turn of a connection sends or receives at most, so that one does not starve the others.
+/// Maximum bytes that one turn of a connection sends or receives, so that it does not starve others.
 const TURN: usize = 1 << 20;
 
-/// Zeros for data without content, as many as one call gives the kernel.
+/// Zeros for data without content, the maximum of one send call.
 static FILL: [u8; 1 << 18] = [0; 1 << 18];
 
-/// One connection.
+/// A non-blocking connection that is served in turns.
 #[derive(Debug)]
-pub struct Conn {
-    /// The name by which the application knows the connection.
+pub struct TcpConnection {
+    /// The application's identifier of the connection.
     pub id: ConnId,
     socket: OwnedFd,
     peer: SocketAddr,
     multipath: bool,
-    /// What its subflows have counted, if it has any.
+    /// Counts of the MPTCP subflows.
     counted: SubflowCounts,
     /// The largest window that it offers, bytes.
     clamp: Option<u32>,
     reads: bool,
     /// Its application, if that does not read at once.
     reader: Option<SlowReader>,
-    /// The kernel has something to say that was not heard yet.
+    /// The kernel reported readiness, and the socket was not yet read until empty.
     ready: bool,
-    /// What the kernel answered to the call.
+    /// The error of `connect`.
     failed: Option<Errno>,
     outbox: VecDeque<Data>,
-    /// Largest segment that the kernel sends, bytes; 1 if it is not known, as of several subflows.
+    /// Maximum segment size, bytes; 1 if unknown, as for MPTCP.
     segment: u64,
-    /// Less than a segment is left, and the application was asked for more.
+    /// Less than a segment is unsent, and the application was asked for more data.
     asked: bool,
     connected: bool,
-    /// The application has closed.
+    /// The application has closed the connection.
     closing: bool,
-    /// The kernel was told so.
+    /// The socket was shut down for writing.
     shut: bool,
     peer_finished: bool,
     closed: bool,
@@ -56,34 +56,40 @@ pub struct Conn {
 #[derive(Clone, Copy, Debug)]
 struct SlowReader {
     schedule: ReadSchedule,
-    /// Bytes that it may read before the next step.
+    /// Bytes that may be read before the next step.
     left: u64,
 }
 
-/// In what manner a connection is used.
+/// Options of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Manner {
-    /// It is one of Multipath TCP.
+pub struct ConnectionMode {
+    /// Whether the connection is Multipath TCP.
     pub multipath: bool,
-    /// Somebody reads the bytes that arrive.
+    /// Whether the application reads the received bytes.
     pub reads: bool,
     /// The largest window that it offers, bytes.
     pub clamp: Option<u32>,
 }
 
-/// Whether a connection has more to do at once.
+/// Whether a connection has more work that it can do at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum TurnOutcome {
     /// It waits for the network.
     Waits,
-    /// It was interrupted, and goes on when the others have had their turns.
+    /// It used up its turn and continues after the other connections.
     GoesOn,
 }
 
-impl Conn {
-    /// One that is being opened, or stands: by a socket that does not block. What the kernel answered to the call at once is told
-    /// as of any connection.
-    pub fn new(id: ConnId, socket: OwnedFd, peer: SocketAddr, manner: Manner, failed: Option<Errno>) -> Self {
+impl TcpConnection {
+    /// Takes a non-blocking socket that is connecting or connected. The next turn reports `failed`, the immediate error of
+    /// `connect`, as it reports later errors.
+    pub fn new(
+        id: ConnId,
+        socket: OwnedFd,
+        peer: SocketAddr,
+        manner: ConnectionMode,
+        failed: Option<Errno>,
+    ) -> Self {
         Self {
             id,
             socket,
@@ -111,27 +117,27 @@ impl Conn {
         self.socket.as_fd()
     }
 
-    /// Whether it was to be one of MPTCP.
+    /// Whether MPTCP was requested.
     pub const fn is_multipath(&self) -> bool {
         self.multipath
     }
 
-    /// The kernel has reported it.
+    /// Records that the kernel reported the socket as ready.
     pub const fn is_ready(&mut self) {
         self.ready = true;
     }
 
-    /// Its application reads by this schedule from now on.
+    /// The application reads by `schedule` from now on.
     pub const fn read_by(&mut self, schedule: ReadSchedule) {
         self.reader = Some(SlowReader { schedule, left: 0 });
     }
 
-    /// When its application may read more, if it does not read at once.
+    /// When the application next reads; `None` if it reads at once.
     pub fn reads_at(&self) -> Option<Instant> {
         self.reader.map(|reader| reader.schedule.next())
     }
 
-    /// The steps that are due at `now` let its application read of what waits; what it had left before lapses.
+    /// Takes the read steps due at `now`. Bytes left from earlier steps expire.
     pub fn take_step(&mut self, now: Instant) {
         if let Some(reader) = &mut self.reader {
             let bytes = reader.schedule.take(now);
@@ -139,7 +145,7 @@ impl Conn {
         }
     }
 
-    /// Takes data that is to be sent; never refused.
+    /// Queues data to send, without a limit. Does nothing after [`close`](Self::close).
     pub fn send(&mut self, data: Data) {
         if self.closing || data.size() == 0 {
             return;
@@ -151,33 +157,37 @@ impl Conn {
         self.asked = false;
     }
 
-    /// Bytes that it was given and that the kernel has not taken.
+    /// Queued bytes that the kernel has not accepted.
     pub fn unsent(&self) -> u64 {
         self.outbox.iter().map(Data::size).sum()
     }
 
-    /// Closes once everything was sent.
+    /// Closes the connection after all queued data is sent.
     pub const fn close(&mut self) {
         self.closing = true;
     }
 
-    /// Does what can be done now, and gives what the application must hear. After [`ConnectionEvent::Closed`] nothing
-    /// follows.
-    pub fn take_turn(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Turn {
+    /// Sends and receives what is possible now, and appends the application's events. [`ConnectionEvent::Closed`] is the last
+    /// event.
+    pub fn take_turn(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> TurnOutcome {
         if self.closed {
-            return Turn::Waits;
+            return TurnOutcome::Waits;
         }
         match self.try_turn(buffer, events) {
             Ok(turn) => turn,
             Err(error) => {
                 self.closed = true;
                 events.push(ConnectionEvent::Closed(reason(error)));
-                Turn::Waits
+                TurnOutcome::Waits
             }
         }
     }
 
-    fn try_turn(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
+    fn try_turn(
+        &mut self,
+        buffer: &mut [u8],
+        events: &mut Vec<ConnectionEvent>,
+    ) -> Result<TurnOutcome, Errno> {
         self.failed.take().map_or(Ok(()), Err)?;
         if self.ready {
             sockopt::socket_error(&self.socket)??;
@@ -185,7 +195,7 @@ impl Conn {
         if !self.connected {
             match rustix::net::getpeername(&self.socket) {
                 Ok(_) => {}
-                Err(Errno::NOTCONN) => return Ok(Turn::Waits),
+                Err(Errno::NOTCONN) => return Ok(TurnOutcome::Waits),
                 Err(error) => return Err(error),
             }
             self.connected = true;
@@ -195,44 +205,44 @@ impl Conn {
             events.push(ConnectionEvent::Connected { peer: self.peer });
         }
         let sending = self.write(events)?;
-        let receiving = if self.ready { self.read(buffer, events)? } else { Turn::Waits };
+        let receiving = if self.ready { self.read(buffer, events)? } else { TurnOutcome::Waits };
         if self.shut && self.peer_finished && self.is_over() {
             self.closed = true;
             events.push(ConnectionEvent::Closed(CloseReason::Finished));
         }
-        let goes_on = sending == Turn::GoesOn || receiving == Turn::GoesOn;
-        Ok(if goes_on { Turn::GoesOn } else { Turn::Waits })
+        let goes_on = sending == TurnOutcome::GoesOn || receiving == TurnOutcome::GoesOn;
+        Ok(if goes_on { TurnOutcome::GoesOn } else { TurnOutcome::Waits })
     }
 
-    /// Gives the kernel what it has room for.
+    /// Sends until the kernel's buffer is full.
     ///
-    /// While the application goes on it is given whole segments, for it sends what it has at the end of each call: a
-    /// rest of some bytes would travel alone, and cost both ends as much as 64 KB.
-    fn write(&mut self, events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
+    /// While the application has more data, only whole segments are sent, because the kernel pushes the rest of each call at
+    /// once. A rest of a few bytes would be a segment of its own and cost both ends as much as 64 KB.
+    fn write(&mut self, events: &mut Vec<ConnectionEvent>) -> Result<TurnOutcome, Errno> {
         if self.shut {
-            return Ok(Turn::Waits);
+            return Ok(TurnOutcome::Waits);
         }
         let had_some = !self.outbox.is_empty();
         let mut left = TURN;
         while let Some(piece) = self.next_piece() {
             if left == 0 {
-                return Ok(Turn::GoesOn);
+                return Ok(TurnOutcome::GoesOn);
             }
             match rustix::net::send(&self.socket, piece, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(sent) => {
                     left = left.saturating_sub(sent);
                     self.sent(sent as u64);
                 }
-                Err(Errno::AGAIN) => return Ok(Turn::Waits),
+                Err(Errno::AGAIN) => return Ok(TurnOutcome::Waits),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
         }
         if !self.outbox.is_empty() {
-            // What it says to this decides whether the rest goes alone.
+            // If the application sends no more data now, the rest is a segment of its own.
             self.asked = true;
             events.push(ConnectionEvent::Writable);
-            return Ok(Turn::GoesOn);
+            return Ok(TurnOutcome::GoesOn);
         }
         if self.closing {
             rustix::net::shutdown(&self.socket, Shutdown::Write)?;
@@ -241,10 +251,11 @@ impl Conn {
             events.push(ConnectionEvent::Writable);
         }
         self.asked = false;
-        Ok(Turn::Waits)
+        Ok(TurnOutcome::Waits)
     }
 
-    /// What the kernel gets next: nothing if there is nothing, or so little that the application is asked for more first.
+    /// The next bytes for the kernel; `None` if the queue is empty, or holds so little that the application is first asked for
+    /// more.
     fn next_piece(&self) -> Option<&[u8]> {
         match self.outbox.front()? {
             Data::Bytes(bytes) => Some(bytes),
@@ -261,7 +272,7 @@ impl Conn {
         }
     }
 
-    /// The kernel has taken so many bytes.
+    /// Removes `bytes` that the kernel accepted.
     fn sent(&mut self, bytes: u64) {
         let Some(front) = self.outbox.front_mut() else { return };
         front.split_front(bytes);
@@ -270,14 +281,14 @@ impl Conn {
         }
     }
 
-    /// Takes from the kernel what has arrived; bytes that nobody reads are not copied (`MSG_TRUNC`, tcp(7)).
-    fn read(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
+    /// Receives the arrived bytes. If the application does not read them, they are not copied (`MSG_TRUNC`, tcp(7)).
+    fn read(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Result<TurnOutcome, Errno> {
         let discards = !self.reads && !self.multipath;
         let flags = if discards { RecvFlags::DONTWAIT | RecvFlags::TRUNC } else { RecvFlags::DONTWAIT };
         let mut left = TURN;
         while !self.peer_finished {
             if left == 0 {
-                return Ok(Turn::GoesOn);
+                return Ok(TurnOutcome::GoesOn);
             }
             let most = self.reader.map_or(u64::MAX, |reader| reader.left);
             let room = buffer.len().min(left).min(usize::try_from(most).unwrap_or(usize::MAX));
@@ -304,16 +315,16 @@ impl Conn {
             }
         }
         if let Some(reader) = &mut self.reader {
-            // It has read all that waited.
+            // All waiting bytes were read.
             reader.left = 0;
         }
         self.ready = false;
-        Ok(Turn::Waits)
+        Ok(TurnOutcome::Waits)
     }
 
-    /// Nothing may be read before the next step; but the end is told behind the last data. While data wait the connection stays
-    /// ready, for the kernel reports them once.
-    fn look_for_the_end(&mut self, events: &mut Vec<ConnectionEvent>) -> Result<Turn, Errno> {
+    /// Checks for the end of the stream while no data may be read before the next step. While data waits, the connection stays
+    /// ready, because the kernel reports it once.
+    fn look_for_the_end(&mut self, events: &mut Vec<ConnectionEvent>) -> Result<TurnOutcome, Errno> {
         match rustix::net::recv(&self.socket, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK) {
             Ok((_, 0)) => {
                 self.peer_finished = true;
@@ -324,15 +335,16 @@ impl Conn {
             Err(Errno::AGAIN) => self.ready = false,
             Err(error) => return Err(error),
         }
-        Ok(Turn::Waits)
+        Ok(TurnOutcome::Waits)
     }
 
-    /// Whether it was to be MPTCP and has become TCP (RFC 8684 section 3.7): what is told of it is refused then, or says so.
+    /// Whether MPTCP fell back to TCP (RFC 8684 section 3.7). The kernel then refuses `MPTCP_INFO` or reports the fallback in it.
     pub fn fell_back(&self) -> bool {
         self.multipath && self.connected && MptcpInfo::read(&self.socket).map_or(true, |info| info.fell_back)
     }
 
-    /// Whether nothing can be sent or received any more, and all was acknowledged. Of several subflows none can tell.
+    /// Whether both directions are closed and all data is acknowledged. For MPTCP the state of a single subflow does not show
+    /// this.
     fn is_over(&self) -> bool {
         match MptcpInfo::read(&self.socket) {
             Ok(info) if self.multipath && !info.fell_back => info.all_acknowledged,
@@ -340,7 +352,7 @@ impl Conn {
         }
     }
 
-    /// What it has counted; a connection that nothing is told of has counted what it had before.
+    /// The counts of the connection, the sum of all subflows; zeros if the kernel reports no counts.
     pub fn counts(&mut self) -> TcpCounts {
         if let Some(subflows) = self.multipath.then(|| Subflow::all(&self.socket).ok()).flatten() {
             return self.counted.update(&subflows);
@@ -349,7 +361,7 @@ impl Conn {
     }
 }
 
-/// What was received, as an application gets it: zeros are fill, which need not be carried around.
+/// Received data for the application: zeros become fill, which takes no memory.
 fn content(bytes: &[u8]) -> Data {
     if bytes.iter().all(|byte| *byte == 0) {
         Data::Fill(bytes.len() as u64)
@@ -358,7 +370,7 @@ fn content(bytes: &[u8]) -> Data {
     }
 }
 
-/// Why a connection is over, from what the kernel answers.
+/// The close reason for an error of the kernel.
 const fn reason(error: Errno) -> CloseReason {
     match error {
         Errno::CONNREFUSED => CloseReason::Refused,

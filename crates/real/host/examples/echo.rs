@@ -1,12 +1,12 @@
-//! The round trip of a datagram between two sockets of this machine, at its floor: nobody sleeps while one is underway.
+//! The minimum round-trip time of a datagram between two sockets of this machine: neither end sleeps while one is in flight.
 //!
 //! ```text
 //! echo reflect 10.0.0.2:5001 SECONDS
 //! echo send 10.0.0.2:5001 SECONDS INTERVAL_US
 //! ```
 //!
-//! The sender prints, on one line: datagrams sent, how many of them left more than an interval late, how many came back,
-//! and the shortest and the median round trip, µs.
+//! The sender prints, on one line: datagrams sent, how many of them left more than an interval late, how many came back, and the
+//! minimum and the median round-trip time, µs.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -38,7 +38,7 @@ fn reflect(at: &str, span: Duration) -> Result<(), Box<dyn std::error::Error>> {
     let mut asker = None;
     while clock.now() < Instant::ZERO + span {
         if asker.is_none() {
-            // There is one asker: to a socket that is connected to it the way is known.
+            // There is one sender. A socket that is connected to it needs no route lookup.
             let Ok((len, from)) = socket.recv_from(&mut datagram) else { continue };
             socket.connect(from)?;
             asker = Some(from);

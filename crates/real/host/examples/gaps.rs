@@ -5,13 +5,12 @@
 //! gaps listen 10.0.0.2:5001 [MEAN_GAP_US]
 //! ```
 //!
-//! Of a pcap or pcapng of nothing but the flow's frames, whose datagrams all carry so many bytes: a longer frame is
-//! several datagrams that the sender's kernel has not cut yet, with no gap between them. Or of what comes to a socket, until
-//! nothing has come for a second: it looks each 2 ms, so that the sender, on whose processor a datagram is received, wakes
-//! nobody.
+//! `capture` reads a pcap or pcapng with only the flow's frames, whose datagrams all carry PAYLOAD bytes. A longer frame is
+//! several datagrams that the sender's kernel has not segmented yet, without gaps. `listen` receives datagrams until none has
+//! arrived for a second. It polls every 2 ms, so that the sender, on whose processor a datagram is received, wakes no thread.
 //!
-//! Prints, on one line: how many there are; the median and the 99th percentile of the gaps, µs; and against exponential gaps
-//! of the mean the Kolmogorov-Smirnov distance and by how many standard errors the rate is off.
+//! Prints on one line the number of datagrams, and the median and 99th percentile of the gaps, µs. With MEAN_GAP_US it adds the
+//! Kolmogorov-Smirnov distance from exponential gaps of this mean, and the deviation of the rate in standard errors.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -30,10 +29,10 @@ use netrig_stats::{fit, quantile};
 /// Headers of UDP and IPv4, bytes.
 const HEADERS: u32 = 28;
 
-/// How often a socket is looked at.
+/// Interval of polling.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A flow is over when nothing has come for so long, and has not begun if nothing comes for ten times that.
+/// A flow ends when nothing has arrived for this time. If nothing arrives for ten times as long, there is no flow.
 const SILENCE: Duration = Duration::from_secs(1);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -41,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (mut times, mean_us) = match words[..] {
         ["capture", path, payload, ref mean @ ..] => (captured(path, payload.parse()?)?, mean),
-        ["listen", at, ref mean @ ..] => (heard(at)?, mean),
+        ["listen", at, ref mean @ ..] => (listened(at)?, mean),
         _ => {
             return Err(
                 "gaps capture FILE PAYLOAD [MEAN_GAP_US], or gaps listen ADDRESS:PORT [MEAN_GAP_US]".into()
@@ -71,10 +70,10 @@ fn captured(path: &str, payload: u32) -> Result<Vec<u64>, Box<dyn Error>> {
     Ok(times)
 }
 
-fn heard(at: &str) -> Result<Vec<u64>, Box<dyn Error>> {
+fn listened(at: &str) -> Result<Vec<u64>, Box<dyn Error>> {
     let socket = UdpSocket::bind(at)?;
     socket.set_nonblocking(true)?;
-    // Room for a second of the fastest flow, whatever the system's limit: as root.
+    // Room for a second of the fastest flow, beyond the system's limit, which needs root.
     for (level, option, value) in
         [(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 128 << 20), (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)]
     {
@@ -102,10 +101,10 @@ fn heard(at: &str) -> Result<Vec<u64>, Box<dyn Error>> {
     Ok(times)
 }
 
-/// When the next datagram came to this machine's stack, ns of the wall clock; `None` if none waits.
+/// Arrival of the next datagram at this machine's network stack, ns of the wall clock; `None` if none waits.
 fn stamp_of_next(socket: &UdpSocket) -> Option<u64> {
     let mut control = [0_u64; 8];
-    // SAFETY: all of msghdr may be nought; it has no data to receive, and its control buffer lives through the call.
+    // SAFETY: all of msghdr may be zero; it has no data to receive, and its control buffer lives through the call.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;

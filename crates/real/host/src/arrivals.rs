@@ -2,87 +2,86 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers of datagrams that are told apart: one that comes later than so many after it is counted as stale. A power of
-/// two.
+/// Number of datagrams whose arrival is remembered. A datagram that is older than this is counted as stale. A power of two.
 const WINDOW: u64 = 1 << 17;
 
-/// A number so far ahead is none of the flow's: nobody loses a million datagrams in a row and goes on.
+/// A number this far ahead does not belong to the flow: no flow continues after a million consecutive losses.
 const FARTHEST: u64 = 1 << 20;
 
-/// What became of a flow's datagrams at its receiver.
+/// Counts of a flow's datagrams at its receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arrivals {
-    /// Those that arrived, each once.
+pub struct ArrivalCounts {
+    /// Received datagrams, without duplicates.
     pub received: u64,
-    /// Arrivals of what had arrived before.
+    /// Duplicates.
     pub duplicated: u64,
-    /// Those that arrived after one with a higher number (RFC 4737 section 3.3: type-P-reordered).
+    /// Datagrams that arrived after one with a higher number (RFC 4737 section 3.3: type-P-reordered).
     pub reordered: u64,
-    /// Arrivals so late that nobody knows any more whether they were the first; they count as lost.
+    /// Arrivals so late that duplicates cannot be recognised; they count as lost.
     pub stale: u64,
     /// One more than the highest number that arrived.
     pub expected: u64,
 }
 
-impl Arrivals {
-    /// Those that have not arrived, of all with numbers up to the highest that has.
+impl ArrivalCounts {
+    /// Missing datagrams below the highest received number.
     pub const fn lost(&self) -> u64 {
         self.expected.saturating_sub(self.received)
     }
 }
 
-/// What one arrival is.
+/// Classification of one arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
-    /// The first of its number.
+pub enum ArrivalKind {
+    /// The first arrival of its number.
     First,
-    /// One more of its number.
+    /// A repeated arrival of its number.
     Duplicate,
-    /// Too late to tell.
+    /// Too late to classify.
     Stale,
-    /// Not a number that the flow can have reached.
+    /// A number that the flow cannot have reached.
     Foreign,
 }
 
-/// Tells first arrivals from others, in bounded memory whatever numbers come.
+/// Recognises first arrivals, in bounded memory for any numbers.
 #[derive(Debug)]
 pub struct ArrivalLog {
     seen: Vec<u64>,
-    counts: Arrivals,
+    counts: ArrivalCounts,
 }
 
 impl Default for ArrivalLog {
     fn default() -> Self {
-        Self { seen: vec![0; (WINDOW / 64) as usize], counts: Arrivals::default() }
+        Self { seen: vec![0; (WINDOW / 64) as usize], counts: ArrivalCounts::default() }
     }
 }
 
 impl ArrivalLog {
-    /// Number `number` arrived, counted from 0.
-    pub fn arrived(&mut self, number: u64) -> Arrival {
+    /// Records the arrival of datagram `number`, from 0.
+    pub fn arrived(&mut self, number: u64) -> ArrivalKind {
         let next = self.counts.expected;
         if number >= next {
             if number - next >= FARTHEST {
-                return Arrival::Foreign;
+                return ArrivalKind::Foreign;
             }
             self.advance(next, number);
         } else if next - number > WINDOW {
             self.counts.stale += 1;
-            return Arrival::Stale;
+            return ArrivalKind::Stale;
         }
         let (word, bit) = place(number);
         if self.seen[word] & bit != 0 {
             self.counts.duplicated += 1;
-            return Arrival::Duplicate;
+            return ArrivalKind::Duplicate;
         }
         self.seen[word] |= bit;
         self.counts.received += 1;
         // RFC 4737 section 3.3: reordered if its number is smaller than the next expected one.
         self.counts.reordered += u64::from(number < next);
-        Arrival::First
+        ArrivalKind::First
     }
 
-    /// Forgets what the places of `next` to `number` stood for.
+    /// Clears the bits of `next` to `number`.
     fn advance(&mut self, next: u64, number: u64) {
         if number - next >= WINDOW {
             self.seen.fill(0);
@@ -96,12 +95,12 @@ impl ArrivalLog {
     }
 
     /// The counts so far.
-    pub const fn counts(&self) -> Arrivals {
+    pub const fn counts(&self) -> ArrivalCounts {
         self.counts
     }
 }
 
-/// Where a number's bit is.
+/// The word and the bit of a number.
 const fn place(number: u64) -> (usize, u64) {
     (((number % WINDOW) / 64) as usize, 1 << (number % 64))
 }
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Beside a log that remembers everything.
+        /// Compared with a log of unbounded memory.
         #[test]
         fn counts_are_those_of_an_unbounded_log(numbers in proptest::collection::vec(0..200_u64, 0..400)) {
             let mut log = ArrivalLog::default();
@@ -125,11 +124,11 @@ mod tests {
                 let first = seen.insert(number);
                 duplicated += u64::from(!first);
                 reordered += u64::from(first && late);
-                prop_assert_eq!(log.arrived(number), if first { Arrival::First } else { Arrival::Duplicate });
+                prop_assert_eq!(log.arrived(number), if first { ArrivalKind::First } else { ArrivalKind::Duplicate });
             }
             let expected = seen.last().map_or(0, |last| last + 1);
             let received = seen.len() as u64;
-            prop_assert_eq!(log.counts(), Arrivals { received, duplicated, reordered, stale: 0, expected });
+            prop_assert_eq!(log.counts(), ArrivalCounts { received, duplicated, reordered, stale: 0, expected });
             prop_assert_eq!(log.counts().lost(), expected - received);
         }
 
@@ -155,12 +154,12 @@ mod tests {
     fn what_is_older_than_the_window_is_stale() {
         let mut log = ArrivalLog::default();
         for number in (1..3 * WINDOW).filter(|number| *number != 2 * WINDOW) {
-            assert_eq!(log.arrived(number), Arrival::First);
+            assert_eq!(log.arrived(number), ArrivalKind::First);
         }
-        assert_eq!(log.arrived(0), Arrival::Stale);
-        assert_eq!(log.arrived(2 * WINDOW), Arrival::First);
-        assert_eq!(log.arrived(2 * WINDOW), Arrival::Duplicate);
-        assert_eq!(log.arrived(u64::MAX), Arrival::Foreign);
+        assert_eq!(log.arrived(0), ArrivalKind::Stale);
+        assert_eq!(log.arrived(2 * WINDOW), ArrivalKind::First);
+        assert_eq!(log.arrived(2 * WINDOW), ArrivalKind::Duplicate);
+        assert_eq!(log.arrived(u64::MAX), ArrivalKind::Foreign);
         assert_eq!(log.counts().lost(), 1);
     }
 }

@@ -1,19 +1,19 @@
-//! The machine's clocks as a run's time.
+//! The machine's clocks, converted to the time of a run.
 
 use netrig_core::{Duration, Instant};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// The clock of one run: netrig's [`Instant`]s counted from an epoch on `CLOCK_MONOTONIC`.
 ///
-/// All processes of a host share `CLOCK_MONOTONIC`, whatever network namespace they are in, so two agents that were
-/// given the same epoch tell the same time to the nanosecond.
+/// All processes of a host share `CLOCK_MONOTONIC`, in all network namespaces, so two agents with the same epoch have the same
+/// time to the nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     epoch: u64,
 }
 
 impl Clock {
-    /// A clock whose [`Instant::ZERO`] is so many nanoseconds on `CLOCK_MONOTONIC`.
+    /// A clock whose [`Instant::ZERO`] is `epoch_ns` on `CLOCK_MONOTONIC`.
     pub const fn starting_at(epoch_ns: u64) -> Self {
         Self { epoch: epoch_ns }
     }
@@ -33,18 +33,18 @@ impl Clock {
         self.instant(monotonic_nanos())
     }
 
-    /// The moment that is so many nanoseconds on `CLOCK_MONOTONIC`; [`Instant::ZERO`] before the epoch.
+    /// Converts a reading of `CLOCK_MONOTONIC`, ns; [`Instant::ZERO`] before the epoch.
     pub const fn instant(&self, monotonic_ns: u64) -> Instant {
         Instant::from_nanos(monotonic_ns.saturating_sub(self.epoch))
     }
 
-    /// Time until `at`, also before the epoch; none if it has come.
+    /// Time until `at`, also before the epoch; zero if it has passed.
     pub fn left_until(&self, at: Instant) -> Duration {
         let due = self.epoch.saturating_add(at.as_nanos());
         Duration::from_nanos(due.saturating_sub(monotonic_nanos()))
     }
 
-    /// Comes back when `at` has come, and keeps the processor busy until then.
+    /// Returns at `at` and keeps the processor busy until then.
     pub fn spin_until(&self, at: Instant) {
         while !self.left_until(at).is_zero() {
             std::hint::spin_loop();
@@ -57,7 +57,7 @@ pub fn monotonic_nanos() -> u64 {
     nanos(clock_gettime(ClockId::Monotonic))
 }
 
-/// `CLOCK_REALTIME` in nanoseconds since 1970: what the kernel stamps packets with.
+/// `CLOCK_REALTIME` in nanoseconds since 1970. The kernel's time stamps of packets use it.
 pub fn realtime_nanos() -> u64 {
     nanos(clock_gettime(ClockId::Realtime))
 }
@@ -67,20 +67,20 @@ fn nanos(at: Timespec) -> u64 {
     at.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(at.tv_nsec.unsigned_abs())
 }
 
-/// Where `CLOCK_REALTIME` stands against `CLOCK_MONOTONIC`.
+/// The offset between `CLOCK_REALTIME` and `CLOCK_MONOTONIC`.
 ///
-/// Both run at the same speed (they are slewed together), so the offset between them holds until somebody steps the
-/// wall clock: [`RealtimeOffset::stepped_since`] tells.
+/// Both run at the same speed (they are slewed together), so the offset is constant until the wall clock is stepped;
+/// [`RealtimeOffset::stepped_since`] detects a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RealtimeOffset {
     /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, nanoseconds.
     ahead: i64,
-    /// The offset is wrong by at most this.
+    /// Maximum error of the offset.
     error: Duration,
 }
 
 impl RealtimeOffset {
-    /// Readings of which the tightest counts.
+    /// Number of readings of a measurement. The tightest is used.
     const READINGS: usize = 32;
 
     /// Reads the wall clock between two readings of the monotonic one, and keeps the tightest of several: it lies
@@ -92,7 +92,7 @@ impl RealtimeOffset {
             .fold(first, |best, next| if next.error < best.error { next } else { best })
     }
 
-    /// One reading only, for who looks often whether the wall clock was stepped.
+    /// Takes one reading, for callers that often check whether the wall clock was stepped.
     pub fn glance() -> Self {
         let (before, real, after) = (monotonic_nanos(), realtime_nanos(), monotonic_nanos());
         Self::between(before, real, after)
@@ -120,15 +120,15 @@ impl RealtimeOffset {
         monotonic_ns.wrapping_add(self.ahead.cast_unsigned())
     }
 
-    /// By how much the wall clock was stepped between `earlier` and this measurement, if by more than both errors.
+    /// The step of the wall clock between `earlier` and this measurement, if it exceeds the sum of both errors.
     pub fn stepped_since(&self, earlier: &Self) -> Option<Duration> {
         let step = Duration::from_nanos(self.ahead.abs_diff(earlier.ahead));
         (step > self.error + earlier.error).then_some(step)
     }
 }
 
-/// Whether somebody (NTP, PTP) keeps this machine's wall clock right, and says so to the kernel.
-pub fn wall_clock_is_kept() -> bool {
+/// Whether this machine's wall clock is synchronised (NTP, PTP), according to the kernel.
+pub fn wall_clock_is_synchronised() -> bool {
     crate::sys::KernelClock::read().synchronised
 }
 

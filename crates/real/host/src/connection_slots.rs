@@ -1,37 +1,37 @@
-//! Which connections a server keeps when more come than it can hold: the same rules for every server, without a socket or a
-//! clock.
+//! Admission of connections to a server that is full: the same rules for every server, without a socket or a clock.
 //!
-//! A connection is a stranger until its peer has proved something: shown a key, sent a whole message. Strangers have slots of
-//! their own, so that they shut out no one who is known. An address and a group of addresses (a /24 of IPv4, a /48 of IPv6) may
-//! have a limited number of connections. If the slots of strangers run out, the largest group gives way: the oldest
-//! connection of its address with most of them. A newcomer is refused only if its own address has most.
+//! A connection is a stranger until its peer has proved itself, by a key or a complete message. Strangers have slots of their
+//! own, so that they do not exclude known peers. The connections of an address and of a group of addresses (a /24 of IPv4, a /48
+//! of IPv6) are limited. If the strangers' slots run out, a stranger of the largest group is evicted: the oldest connection of
+//! the address with the most strangers. A new connection is refused only if its own address has the most.
 //!
-//! The caller tells [`ConnectionSlots`] of each connection that comes, proves something, or ends.
+//! The caller reports to [`ConnectionSlots`] each connection that opens, proves itself or ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// How many connections there may be at once.
+/// Limits of simultaneous connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotLimits {
-    /// That have proved nothing yet.
+    /// Strangers.
     pub strangers: usize,
-    /// That have proved something.
+    /// Connections that have proved themselves.
     pub known: usize,
-    /// Of both kinds together.
+    /// Strangers and known connections together.
     pub total: usize,
-    /// From one address: of IPv4, or a /64 of IPv6, which is what one network is given (RFC 6177 section 2). Strangers and known
-    /// ones count together.
+    /// Connections from one IPv4 address, or one /64 of IPv6, which is the usual size of one network (RFC 6177 section 2).
+    /// Strangers and known connections count together.
     pub per_address: usize,
-    /// From one group of addresses.
+    /// Connections from one group of addresses.
     pub per_group: usize,
-    /// Whether the two limits before hold for loopback addresses, from which a tester opens thousands.
+    /// Whether the limits per address and per group apply to loopback addresses, from which a tester opens thousands of
+    /// connections.
     pub on_loopback: bool,
 }
 
 impl SlotLimits {
-    /// Of a server that strangers share: an eighth of all connections is left to those that have proved nothing, one address has
-    /// a half of all at most, and one group three quarters.
+    /// Limits of a public server: an eighth of all connections is reserved for strangers. One address has at most half of all,
+    /// and one group three quarters.
     pub const fn shared(total: usize) -> Self {
         Self {
             known: total - total / 8,
@@ -41,7 +41,7 @@ impl SlotLimits {
         }
     }
 
-    /// Of a server whose only client may be one host, as in an experiment: nothing but the number of all connections is limited.
+    /// Limits of a server whose only client may be one host, as in an experiment: only the total is limited.
     pub const fn unshared(total: usize) -> Self {
         Self {
             strangers: total,
@@ -53,7 +53,7 @@ impl SlotLimits {
         }
     }
 
-    /// The same where the system holds only so many connections. Of fewer than there were to be an eighth is left to strangers.
+    /// Reduces the limits to `held` connections, if the system can hold no more. An eighth of them is reserved for strangers.
     #[must_use]
     pub fn within(self, held: usize) -> Self {
         if held >= self.total {
@@ -62,7 +62,7 @@ impl SlotLimits {
         Self { known: self.known.min(held - held / 8), total: held, ..self }
     }
 
-    /// The same with limits that a user has set, which hold for loopback addresses too.
+    /// Replaces limits by those of a user, which apply to loopback addresses too.
     #[must_use]
     pub fn set(self, per_address: Option<usize>, per_group: Option<usize>) -> Self {
         Self {
@@ -78,34 +78,34 @@ const fn at_least_one(count: usize) -> usize {
     if count == 0 { 1 } else { count }
 }
 
-/// The number of a connection. Later ones have higher numbers.
+/// Identifier of a connection. Later connections have higher numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotId(u64);
 
-/// Why a connection gets no slot. The sentence is for its peer.
+/// Why a connection gets no slot. The message is for its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Busy {
-    /// Its address has as many as it may have.
-    #[error("your address has as many connections here as one may have ({0}); try again when one has ended")]
+pub enum SlotRefusal {
+    /// Its address has reached its limit.
+    #[error("your address has reached its limit of connections ({0}); try again when one has ended")]
     Address(usize),
-    /// Its group has as many as it may have.
-    #[error("your network has as many connections here as one may have ({0}); try again when one has ended")]
+    /// Its group has reached its limit.
+    #[error("your network has reached its limit of connections ({0}); try again when one has ended")]
     Group(usize),
-    /// There is no slot, and its own address has most.
+    /// No slot is free, and its own address has the most connections.
     #[error("the server has as many connections as it can hold; try again later")]
     Full,
 }
 
-/// A connection that has a slot, and the one that gives way for it.
+/// The slot of a new connection, and the connection that is evicted for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entered {
-    /// Its number.
+pub struct EnteredSlot {
+    /// The new connection.
     pub slot: SlotId,
-    /// The stranger that has to go: its slot is free already, and its connection is to be closed.
+    /// The evicted stranger. Its slot is already free; the caller closes its connection.
     pub gives_way: Option<SlotId>,
 }
 
-/// An address of IPv4, or a /64 of IPv6. One of IPv4 that is written as one of IPv6 (RFC 4291 section 2.5.5.2) is that of IPv4.
+/// The first `bits` bits of an address, for IPv4 and IPv6. An IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2) counts as IPv4.
 fn network(address: IpAddr, bits: [u32; 2]) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -119,7 +119,7 @@ fn network(address: IpAddr, bits: [u32; 2]) -> IpAddr {
     }
 }
 
-/// Who is counted as one address, and as one group.
+/// The prefixes that count as one address and as one group.
 fn counted(address: IpAddr) -> [IpAddr; 2] {
     [network(address, [32, 64]), network(address, [24, 48])]
 }
@@ -133,12 +133,12 @@ struct StrangerGroup {
     ranked: BTreeSet<(usize, IpAddr)>,
 }
 
-/// The slots of a server, and who has them.
+/// The slots of a server and their connections.
 #[derive(Debug)]
 pub struct ConnectionSlots {
     limits: SlotLimits,
     next: u64,
-    /// The address of each, and whether it is known.
+    /// Address of each connection, and whether it is known.
     slots: BTreeMap<SlotId, (IpAddr, bool)>,
     /// Connections of each address, and of each group.
     of_address: BTreeMap<IpAddr, usize>,
@@ -150,7 +150,7 @@ pub struct ConnectionSlots {
 }
 
 impl ConnectionSlots {
-    /// Of these limits.
+    /// Creates empty slots.
     pub fn new(limits: SlotLimits) -> Self {
         Self {
             limits,
@@ -164,7 +164,7 @@ impl ConnectionSlots {
         }
     }
 
-    /// From now on there are at most so many of both kinds; those that are there stay.
+    /// Changes the limit of all connections. Existing connections stay.
     pub fn set_total(&mut self, total: usize) {
         self.limits.total = total;
     }
@@ -174,29 +174,29 @@ impl ConnectionSlots {
         self.slots.len()
     }
 
-    /// Whether there are none.
+    /// Whether no connection has a slot.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// A connection comes from `from`, as a stranger.
+    /// Admits a connection from `from`, as a stranger.
     ///
     /// # Errors
     /// If there is no slot for it.
-    pub fn enter(&mut self, from: IpAddr) -> Result<Entered, Busy> {
+    pub fn enter(&mut self, from: IpAddr) -> Result<EnteredSlot, SlotRefusal> {
         let [address, group] = counted(from);
         if !from.to_canonical().is_loopback() || self.limits.on_loopback {
             let count = |of: &BTreeMap<IpAddr, usize>, key| of.get(&key).copied().unwrap_or(0);
             if count(&self.of_address, address) >= self.limits.per_address {
-                return Err(Busy::Address(self.limits.per_address));
+                return Err(SlotRefusal::Address(self.limits.per_address));
             }
             if count(&self.of_group, group) >= self.limits.per_group {
-                return Err(Busy::Group(self.limits.per_group));
+                return Err(SlotRefusal::Group(self.limits.per_group));
             }
         }
         let is_room = self.strangers < self.limits.strangers && self.slots.len() < self.limits.total;
         let gives_way =
-            if is_room { None } else { Some(self.who_gives_way(address, group).ok_or(Busy::Full)?) };
+            if is_room { None } else { Some(self.find_evicted(address, group).ok_or(SlotRefusal::Full)?) };
         if let Some(gives_way) = gives_way {
             self.leave(gives_way);
         }
@@ -206,15 +206,15 @@ impl ConnectionSlots {
         *self.of_address.entry(address).or_default() += 1;
         *self.of_group.entry(group).or_default() += 1;
         self.count_stranger(slot, address, true);
-        Ok(Entered { slot, gives_way })
+        Ok(EnteredSlot { slot, gives_way })
     }
 
-    /// The stranger that gives way for one from this address; nobody does for one that would have more than all others.
-    fn who_gives_way(&self, address: IpAddr, group: IpAddr) -> Option<SlotId> {
+    /// The stranger to evict for a connection from `address`; `None` if that address would have the most strangers.
+    fn find_evicted(&self, address: IpAddr, group: IpAddr) -> Option<SlotId> {
         let own = self.groups.get(&group);
         let (_, largest) = *self.ranked.last()?;
         let own_len = own.map_or(0, |own| own.len);
-        // Of groups as large as its own the newcomer's gives way.
+        // Among the largest groups, that of the new connection is chosen.
         let is_own = self.groups[&largest].len <= own_len;
         let chosen = if is_own { own? } else { &self.groups[&largest] };
         let (most, of) = *chosen.ranked.last()?;
@@ -225,25 +225,25 @@ impl ConnectionSlots {
         chosen.by_address.get(&of)?.first().copied()
     }
 
-    /// The peer of a stranger has proved something.
+    /// Makes a stranger a known connection, after its peer has proved itself.
     ///
     /// # Errors
-    /// If there are as many known connections as there may be, or it had to give way: it has no slot then, and is to be closed.
-    pub fn prove(&mut self, slot: SlotId) -> Result<(), Busy> {
-        let Some((address, is_known)) = self.slots.get(&slot).copied() else { return Err(Busy::Full) };
+    /// If the limit of known connections is reached, or the stranger was evicted. It has no slot then, and the caller closes it.
+    pub fn prove(&mut self, slot: SlotId) -> Result<(), SlotRefusal> {
+        let Some((address, is_known)) = self.slots.get(&slot).copied() else { return Err(SlotRefusal::Full) };
         if is_known {
             return Ok(());
         }
         if self.slots.len() - self.strangers >= self.limits.known {
             self.leave(slot);
-            return Err(Busy::Full);
+            return Err(SlotRefusal::Full);
         }
         self.count_stranger(slot, address, false);
         self.slots.insert(slot, (address, true));
         Ok(())
     }
 
-    /// A connection has ended. One that has left already is none.
+    /// Frees the slot of a connection. Does nothing if it is already free.
     pub fn leave(&mut self, slot: SlotId) {
         let Some((address, is_known)) = self.slots.remove(&slot) else { return };
         let [_, group] = counted(address);
@@ -260,7 +260,7 @@ impl ConnectionSlots {
         }
     }
 
-    /// A stranger comes, or is none any more.
+    /// Adds or removes a stranger in the counts.
     fn count_stranger(&mut self, slot: SlotId, address: IpAddr, comes: bool) {
         let [_, name] = counted(address);
         let group = self.groups.entry(name).or_default();
@@ -302,7 +302,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn enter(slots: &mut ConnectionSlots, from: &str) -> Result<Entered, Busy> {
+    fn enter(slots: &mut ConnectionSlots, from: &str) -> Result<EnteredSlot, SlotRefusal> {
         slots.enter(ip(from))
     }
 
@@ -325,9 +325,9 @@ mod tests {
         for from in ["192.0.2.1", "192.0.2.1", "::ffff:192.0.2.1"] {
             enter(&mut slots, from).unwrap();
         }
-        assert_eq!(enter(&mut slots, "192.0.2.1"), Err(Busy::Address(3)));
+        assert_eq!(enter(&mut slots, "192.0.2.1"), Err(SlotRefusal::Address(3)));
         let last = enter(&mut slots, "192.0.2.200").unwrap();
-        assert_eq!(enter(&mut slots, "192.0.2.3"), Err(Busy::Group(4)));
+        assert_eq!(enter(&mut slots, "192.0.2.3"), Err(SlotRefusal::Group(4)));
         enter(&mut slots, "192.0.3.3").unwrap();
         slots.leave(last.slot);
         enter(&mut slots, "192.0.2.3").unwrap();
@@ -335,9 +335,9 @@ mod tests {
         for from in ["2001:db8:1:2::1", "2001:db8:1:2::2", "2001:db8:1:2:9::"] {
             enter(&mut slots, from).unwrap();
         }
-        assert_eq!(enter(&mut slots, "2001:db8:1:2::4"), Err(Busy::Address(3)));
+        assert_eq!(enter(&mut slots, "2001:db8:1:2::4"), Err(SlotRefusal::Address(3)));
         enter(&mut slots, "2001:db8:1:3::1").unwrap();
-        assert_eq!(enter(&mut slots, "2001:db8:1:4::1"), Err(Busy::Group(4)));
+        assert_eq!(enter(&mut slots, "2001:db8:1:4::1"), Err(SlotRefusal::Group(4)));
         enter(&mut slots, "2001:db8:2::1").unwrap();
     }
 
@@ -360,11 +360,11 @@ mod tests {
         let other = enter(&mut slots, "192.0.2.9").unwrap().slot;
         let many = [(); 2].map(|()| enter(&mut slots, "192.0.2.1").unwrap().slot);
         assert_eq!(enter(&mut slots, "203.0.113.1").unwrap().gives_way, Some(many[0]));
-        // Now the group's addresses are alike: the one with the highest number is as good as any.
+        // Now the group's addresses have equal counts, and either may be evicted.
         let next = enter(&mut slots, "203.0.114.1").unwrap().gives_way.unwrap();
         assert!([many[1], other].contains(&next));
-        // All groups are alike, the newcomer's with two addresses among them: its own would be the largest.
-        assert_eq!(enter(&mut slots, "198.51.100.1"), Err(Busy::Full));
+        // All groups have equal counts, so the new connection's own group is chosen.
+        assert_eq!(enter(&mut slots, "198.51.100.1"), Err(SlotRefusal::Full));
         assert_eq!(enter(&mut slots, "198.51.100.2").unwrap().gives_way, Some(alone));
         assert_eq!(slots.len(), 4);
     }
@@ -378,8 +378,8 @@ mod tests {
         assert!(strangers.iter().all(|entered| entered.gives_way.is_none()));
         let newcomer = enter(&mut slots, "198.51.100.1").unwrap();
         assert_eq!(newcomer.gives_way, Some(strangers[0].slot));
-        // A known connection never gives way, and there are no more of them than may be.
-        assert_eq!(slots.prove(newcomer.slot), Err(Busy::Full));
+        // A known connection is never evicted, and their number is limited.
+        assert_eq!(slots.prove(newcomer.slot), Err(SlotRefusal::Full));
         slots.leave(known[0]);
         let again = enter(&mut slots, "198.51.100.1").unwrap();
         slots.prove(again.slot).unwrap();
@@ -387,7 +387,7 @@ mod tests {
     }
 
     proptest! {
-        /// However connections come, prove themselves and go, the counts are those of the connections.
+        /// For any order of opening, proving and ending, the counts are those of the connections.
         #[test]
         fn the_counts_are_those_of_the_connections(
             steps in prop::collection::vec((0u8..3, 0u8..3, 0u8..2, 0usize..30), 1..200)
@@ -399,7 +399,7 @@ mod tests {
             for (what, host, group, which) in steps {
                 let from = IpAddr::from([192, 0, group, host]);
                 match what {
-                    0 => if let Ok(Entered { slot, gives_way }) = slots.enter(from) {
+                    0 => if let Ok(EnteredSlot { slot, gives_way }) = slots.enter(from) {
                         held.retain(|(held, ..)| Some(*held) != gives_way);
                         held.push((slot, from, false));
                     },

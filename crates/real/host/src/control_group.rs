@@ -1,18 +1,18 @@
-//! Where the control groups of this machine are, and what they count (cgroups(7)).
+//! Control groups of this machine and their counters (cgroups(7)).
 
 use std::path::{Path, PathBuf};
 
-/// A hierarchy of control groups of either version, as `/proc/self/mountinfo` has it (proc_pid_mountinfo(5)).
+/// A hierarchy of control groups of version 1 or 2, from `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy<'a> {
-    /// Where it is mounted.
+    /// The mount point.
     pub folder: PathBuf,
-    /// The options of one of version 1, with commas between: its controllers are among them.
+    /// Version 1: the mount options, separated by commas, which include the controllers.
     options: Option<&'a str>,
 }
 
 impl<'a> Hierarchy<'a> {
-    /// All in the text of `/proc/self/mountinfo`, in its order.
+    /// All hierarchies in the text of `/proc/self/mountinfo`, in its order.
     pub fn all(mounts: &'a str) -> impl Iterator<Item = Self> {
         mounts.lines().filter_map(|line| {
             let (place, system) = line.split_once(" - ")?;
@@ -39,19 +39,19 @@ impl<'a> Hierarchy<'a> {
     }
 }
 
-/// The number behind a name in a file with a name and a number in each line.
+/// The number of `name` in a file with a name and a number in each line.
 pub fn counter(file: &Path, name: &str) -> Option<u64> {
     counted(&std::fs::read_to_string(file).ok()?, name)
 }
 
-/// The same of the file's text.
+/// Like [`counter`], from the file's text.
 fn counted(text: &str, name: &str) -> Option<u64> {
     let number = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     number.trim().parse().ok()
 }
 
-/// For how long a control group of either version has kept its processes from the processors because they had used up their quota,
-/// ns; `None` if it does not count that.
+/// How long a control group of either version has throttled its processes because they had used up their quota, ns. `None` if the
+/// group has no such counter.
 pub fn throttled_in(folder: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(folder.join("cpu.stat")).ok()?;
     counted(&text, "throttled_time").or_else(|| Some(counted(&text, "throttled_usec")? * 1000))

@@ -1,8 +1,8 @@
-//! A load on a host's processors: a program that computes, and asks for a share of each of them.
+//! A load on a host's processors: threads that compute for a share of the time of each processor.
 //!
-//! It runs as anybody's program does. What it asks for it gets as long as others leave it; where all together want more than
-//! there is, the kernel shares out, and of two that want all each has half. What it was kept from it makes up for one period,
-//! no more: it asks for a share of the time, not for an amount of work.
+//! The load has normal priority. If all programs together want more than a processor has, the kernel divides the time: of two
+//! programs that want all, each has half. The load catches up on at most one period, because it asks for a share of the time and
+//! not for an amount of work.
 
 use std::hint::black_box;
 use std::io;
@@ -14,30 +14,30 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::monotonic_nanos;
 
-/// Within such a time it has its share, as far as it can have it: short against what a transport waits for, of which the
-/// shortest is a delayed acknowledgement of 40 ms (TCP_DELACK_MIN of Linux's `tcp.h`).
+/// Period in which the load takes its share. It is short compared with the timers of transports; the shortest is the delayed
+/// acknowledgement of 40 ms (TCP_DELACK_MIN of Linux's `tcp.h`).
 pub const LOAD_PERIOD: Duration = Duration::from_millis(10);
 
-/// Computations between two looks at the clocks: some microseconds.
+/// Computations between two readings of the clocks: some microseconds.
 const STEPS: u32 = 4096;
 
-/// What a load owes on one processor: its share of each period that has begun, less what it has done.
+/// Outstanding load of one processor: the share of each started period, less the time already computed.
 #[derive(Clone, Debug)]
-struct Demand {
-    /// Of a period, ns.
+struct LoadDemand {
+    /// Time in each period, ns.
     share: u64,
     done: u64,
-    /// What it was kept from, and does not make up for.
+    /// Missed time that is not caught up on, ns.
     given_up: u64,
 }
 
-impl Demand {
+impl LoadDemand {
     fn new(share: f64) -> Self {
         let share = (share.clamp(0.0, 1.0) * LOAD_PERIOD.as_nanos() as f64) as u64;
         Self { share, done: 0, given_up: 0 }
     }
 
-    /// What is owed in the period of this number, from 0: its share, and of what came before one period's at most, ns.
+    /// Time to compute in period `period`, from 0, ns: its share, and at most one share of earlier periods.
     fn owed(&mut self, period: u64) -> u64 {
         let due = self.share.saturating_mul(period + 1);
         let owed = due.saturating_sub(self.done + self.given_up);
@@ -52,26 +52,26 @@ impl Demand {
 /// # Errors
 /// If a thread cannot be started, or bound to its processor.
 pub fn load_processors(share: f64, processors: &[u32], until: impl FnOnce()) -> io::Result<()> {
-    let (told, errors) = std::sync::mpsc::channel();
+    let (results, errors) = std::sync::mpsc::channel();
     for processor in processors.iter().copied() {
-        let told = told.clone();
+        let results = results.clone();
         std::thread::Builder::new().name(format!("load {processor}")).spawn(move || {
-            // Nobody listens any more once all are bound.
+            // The receiver is gone once all threads are bound.
             let bound = bind(processor);
             let fails = bound.is_err();
-            let _ = told.send(bound);
+            let _ = results.send(bound);
             if !fails {
-                go_on(share);
+                compute_share(share);
             }
         })?;
     }
-    drop(told);
+    drop(results);
     errors.iter().take(processors.len()).collect::<io::Result<()>>()?;
     until();
     Ok(())
 }
 
-/// Binds the calling thread to a processor, and lets it wake in time.
+/// Binds the calling thread to a processor and sets its timer slack to 1 ns.
 fn bind(processor: u32) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(processor as usize);
@@ -79,9 +79,9 @@ fn bind(processor: u32) -> io::Result<()> {
     Ok(set_current_timer_slack(NonZeroU64::new(1))?)
 }
 
-/// Computes for its share of the time, as long as the process lives.
-fn go_on(share: f64) {
-    let (mut demand, origin, period) = (Demand::new(share), monotonic_nanos(), LOAD_PERIOD.as_nanos());
+/// Computes for `share` of the time until the process ends.
+fn compute_share(share: f64) {
+    let (mut demand, origin, period) = (LoadDemand::new(share), monotonic_nanos(), LOAD_PERIOD.as_nanos());
     loop {
         let passed = monotonic_nanos().saturating_sub(origin);
         let (number, end) = (passed / period, (passed / period + 1) * period);
@@ -92,7 +92,7 @@ fn go_on(share: f64) {
     }
 }
 
-/// Computes for so long on the processor, or until the moment `end`; for how long.
+/// Computes until the thread has run for `span` ns or `end` is reached, ns. Returns the time that it ran, ns.
 fn compute(span: u64, end: u64) -> u64 {
     let begun = ran();
     let mut value = begun;
@@ -107,10 +107,10 @@ fn compute(span: u64, end: u64) -> u64 {
     }
 }
 
-/// For how long this thread has run, ns.
+/// Processor time of this thread, ns.
 fn ran() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    // A thread's time is not below zero.
+    // A thread's time is not negative.
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn it_owes_its_share_of_each_period_once() {
-        let mut demand = Demand::new(0.3);
+        let mut demand = LoadDemand::new(0.3);
         let share = PERIOD * 3 / 10;
         for period in 0..100 {
             assert_eq!(demand.owed(period), share);
@@ -131,19 +131,19 @@ mod tests {
         }
     }
 
-    /// What it did too much in one period it does less in the next: looking at the clock late adds nothing up.
+    /// Excess time in one period is subtracted in the next, so late readings of the clock do not add up.
     #[test]
     fn what_was_too_much_is_less_in_the_next() {
-        let mut demand = Demand::new(0.5);
+        let mut demand = LoadDemand::new(0.5);
         let done = demand.owed(0) + 7_000;
         demand.done += done;
         assert_eq!(demand.owed(1), PERIOD / 2 - 7_000);
     }
 
-    /// A second in which others had the processor is not made up for but for one period.
+    /// After a second without the processor, the load catches up on one period only.
     #[test]
     fn what_it_was_kept_from_is_made_up_for_one_period() {
-        let mut demand = Demand::new(0.4);
+        let mut demand = LoadDemand::new(0.4);
         assert_eq!(demand.owed(100), PERIOD * 8 / 10);
         demand.done += PERIOD * 8 / 10;
         assert_eq!(demand.owed(100), 0);
@@ -152,26 +152,26 @@ mod tests {
 
     #[test]
     fn one_that_wants_all_never_has_enough() {
-        let mut demand = Demand::new(1.0);
+        let mut demand = LoadDemand::new(1.0);
         for period in 0..10 {
             assert!(demand.owed(period) > 0);
             demand.done += PERIOD - 1;
         }
-        assert_eq!(Demand::new(0.0).owed(5), 0);
+        assert_eq!(LoadDemand::new(0.0).owed(5), 0);
     }
 
-    /// What the kernel counts of its threads is what was asked for, but for a period at each end, and what it waited for
-    /// because others ran.
+    /// The kernel's count of the thread's time is the requested share, within a period at each end and the time that it waited
+    /// for the processor.
     #[test]
     fn the_kernel_counts_the_share_that_was_asked_for() {
         let share = 0.3;
         let own = rustix::thread::sched_getaffinity(None).unwrap();
         let processor = (0..CpuSet::MAX_CPU).find(|cpu| own.is_set(*cpu)).unwrap();
-        let (told, thread) = std::sync::mpsc::channel();
+        let (results, thread) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             bind(processor as u32).unwrap();
-            told.send(rustix::thread::gettid()).unwrap();
-            go_on(share);
+            results.send(rustix::thread::gettid()).unwrap();
+            compute_share(share);
         });
         let thread = thread.recv().unwrap();
         let counted = || {

@@ -1,4 +1,4 @@
-//! What stands in the first bytes of a datagram.
+//! The stamp in the first bytes of a datagram.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use netrig_core::{Data, DatagramId, Duration, Instant};
 /// Length of the stamp, bytes.
 pub const STAMP_LEN: usize = 28;
 
-/// Length of the stamp of datagrams that have no room for the other, bytes: the shortest datagram that can be sent, in an
-/// IPv4 packet of 40 bytes.
+/// Length of the short stamp, for datagrams without room for the full one, bytes. It is the shortest datagram that can be sent,
+/// in an IPv4 packet of 40 bytes.
 pub const SHORT_LEN: usize = 12;
 
-/// Tells a datagram of netrig's from others, with the version of the format.
+/// Identifies netrig's datagrams; the last byte is the version of the format.
 const MAGIC: [u8; 3] = [0x6E, 0x72, 1];
 
-/// The same of a short stamp.
+/// The same for a short stamp.
 const SHORT_MAGIC: [u8; 3] = [0x6E, 0x72, 0x81];
 
-/// The stamp in front of every datagram: big-endian, as networks have it.
+/// The stamp at the beginning of every datagram, in network byte order.
 ///
 /// | bytes | what |
 /// |---|---|
@@ -28,37 +28,37 @@ const SHORT_MAGIC: [u8; 3] = [0x6E, 0x72, 0x81];
 /// | 16–23 | when it was given to the kernel, ns since the start of the run |
 /// | 24–27 | how late that was, ns, at most 4.29 s |
 ///
-/// Behind an answer's stamp stand, in 16 bytes, the number and the time of sending of what it answers.
+/// In an answer, 16 bytes follow the stamp: the number and the sending time of the answered datagram.
 ///
-/// A datagram shorter than that has the lowest bits of the first three only: 0–2 `n`, `r`, 0x81; 3 the flow's number;
-/// 4–7 the datagram's; 8–11 the time. They are right as long as it is underway for less than 2.1 s.
+/// A datagram shorter than that has the lowest bits of the first three only: 0–2 `n`, `r`, 0x81; 3 the flow's number; 4–7 the
+/// datagram's; 8–11 the time. They are unambiguous if the transit time is below 2.1 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct DatagramStamp {
     /// The flow's number.
     pub flow: u32,
-    /// Its number in the flow, counted from 0.
+    /// The datagram's number in the flow, from 0.
     pub number: u64,
-    /// When it was given to the kernel.
+    /// When the datagram was given to the kernel.
     pub sent: Instant,
-    /// How long after the moment that the application meant.
+    /// Delay after the application's intended sending time.
     pub late: Duration,
-    /// What follows.
-    pub rest: Rest,
+    /// Kind of the bytes after the stamp.
+    pub rest: PayloadKind,
 }
 
-/// What is behind a stamp.
+/// Kind of the bytes after a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Rest {
-    /// Nothing of interest.
+pub enum PayloadKind {
+    /// Fill without content.
     Fill = 0,
-    /// Content, which the receiving application reads.
+    /// Content for the receiving application.
     Content = 1,
-    /// The datagram that this one answers, then nothing of interest.
+    /// The identifier of the answered datagram, then fill.
     Answer = 2,
 }
 
-impl Rest {
+impl PayloadKind {
     const fn of(code: u8) -> Option<Self> {
         match code {
             0 => Some(Self::Fill),
@@ -69,8 +69,8 @@ impl Rest {
     }
 }
 
-impl Stamp {
-    /// As bytes.
+impl DatagramStamp {
+    /// Encodes the full stamp.
     pub fn encode(&self) -> [u8; STAMP_LEN] {
         let late = u32::try_from(self.late.as_nanos()).unwrap_or(u32::MAX);
         let mut bytes = [0; STAMP_LEN];
@@ -96,11 +96,11 @@ impl Stamp {
             number: number(8)?,
             sent: Instant::from_nanos(number(16)?),
             late: Duration::from_nanos(half(24)?.into()),
-            rest: Rest::of(bytes[3])?,
+            rest: PayloadKind::of(bytes[3])?,
         })
     }
 
-    /// As the bytes of a short stamp.
+    /// Encodes the short stamp.
     pub fn encode_short(&self) -> [u8; SHORT_LEN] {
         let mut bytes = [0; SHORT_LEN];
         bytes[..3].copy_from_slice(&SHORT_MAGIC);
@@ -111,70 +111,70 @@ impl Stamp {
     }
 
     /// The short stamp in the first bytes of a datagram that arrived at `at`, when number `expected` was the next of `flow`;
-    /// `None` if there is none, or it is another flow's. How late it was sent it does not tell.
+    /// `None` if there is none, or it belongs to another flow. `late` is zero, because a short stamp does not contain it.
     pub fn decode_short(bytes: &[u8], flow: u32, at: Instant, expected: u64) -> Option<Self> {
         let bytes: &[u8; SHORT_LEN] = bytes.first_chunk()?;
         let half = |at: usize| bytes[at..].first_chunk().map(|chunk| u32::from_be_bytes(*chunk));
         if bytes[..3] != SHORT_MAGIC || bytes[3] != flow as u8 {
             return None;
         }
-        // The number and the time with these lowest bits that are nearest.
+        // The nearest number and time with these lowest bits.
         let ahead = half(4)?.wrapping_sub(expected as u32).cast_signed();
         let ago = (at.as_nanos() as u32).wrapping_sub(half(8)?).cast_signed();
         let number = expected.checked_add_signed(ahead.into())?;
         let sent = Instant::from_nanos(at.as_nanos().saturating_add_signed(-i64::from(ago)));
-        Some(Self { flow, number, sent, late: Duration::ZERO, rest: Rest::Fill })
+        Some(Self { flow, number, sent, late: Duration::ZERO, rest: PayloadKind::Fill })
     }
 
-    /// When the application meant it to be sent; right where it was less than 4.29 s late.
+    /// When the application intended to send it; right if it was less than 4.29 s late.
     pub fn intended(&self) -> Instant {
         Instant::from_nanos(self.sent.as_nanos().saturating_sub(self.late.as_nanos()))
     }
 }
 
-/// What is put behind the stamp: fill is cut by the stamp's length, so that the datagram is as long as the application
-/// said; content keeps all its bytes, so that the datagram is longer by the stamp.
+/// The rest of a datagram with `data`. Fill is shortened by the stamp, so that the datagram has the application's length. Content
+/// keeps all its bytes, so the datagram is longer by the stamp.
 ///
 /// `None` if the fill is shorter than a short stamp.
-pub fn body(data: Data) -> Option<Body> {
+pub fn body(data: Data) -> Option<DatagramBody> {
     match data {
         Data::Fill(size) if size < SHORT_LEN as u64 => None,
-        Data::Fill(size) => {
-            Some(size.checked_sub(STAMP_LEN as u64).map_or(Body::Short(size as usize), Body::Fill))
-        }
-        Data::Bytes(bytes) => Some(Body::Content(bytes)),
+        Data::Fill(size) => Some(
+            size.checked_sub(STAMP_LEN as u64).map_or(DatagramBody::Short(size as usize), DatagramBody::Fill),
+        ),
+        Data::Bytes(bytes) => Some(DatagramBody::Content(bytes)),
     }
 }
 
-/// Length of what an answer says of the datagram that it answers.
+/// Length of the answered datagram's identifier, bytes.
 const ANSWERED_LEN: usize = 16;
 
-/// The rest of an answer that is `size` bytes long in all; `None` if that is too short.
-pub fn answer_body(answered: DatagramId, size: u64) -> Option<Body> {
+/// The rest of an answer of `size` bytes in total; `None` if that is too short.
+pub fn answer_body(answered: DatagramId, size: u64) -> Option<DatagramBody> {
     let len = usize::try_from(size).ok()?.checked_sub(STAMP_LEN)?;
     let mut bytes = vec![0; len];
     bytes.get_mut(..8)?.copy_from_slice(&answered.number.to_be_bytes());
     bytes.get_mut(8..ANSWERED_LEN)?.copy_from_slice(&answered.sent.as_nanos().to_be_bytes());
-    Some(Body::Content(bytes.into()))
+    Some(DatagramBody::Content(bytes.into()))
 }
 
-/// What an answer answers, from the bytes of the whole datagram; `None` if they do not say.
+/// The datagram that an answer answers, from the bytes of the whole answer; `None` if they are too few.
 pub fn answered(bytes: &[u8]) -> Option<DatagramId> {
     let number =
         |at: usize| bytes.get(STAMP_LEN + at..)?.first_chunk().map(|chunk| u64::from_be_bytes(*chunk));
     Some(DatagramId { number: number(0)?, sent: Instant::from_nanos(number(8)?) })
 }
 
-/// The rest of a datagram.
+/// The bytes of a datagram after its stamp.
 #[derive(Clone, Debug)]
-pub enum Body {
-    /// The whole datagram is a short stamp, and zeros up to so many bytes, fewer than a stamp has.
+pub enum DatagramBody {
+    /// A short stamp and zeros, with this total length, less than that of a full stamp.
     Short(usize),
-    /// So many zeros.
+    /// This number of zeros.
     Fill(u64),
     /// These bytes.
     Content(Arc<[u8]>),
-    /// These bytes, and no stamp before them: the whole datagram is the application's.
+    /// These bytes without a stamp: the application's whole datagram.
     Whole(Arc<[u8]>),
 }
 
@@ -188,14 +188,14 @@ mod tests {
         #[test]
         fn a_stamp_survives_the_way(flow: u32, number: u64, sent: u64, late: u32, code in 0u8..3) {
             let (sent, late) = (Instant::from_nanos(sent), Duration::from_nanos(late.into()));
-            let rest = Rest::of(code).unwrap();
-            let stamp = Stamp { flow, number, sent, late, rest };
-            prop_assert_eq!(Stamp::decode(&stamp.encode()), Some(stamp));
+            let rest = PayloadKind::of(code).unwrap();
+            let stamp = DatagramStamp { flow, number, sent, late, rest };
+            prop_assert_eq!(DatagramStamp::decode(&stamp.encode()), Some(stamp));
         }
 
         #[test]
         fn any_bytes_are_a_stamp_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-            if let Some(stamp) = Stamp::decode(&bytes) {
+            if let Some(stamp) = DatagramStamp::decode(&bytes) {
                 prop_assert_eq!(&stamp.encode()[..], &bytes[..STAMP_LEN]);
             }
         }
@@ -204,12 +204,13 @@ mod tests {
     #[test]
     fn a_stamp_is_in_network_order() {
         let (sent, late) = (Instant::from_nanos(0x0102), Duration::from_nanos(0x03));
-        let bytes = Stamp { flow: 0x0A0B, number: 5, sent, late, rest: Rest::Content }.encode();
+        let bytes =
+            DatagramStamp { flow: 0x0A0B, number: 5, sent, late, rest: PayloadKind::Content }.encode();
         assert_eq!(bytes, *b"nr\x01\x01\0\0\x0A\x0B\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\x01\x02\0\0\0\x03");
     }
 
     proptest! {
-        /// Over whatever time and however many numbers, up to what 32 bits can tell.
+        /// For all times and numbers within the range of 32 bits.
         #[test]
         fn a_short_stamp_is_completed_by_what_is_near(
             flow: u32,
@@ -218,31 +219,31 @@ mod tests {
             sent in 3_000_000_000..u64::MAX / 2,
             took in -2_000_000_000..2_000_000_000_i64,
         ) {
-            let stamp = Stamp {
+            let stamp = DatagramStamp {
                 flow,
                 number,
                 sent: Instant::from_nanos(sent),
                 late: Duration::ZERO,
-                rest: Rest::Fill,
+                rest: PayloadKind::Fill,
             };
             let (bytes, at) = (stamp.encode_short(), Instant::from_nanos(sent.saturating_add_signed(took)));
             let Some(expected) = number.checked_add_signed(ahead) else { return Ok(()) };
-            prop_assert_eq!(Stamp::decode_short(&bytes, flow, at, expected), Some(stamp));
-            prop_assert_eq!(Stamp::decode_short(&bytes, flow.wrapping_add(1), at, expected), None);
-            prop_assert_eq!(Stamp::decode(&bytes), None);
+            prop_assert_eq!(DatagramStamp::decode_short(&bytes, flow, at, expected), Some(stamp));
+            prop_assert_eq!(DatagramStamp::decode_short(&bytes, flow.wrapping_add(1), at, expected), None);
+            prop_assert_eq!(DatagramStamp::decode(&bytes), None);
         }
 
         #[test]
         fn any_bytes_are_a_short_stamp_or_none(mut bytes in proptest::collection::vec(any::<u8>(), 0..20), expected: u64) {
             bytes.iter_mut().zip(SHORT_MAGIC).for_each(|(byte, magic)| *byte = magic);
-            let _ = Stamp::decode_short(&bytes, 7, Instant::ZERO, expected);
+            let _ = DatagramStamp::decode_short(&bytes, 7, Instant::ZERO, expected);
         }
     }
 
     #[test]
     fn an_answer_names_what_it_answers_and_is_as_long_as_that() {
         let asked = DatagramId { number: 7, sent: Instant::from_nanos(9) };
-        let Some(Body::Content(rest)) = answer_body(asked, 64) else { panic!("there is room") };
+        let Some(DatagramBody::Content(rest)) = answer_body(asked, 64) else { panic!("there is room") };
         let bytes = [&[0; STAMP_LEN][..], &rest].concat();
         assert_eq!((bytes.len(), answered(&bytes)), (64, Some(asked)));
         assert!(answer_body(asked, 43).is_none() && answered(&bytes[..43]).is_none());
@@ -251,8 +252,10 @@ mod tests {
     #[test]
     fn fill_has_room_for_its_stamp_or_cannot_be_sent() {
         assert!(body(Data::Fill(11)).is_none());
-        assert!(matches!(body(Data::Fill(27)), Some(Body::Short(27))));
-        assert!(matches!(body(Data::Fill(28)), Some(Body::Fill(0))));
-        assert!(matches!(body(Data::Bytes([1, 2].into())), Some(Body::Content(bytes)) if bytes.len() == 2));
+        assert!(matches!(body(Data::Fill(27)), Some(DatagramBody::Short(27))));
+        assert!(matches!(body(Data::Fill(28)), Some(DatagramBody::Fill(0))));
+        assert!(
+            matches!(body(Data::Bytes([1, 2].into())), Some(DatagramBody::Content(bytes)) if bytes.len() == 2)
+        );
     }
 }

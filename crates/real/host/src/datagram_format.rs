@@ -6,7 +6,7 @@ use crate::datagram::STAMP_LEN;
 
 /// Writes and reads the header of each datagram of a flow: its sequence number, from 0, and when it was sent.
 ///
-/// netrig's own datagrams begin with a [`Stamp`](crate::Stamp). Other protocols, like iperf3's, have their own headers.
+/// netrig's own datagrams begin with a [`DatagramStamp`](crate::DatagramStamp). Other protocols, like iperf3's, have their own headers.
 pub trait DatagramFormat: std::fmt::Debug + Send + Sync {
     /// Writes the header over zeros. A datagram that is shorter than `head` is sent with as much of it as it has room for.
     fn write(&self, number: u64, sent: Instant, head: &mut [u8; STAMP_LEN]);

@@ -1,9 +1,9 @@
-//! How many descriptors the process may have.
+//! Limits of open descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Has the process be allowed so many descriptors, beyond its hard limit where it may (CAP_SYS_RESOURCE), and else up to
-/// that; how many it is allowed then, which are fewer only if more are not to be had. The kernel's table has room for them.
+/// Raises the limit of open descriptors to `needed`, beyond the hard limit if the process may (CAP_SYS_RESOURCE), else up to it.
+/// Returns the allowed number. The kernel's table has room for them.
 pub fn allowed_descriptors(needed: u64) -> u64 {
     let allowed = allowed_by_limits(needed);
     enlarge_table(needed.min(allowed));
@@ -19,19 +19,19 @@ fn allowed_by_limits(needed: u64) -> u64 {
     if setrlimit(Resource::Nofile, raised).is_ok() {
         return needed;
     }
-    // Who may not has less than that at most.
+    // Without the capability, the hard limit is the maximum.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     maximum.unwrap_or(needed)
 }
 
-/// Has the kernel's table of descriptors be as large as so many need. It grows when a descriptor finds no place, and that thread waits
-/// for a grace period of RCU then, which takes tens of milliseconds on a busy machine (fs/file.c, `expand_fdtable`).
+/// Enlarges the kernel's table of descriptors in advance. If the table grows later, the calling thread waits for an RCU grace
+/// period, which takes tens of milliseconds on a busy machine (fs/file.c, `expand_fdtable`).
 fn enlarge_table(descriptors: u64) {
     /// Some 8 MB.
     const MOST: u64 = 1 << 20;
     let last = descriptors.min(MOST).saturating_sub(1);
     if let Ok(last) = i32::try_from(last) {
-        // The table stays as large when the copy is closed. If it cannot be had, the table grows later.
+        // The table does not shrink when the copy is closed. If the copy fails, the table grows later.
         let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), last);
     }
 }
@@ -39,20 +39,20 @@ fn enlarge_table(descriptors: u64) {
 /// Fewer open files than a server needs for all connections that its limits allow. It holds as many as it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the system allows {allowed} open files, and all connections that may come need {needed}: {connections} connections can be \
-     held, and others are turned away; `ulimit -n {needed}` before it allows all"
+    "the system allows {allowed} open files, and all connections need {needed}; the server holds {connections} connections and \
+     refuses others; run `ulimit -n {needed}` first to allow all"
 )]
 pub struct DescriptorShortage {
     /// Descriptors that the process may have.
     pub allowed: u64,
-    /// Descriptors that it would need.
+    /// Descriptors that all connections need.
     pub needed: u64,
-    /// Connections that it can hold now.
+    /// Connections that the process can hold.
     pub connections: usize,
 }
 
-/// How many of so many connections a server can hold, beside `others` descriptors of its own, where each needs `each` of them; and
-/// what is lacking, if it cannot hold all. The process is allowed more descriptors where it may be.
+/// How many of `wanted` connections a server can hold, if each needs `each` descriptors and the server `others` of its own.
+/// Raises the limit of descriptors if possible. The second value describes the shortage, if not all fit.
 pub fn connections_within(wanted: usize, each: u64, others: u64) -> (usize, Option<DescriptorShortage>) {
     let needed = (wanted as u64).saturating_mul(each).saturating_add(others);
     let allowed = allowed_descriptors(needed);

@@ -1,12 +1,12 @@
-//! What nobody can guess.
+//! The kernel's random source.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 
-/// Octets of the kernel's random source (random(4)).
+/// Octets of `/dev/urandom` (random(4)).
 ///
 /// # Errors
-/// There is no such source here.
+/// If the source cannot be read.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut octets = [0; N];
     File::open("/dev/urandom")?.read_exact(&mut octets)?;

@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 
 use crate::shown_up_to;
 
-/// Maximum length of a frame's document, bytes. The longest document that is needed orders the replay of a trace: a datagram takes at
-/// least 12 B of an experiment file of 1 MiB and at most 38 B of a frame.
+/// Maximum length of a frame's document, bytes. The longest document is the order to replay a trace: a datagram takes at least 12
+/// B of an experiment file of 1 MiB and at most 38 B of a frame.
 pub const MAX_FRAME: usize = 4 << 20;
 
 /// Bytes of a complaint about a document that are repeated in an error.
@@ -20,26 +20,26 @@ const LONGEST_COMPLAINT: usize = 240;
 /// Why a frame could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The stream broke.
-    #[error("the control stream broke: {0}")]
+    /// The stream failed.
+    #[error("the control connection failed: {0}")]
     Stream(#[from] io::Error),
     /// The document of a frame is too long.
-    #[error("a frame of {len} B; {most} B is the most")]
+    #[error("a frame of {len} B exceeds the maximum of {most} B")]
     TooLong {
         /// Announced length, bytes.
         len: usize,
         /// Maximum length here, bytes.
         most: usize,
     },
-    /// The document is not what is expected here.
-    #[error("a frame that cannot be understood: {0}")]
+    /// The document cannot be parsed as the expected type.
+    #[error("malformed frame: {0}")]
     Malformed(String),
 }
 
 /// Writes one frame, and flushes.
 ///
 /// # Errors
-/// If the stream breaks or the document is too long.
+/// If the stream fails or the document is too long.
 pub fn write_frame(stream: &mut impl Write, words: &impl Serialize) -> Result<(), FrameError> {
     let mut frame = vec![0; 4];
     serde_json::to_writer(&mut frame, words)?;
@@ -62,8 +62,8 @@ impl From<serde_json::Error> for FrameError {
 /// Reads one frame; `None` if the stream ends before its first byte.
 ///
 /// # Errors
-/// If the stream breaks or ends within a frame, or the document is too long or not what is expected. Memory is allocated as
-/// bytes arrive, not by the announced length.
+/// If the stream fails or ends within a frame, or the document is too long or not what is expected. Memory is allocated as bytes
+/// arrive, not by the announced length.
 pub fn read_frame<T: DeserializeOwned>(stream: &mut impl Read) -> Result<Option<T>, FrameError> {
     read_frame_within(stream, MAX_FRAME)
 }

@@ -1,4 +1,4 @@
-//! The address of a host, as it is typed, shown and bound.
+//! Host addresses with an interface, as text and as socket addresses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -9,29 +9,29 @@ use rustix::net::netdevice::{index_to_name, name_to_index};
 use rustix::net::{AddressFamily, SocketType};
 use serde::{Serialize, Serializer};
 
-/// An address of IP, and the interface that leads to it where the address is one of a link: `fe80::1%eth0` (RFC 4007 section
-/// 11). The interface is this host's: elsewhere it means nothing.
+/// An IP address, and for a link-local address the interface: `fe80::1%eth0` (RFC 4007 section 11). The interface is valid on
+/// this host only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostAddress {
     ip: IpAddr,
-    /// The number of the interface; 0 if there is none, which is so of all that are not of a link.
+    /// Index of the interface; 0 if the address is not link-local.
     interface: u32,
 }
 
-/// Why a text is no address of a host.
+/// Why a text is not a host address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostAddressError {
-    /// It has another form.
-    #[error("expected an address of a host: `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`")]
+    /// The syntax is wrong.
+    #[error("expected a host address: `192.0.2.1`, `2001:db8::1` or `fe80::1%eth0`")]
     Form,
-    /// Each link of this host may have the address.
-    #[error("it is on each link of this host: expected its interface, too, `{0}%eth0`")]
+    /// A link-local address without an interface is ambiguous.
+    #[error("a link-local address needs an interface: expected `{0}%eth0`")]
     NoInterface(Ipv6Addr),
     /// This host has no such interface.
     #[error("there is no interface `{0}`")]
     UnknownInterface(String),
-    /// An interface means something of addresses of a link only.
-    #[error("{0} is no address of a link: expected it without an interface")]
+    /// Only link-local addresses have an interface.
+    #[error("{0} is not a link-local address: expected it without an interface")]
     NotOfALink(IpAddr),
 }
 
@@ -46,12 +46,12 @@ impl HostAddress {
         Self { ip, interface: 0 }
     }
 
-    /// The address alone.
+    /// The address without its interface.
     pub const fn ip(self) -> IpAddr {
         self.ip
     }
 
-    /// A port of the host.
+    /// The socket address of a port of the host.
     pub fn at(self, port: u16) -> SocketAddr {
         match self.ip {
             IpAddr::V4(ip) => (ip, port).into(),
@@ -59,11 +59,11 @@ impl HostAddress {
         }
     }
 
-    /// Reads a host with its port: `192.0.2.1:5060`, `[2001:db8::1]:5060`, `[fe80::1%eth0]:5060`. An address alone, in brackets or
-    /// not, has the port `usual` if that is given.
+    /// Reads a host with its port: `192.0.2.1:5060`, `[2001:db8::1]:5060`, `[fe80::1%eth0]:5060`. An address without a port, in
+    /// brackets or not, has the port `usual` if that is given.
     ///
     /// # Errors
-    /// [`HostAddressError::Form`] if the port or its form is wrong, else what is wrong with the address.
+    /// [`HostAddressError::Form`] if the port or the syntax is wrong, else the error of the address.
     pub fn with_port(text: &str, usual: Option<u16>) -> Result<SocketAddr, HostAddressError> {
         let typed = |digits: &str| digits.parse().map_err(|_| HostAddressError::Form);
         if let Some(rest) = text.strip_prefix('[') {
@@ -113,7 +113,7 @@ impl From<IpAddr> for HostAddress {
 impl FromStr for HostAddress {
     type Err = HostAddressError;
 
-    /// The interface is a name of this host's or its number.
+    /// The interface is given by its name or its index on this host.
     fn from_str(text: &str) -> Result<Self, HostAddressError> {
         let (ip, interface) = text.split_once('%').map_or((text, None), |(ip, name)| (ip, Some(name)));
         let ip: IpAddr = ip.parse().map_err(|_| HostAddressError::Form)?;
@@ -130,7 +130,7 @@ impl FromStr for HostAddress {
     }
 }
 
-/// With the interface's name, or its number if it is gone.
+/// Writes the interface's name, or its index if it is gone.
 impl fmt::Display for HostAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.ip.fmt(f)?;
@@ -148,7 +148,7 @@ impl Serialize for HostAddress {
     }
 }
 
-/// The number of an interface of this host; nothing if it has none of that name or number.
+/// The index of an interface of this host, from its name or index; `None` if it does not exist.
 fn number(text: &str) -> Option<u32> {
     let any = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
     let named = name_to_index(&any, text).ok();
@@ -161,8 +161,8 @@ fn name(number: u32) -> Option<String> {
     index_to_name(any, number).ok()
 }
 
-/// Whether an address is of the public Internet: neither this host's, nor of a link, nor of a private network (RFC 1918, RFC
-/// 6598, RFC 4193), nor for documentation and benchmarks (RFC 5737, RFC 3849, RFC 2544).
+/// Whether an address belongs to the public Internet: it is not loopback, link-local or private (RFC 1918, RFC 6598, RFC 4193),
+/// nor reserved for documentation and benchmarks (RFC 5737, RFC 3849, RFC 2544).
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {

@@ -1,40 +1,40 @@
-//! What kept a thread from running: others on its processor, and the hypervisor.
+//! How other threads and the hypervisor kept a thread from running.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Precedence, monotonic_nanos};
 
-/// A run of which the hypervisor took more than this share of the processors' time must not be trusted.
+/// If the hypervisor takes a larger share of the processors' time, the run is not valid.
 const STOLEN: f64 = 0.01;
 
-/// But not of so little time, which the kernel counts in hundredths of a second.
+/// Less time than this is ignored, s: the kernel counts hundredths of a second.
 const UNNOTICED: f64 = 0.1;
 
 /// The unit of /proc/stat, s (`USER_HZ`, which is 100 on every Linux).
 const TICK: f64 = 0.01;
 
-/// How a thread was kept from running while a run lasted.
+/// Interruptions of a thread during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interruptions {
-    /// Share of the time of all processors that the hypervisor gave to others (0 to 1).
+    /// Share of the time of all processors that the hypervisor gave to other machines (0 to 1).
     pub steal: f64,
-    /// The same, s.
+    /// That time, s.
     pub stolen: f64,
-    /// Share of the time for which the thread wanted a processor and had none (0 to 1): `run_delay` of its schedstat.
+    /// Share of the time for which the thread was runnable without a processor (0 to 1): `run_delay` of its schedstat.
     #[serde(default)]
     pub waited: f64,
-    /// How often another thread was let run instead (`nonvoluntary_ctxt_switches`).
+    /// How often the thread was preempted (`nonvoluntary_ctxt_switches`).
     pub switches: u64,
-    /// Before whom it ran.
+    /// Scheduling priority of the thread.
     #[serde(default)]
     pub precedence: Precedence,
-    /// Whether it kept idle processors from halting.
+    /// Whether the process kept idle processors from halting.
     #[serde(default)]
     pub awake: bool,
 }
 
 impl Interruptions {
-    /// Why connections that the thread served must not be trusted, if it was kept from serving them.
+    /// Why results of connections that the thread served are not valid; `None` if it waited little.
     pub fn fault_of_connections(&self) -> Option<String> {
         (self.waited > WAITED).then(|| {
             format!(
@@ -45,7 +45,7 @@ impl Interruptions {
         })
     }
 
-    /// Why the run must not be trusted, if the hypervisor took too much.
+    /// Why the run is not valid, if the hypervisor took too much time.
     pub fn fault(&self) -> Option<String> {
         (self.steal > STOLEN && self.stolen > UNNOTICED).then(|| {
             format!(
@@ -57,23 +57,23 @@ impl Interruptions {
     }
 }
 
-/// A thread of connections that waited for a processor for more than this share of the run may have been their limit.
+/// A thread that waited for a processor for a larger share of the run may have limited its connections.
 const WAITED: f64 = 0.1;
 
-/// What the kernel has counted so far. Where it does not tell, nothing was counted.
+/// Kernel counters so far. Counters that the kernel lacks are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterruptionCounts {
     stolen: u64,
     time: u64,
     switches: u64,
-    /// For how long the thread wanted a processor and had none, ns.
+    /// Time for which the thread was runnable without a processor, ns.
     waited: u64,
     /// When this was read, ns.
     at: u64,
 }
 
 impl InterruptionCounts {
-    /// Of this machine and of the thread that asks.
+    /// Reads the counters of this machine and of the calling thread.
     pub fn read() -> Self {
         let file = |path| std::fs::read_to_string(path).unwrap_or_default();
         let schedstat = file("/proc/thread-self/schedstat");
@@ -83,11 +83,11 @@ impl InterruptionCounts {
         }
     }
 
-    /// From the texts of /proc/stat, /proc/thread-self/status (proc(5)) and /proc/thread-self/schedstat
+    /// Parses the texts of /proc/stat, /proc/thread-self/status (proc(5)) and /proc/thread-self/schedstat
     /// (Documentation/scheduler/sched-stats).
     fn parse(stat: &str, status: &str, schedstat: &str) -> Self {
         let total = stat.lines().next().and_then(|line| line.strip_prefix("cpu "));
-        // user, nice, system, idle, iowait, irq, softirq, steal; what guests take stands in user and nice too.
+        // user, nice, system, idle, iowait, irq, softirq, steal; guest time is also part of user and nice.
         let times: Vec<u64> = total
             .unwrap_or_default()
             .split_whitespace()
@@ -104,8 +104,7 @@ impl InterruptionCounts {
         }
     }
 
-    /// What has happened between `earlier` and these to a thread that ran before such others, and kept processors awake or
-    /// not.
+    /// The interruptions since `earlier` of a thread with this priority, which kept processors awake or not.
     pub fn since(&self, earlier: &Self, precedence: Precedence, awake: bool) -> Interruptions {
         let time = self.time.saturating_sub(earlier.time);
         let stolen = self.stolen.saturating_sub(earlier.stolen);
@@ -153,7 +152,7 @@ mod tests {
         );
         assert!(interruptions.fault().unwrap().contains("25.0 %"));
         assert_eq!(before.since(&before, Precedence::None, false).fault(), None);
-        // One tick of a short run is a large share, and nothing.
+        // One tick of a short run is a large share, but is ignored.
         assert_eq!(
             counts("cpu  100 0 51 801 0 0 0 51 7 0", 3).since(&before, Precedence::None, false).fault(),
             None

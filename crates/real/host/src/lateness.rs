@@ -1,9 +1,9 @@
-//! How late things were done: a histogram of times, small and exact to a sixteenth.
+//! A small histogram of delays, exact to 1/16.
 
 use netrig_core::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Buckets of equal width in each doubling of time: a value is known to 1/16 of itself.
+/// Buckets of equal width in each octave: a value is known to 1/16 of itself.
 const PER_OCTAVE: u64 = 16;
 
 /// A histogram of spans with a bounded number of buckets, each 1/16 of its value wide (below 16 ns each nanosecond has
@@ -33,13 +33,13 @@ impl Lateness {
         self.count
     }
 
-    /// The longest, exactly; zero of none.
+    /// The longest span, exact; zero without spans.
     pub const fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)
     }
 
-    /// The smallest span that at least the share `p` (0 to 1) of all do not exceed, rounded up to the end of its
-    /// bucket but never beyond the longest; zero of none.
+    /// The smallest span that at least the share `p` (0 to 1) of all do not exceed, rounded up to the end of its bucket but never
+    /// beyond the longest; zero without spans.
     pub fn quantile(&self, p: f64) -> Duration {
         let wanted = (p * self.count as f64).ceil().max(1.0) as u64;
         let mut below = 0;
@@ -59,7 +59,7 @@ impl Lateness {
     }
 }
 
-/// The bucket of a value: its own below 16, else by its highest bit and the four bits after that.
+/// The bucket of a value: one for each value below 16, else by the highest bit and the next four bits.
 fn bucket_of(nanos: u64) -> usize {
     let octave = nanos.checked_ilog2().unwrap_or(0).saturating_sub(PER_OCTAVE.ilog2());
     // At most 61 octaves of 16.

@@ -1,7 +1,7 @@
-//! What every crate that works on a real machine stands on: clocks, precise sending, sockets with the kernel's time stamps,
-//! netlink, TLS, frames on a byte stream, processors and their precedence, and system calls.
+//! Base of all crates that run on a real machine: clocks, precise sending, sockets with the kernel's time stamps, netlink, TLS,
+//! frames on a byte stream, thread scheduling, and system calls.
 //!
-//! Nothing here knows a protocol of netrig's or decides what is sent. Unsafe code is in [`sys`] alone.
+//! This crate contains no application protocol and does not decide which data is sent. Only [`sys`] has unsafe code.
 //!
 //! Start from [`Clock`], [`Pacer`], [`Outbox`] and [`socket`].
 #![deny(unsafe_code)]
@@ -15,6 +15,7 @@ mod arrivals;
 mod clock;
 mod connection_slots;
 pub mod control_group;
+mod cpu_latency_limit;
 mod cpu_load;
 mod datagram;
 mod datagram_format;
@@ -29,7 +30,6 @@ mod mptcp;
 pub mod netlink;
 mod outbox;
 mod pacer;
-mod passing;
 mod precedence;
 pub mod quantity;
 mod server_watch;
@@ -44,33 +44,33 @@ pub mod sysctl;
 mod tcp_info;
 mod thread_slots;
 pub mod tls;
+mod transient_error;
 pub mod usage;
 pub mod user_file;
-mod wakefulness;
 
-pub use arrivals::{Arrival, ArrivalLog, Arrivals};
-pub use clock::{Clock, RealtimeOffset, monotonic_nanos, realtime_nanos, wall_clock_is_kept};
-pub use connection_slots::{Busy, ConnectionSlots, Entered, SlotId, SlotLimits};
+pub use arrivals::{ArrivalCounts, ArrivalKind, ArrivalLog};
+pub use clock::{Clock, RealtimeOffset, monotonic_nanos, realtime_nanos, wall_clock_is_synchronised};
+pub use connection_slots::{ConnectionSlots, EnteredSlot, SlotId, SlotLimits, SlotRefusal};
+pub use cpu_latency_limit::CpuLatencyLimit;
 pub use cpu_load::{LOAD_PERIOD, load_processors};
-pub use datagram::{Rest, SHORT_LEN, STAMP_LEN, Stamp, answered};
+pub use datagram::{DatagramStamp, PayloadKind, SHORT_LEN, STAMP_LEN, answered};
 pub use datagram_format::DatagramFormat;
 pub use descriptors::{DescriptorShortage, allowed_descriptors, connections_within};
 pub use entropy::random;
 pub use host_address::{HostAddress, HostAddressError, is_public};
 pub use interruptions::{InterruptionCounts, Interruptions};
 pub use lateness::Lateness;
-pub use memory::{Kept, Memory, NoRoom};
+pub use memory::{MemoryBudget, MemoryExhausted, MemoryReservation};
 pub use mptcp::{MptcpInfo, Subflow, SubflowCounts};
 pub use outbox::Outbox;
 pub use pacer::{Pacer, SPIN, Watch};
-pub use passing::{is_of_newcomer, is_passing};
 pub use precedence::{Precedence, become_real_time};
 pub use server_watch::{ServerReading, ServerWatch};
-pub use settings::{HostSettings, Outlet};
+pub use settings::{EgressInterface, HostSettings};
 pub use shown::{shown, shown_up_to};
 pub use signals::RunSignals;
-pub use source_report::{Asked, SourceMeter, SourceReport};
+pub use source_report::{RequestedGaps, SourceMeter, SourceReport};
 pub use stalls::{MachineStalls, StallWatch};
 pub use tcp_info::{TcpCounts, TcpInfo};
-pub use thread_slots::{NoSlot, ThreadSlot, ThreadSlots};
-pub use wakefulness::Wakefulness;
+pub use thread_slots::{ThreadSlot, ThreadSlotError, ThreadSlots};
+pub use transient_error::{is_connection_error, is_transient};

@@ -1,11 +1,11 @@
-//! The bytes that the peers of a server share, counted.
+//! A memory budget that the peers of a server share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The bytes that all peers of a server share. A clone is of the same bytes.
+/// The bytes that all peers of a server share. Clones share the same budget.
 #[derive(Clone, Debug)]
-pub struct Memory(Arc<Pool>);
+pub struct MemoryBudget(Arc<Pool>);
 
 #[derive(Debug)]
 struct Pool {
@@ -13,62 +13,62 @@ struct Pool {
     most: usize,
 }
 
-/// There is no room for what would have been kept for a peer.
+/// The budget has too few bytes left for a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("all peers here together keep no more than {most} B: send less, or come later")]
-pub struct NoRoom {
-    /// What all share, bytes.
+#[error("the memory for all peers ({most} B) is used up; send less, or try again later")]
+pub struct MemoryExhausted {
+    /// Total budget, bytes.
     pub most: usize,
 }
 
-impl Memory {
-    /// So many bytes for all.
+impl MemoryBudget {
+    /// A budget of `most` bytes.
     pub fn of(most: usize) -> Self {
         Self(Arc::new(Pool { left: AtomicUsize::new(most), most }))
     }
 
-    /// Room for nothing, which may grow.
-    pub fn none(&self) -> Kept {
-        Kept { memory: self.clone(), bytes: 0 }
+    /// An empty reservation.
+    pub fn none(&self) -> MemoryReservation {
+        MemoryReservation { memory: self.clone(), bytes: 0 }
     }
 
-    /// Room for so many bytes.
+    /// Reserves bytes.
     ///
     /// # Errors
     /// If there is none.
-    pub fn reserve(&self, bytes: usize) -> Result<Kept, NoRoom> {
+    pub fn reserve(&self, bytes: usize) -> Result<MemoryReservation, MemoryExhausted> {
         let mut kept = self.none();
         kept.grow(bytes)?;
         Ok(kept)
     }
 }
 
-/// Bytes that are kept for one peer; they are others' again when this is dropped.
+/// Bytes reserved for one peer. Dropping it returns them to the budget.
 #[derive(Debug)]
-pub struct Kept {
-    memory: Memory,
+pub struct MemoryReservation {
+    memory: MemoryBudget,
     bytes: usize,
 }
 
-impl Kept {
-    /// Room for so many bytes more.
+impl MemoryReservation {
+    /// Reserves more bytes.
     ///
     /// # Errors
     /// If there is none; what was kept before still is.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub fn grow(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
         let pool = &self.memory.0;
         let taken =
             pool.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
-        taken.map_err(|_| NoRoom { most: pool.most })?;
+        taken.map_err(|_| MemoryExhausted { most: pool.most })?;
         self.bytes += bytes;
         Ok(())
     }
 
-    /// Room for so many bytes in all, which are more or fewer than before.
+    /// Grows or shrinks the reservation to `bytes`.
     ///
     /// # Errors
     /// If there is none; what was kept before still is.
-    pub fn set(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub fn set(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.grow(more),
             None => {
@@ -79,13 +79,13 @@ impl Kept {
         }
     }
 
-    /// How many there are.
+    /// Reserved bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-impl Drop for Kept {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         self.memory.0.left.fetch_add(self.bytes, Ordering::Relaxed);
     }
@@ -99,12 +99,12 @@ mod tests {
 
     #[test]
     fn all_share_what_there_is_and_give_it_back() {
-        let memory = Memory::of(MOST);
+        let memory = MemoryBudget::of(MOST);
         let mut one = memory.reserve(MOST - 10).unwrap();
         let mut other = memory.reserve(4).unwrap();
-        assert_eq!(other.grow(7), Err(NoRoom { most: MOST }));
+        assert_eq!(other.grow(7), Err(MemoryExhausted { most: MOST }));
         assert_eq!((other.grow(6), other.bytes()), (Ok(()), 10), "a refusal takes nothing");
-        assert_eq!(one.grow(1), Err(NoRoom { most: MOST }));
+        assert_eq!(one.grow(1), Err(MemoryExhausted { most: MOST }));
         drop(other);
         assert_eq!(one.grow(10), Ok(()));
         assert!(memory.reserve(1).is_err());
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn what_is_kept_no_more_is_of_others_at_once() {
-        let memory = Memory::of(MOST);
+        let memory = MemoryBudget::of(MOST);
         let mut one = memory.reserve(MOST).unwrap();
-        assert_eq!(one.set(MOST + 1), Err(NoRoom { most: MOST }));
+        assert_eq!(one.set(MOST + 1), Err(MemoryExhausted { most: MOST }));
         assert_eq!((one.set(MOST / 2), one.bytes()), (Ok(()), MOST / 2));
         let other = memory.reserve(MOST / 2).unwrap();
         assert_eq!(one.set(MOST / 2), Ok(()));
-        assert_eq!(one.set(MOST), Err(NoRoom { most: MOST }));
+        assert_eq!(one.set(MOST), Err(MemoryExhausted { most: MOST }));
         drop(other);
         assert_eq!((one.set(MOST), one.bytes()), (Ok(()), MOST));
     }

@@ -1,5 +1,5 @@
-//! What the kernel tells of a connection of Multipath TCP: `MPTCP_INFO`, and of each of its subflows `MPTCP_TCPINFO` and
-//! `MPTCP_SUBFLOW_ADDRS` (include/uapi/linux/mptcp.h).
+//! The kernel's state of a Multipath TCP connection: `MPTCP_INFO`, and for each subflow `MPTCP_TCPINFO` and `MPTCP_SUBFLOW_ADDRS`
+//! (include/uapi/linux/mptcp.h).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,11 +13,11 @@ const MPTCP_INFO: i32 = 1;
 const MPTCP_TCPINFO: i32 = 2;
 const MPTCP_SUBFLOW_ADDRS: i32 = 3;
 
-/// More subflows than a kernel's path manager lets a connection have (MPTCP_SUBFLOWS_MAX is 8, and the first).
+/// More subflows than the kernel's path manager allows a connection (MPTCP_SUBFLOWS_MAX is 8, and the first).
 const MOST: usize = 16;
-/// Length of a `struct mptcp_subflow_data`, which goes before what is told of each subflow.
+/// Length of a `struct mptcp_subflow_data`, which precedes the data of the subflows.
 const HEADER: usize = 16;
-/// Room for a `struct tcp_info`, whose first bytes an older kernel fills.
+/// Room for a `struct tcp_info`; an older kernel fills only its first bytes.
 const INFO: usize = 256;
 /// Length of a `sockaddr_storage`.
 const ADDRESS: usize = 128;
@@ -25,9 +25,9 @@ const ADDRESS: usize = 128;
 /// A reading of `MPTCP_INFO`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MptcpInfo {
-    /// Whether it has become TCP (RFC 8684 section 3.7).
+    /// Whether the connection fell back to TCP (RFC 8684 section 3.7).
     pub fell_back: bool,
-    /// Whether everything that was sent was acknowledged, the end of the data among it.
+    /// Whether all sent data is acknowledged, the end of the data included.
     pub all_acknowledged: bool,
 }
 
@@ -35,14 +35,14 @@ impl MptcpInfo {
     /// Asks the kernel.
     ///
     /// # Errors
-    /// If the socket is none of Multipath TCP, or does not speak it any more.
+    /// If the socket is not Multipath TCP, or fell back to TCP.
     pub fn read(socket: impl AsFd) -> io::Result<Self> {
         let mut bytes = [0; 128];
         let len = option_bytes(socket, SOL_MPTCP, MPTCP_INFO, &mut bytes)?;
         Self::parse(&bytes[..len.min(128)]).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Reads the fields by their places.
+    /// Parses the fields by their offsets.
     fn parse(bytes: &[u8]) -> Option<Self> {
         const FLAGS: usize = 8;
         const FELL_BACK: u32 = 1;
@@ -66,14 +66,14 @@ pub struct Subflow {
 }
 
 impl Subflow {
-    /// The subflows that a connection has.
+    /// The current subflows of a connection.
     ///
     /// # Errors
-    /// If the socket is none of Multipath TCP.
+    /// If the socket is not Multipath TCP.
     pub fn all(socket: impl AsFd) -> io::Result<Vec<Self>> {
-        let ends = told(&socket, MPTCP_SUBFLOW_ADDRS, 2 * ADDRESS)?;
-        let infos = told(&socket, MPTCP_TCPINFO, INFO)?;
-        // Between the two questions a subflow may have come or gone: then what is told does not go together.
+        let ends = subflow_option(&socket, MPTCP_SUBFLOW_ADDRS, 2 * ADDRESS)?;
+        let infos = subflow_option(&socket, MPTCP_TCPINFO, INFO)?;
+        // Between the two calls a subflow may have been added or removed. Then the answers do not match.
         if ends.len() != infos.len() {
             return Ok(Vec::new());
         }
@@ -85,10 +85,10 @@ impl Subflow {
     }
 }
 
-/// What the kernel tells of each subflow, up to `size` bytes of each.
-fn told(socket: impl AsFd, option: i32, size: usize) -> io::Result<Vec<Vec<u8>>> {
+/// Reads an option with data of each subflow, up to `size` bytes each.
+fn subflow_option(socket: impl AsFd, option: i32, size: usize) -> io::Result<Vec<Vec<u8>>> {
     let mut bytes = vec![0; HEADER + MOST * size];
-    // Where what is told begins, and how much of each subflow there is room for; the other two words are the kernel's.
+    // Offset of the data, and room for each subflow; the kernel fills the other two words.
     let header = [HEADER as u32, 0, 0, size as u32];
     for (place, word) in bytes.chunks_exact_mut(4).zip(header) {
         place.copy_from_slice(&word.to_ne_bytes());
@@ -96,7 +96,7 @@ fn told(socket: impl AsFd, option: i32, size: usize) -> io::Result<Vec<Vec<u8>>>
     option_bytes(socket, SOL_MPTCP, option, &mut bytes)?;
     let word = |n: usize| u32::from_ne_bytes([bytes[n], bytes[n + 1], bytes[n + 2], bytes[n + 3]]) as usize;
     let (count, kernel) = (word(4), word(8));
-    // The kernel packs them as closely as the shorter of both sizes lets it.
+    // The kernel's stride is the smaller of both sizes.
     let each = size.min(kernel).max(1);
     Ok(bytes[HEADER..].chunks_exact(each).take(count.min(MOST)).map(<[u8]>::to_vec).collect())
 }
@@ -113,12 +113,12 @@ fn address(bytes: &[u8]) -> Option<SocketAddr> {
     Some((ip, port).into())
 }
 
-/// What the subflows of a connection have counted, those that are gone too: as they were last read.
+/// Counts of all subflows of a connection, those that are gone included, as last read.
 #[derive(Clone, Debug, Default)]
 pub struct SubflowCounts(Vec<(SocketAddr, SocketAddr, TcpCounts)>);
 
 impl SubflowCounts {
-    /// Takes a reading of those that stand, and adds up.
+    /// Records the counts of the current subflows and returns the sum of all.
     pub fn update(&mut self, standing: &[Subflow]) -> TcpCounts {
         for Subflow { local, remote, info } in standing {
             match self.0.iter_mut().find(|(l, r, _)| (l, r) == (local, remote)) {

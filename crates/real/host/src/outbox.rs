@@ -1,4 +1,4 @@
-//! Datagrams on their way out: what waits for the socket, how it is put together, and what sending it costs.
+//! The send queue of datagrams, which combines them into system calls by the cost of a call.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -10,112 +10,112 @@ use netrig_core::{Data, DatagramId, Duration, Instant};
 use rustix::net::SendFlags;
 
 use crate::Clock;
-use crate::datagram::{Body, Rest, SHORT_LEN, STAMP_LEN, Stamp, answer_body, body};
+use crate::datagram::{DatagramBody, DatagramStamp, PayloadKind, SHORT_LEN, STAMP_LEN, answer_body, body};
 use crate::datagram_format::DatagramFormat;
 use crate::socket::{LONGEST_DATAGRAM, is_loss, is_segmentation_refused, is_too_long};
-use crate::source_report::{Asked, SourceMeter};
+use crate::source_report::{RequestedGaps, SourceMeter};
 use crate::sys::{MESSAGES, Outgoing, send_many, send_one};
 
 /// Zeros for datagrams without content.
 static FILL: [u8; LONGEST_DATAGRAM] = [0; LONGEST_DATAGRAM];
 
-/// Datagrams that one call sends at most, as the kernel has cut since it can (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
+/// Maximum datagrams of one message, as in the first kernels with segmentation (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
 const SEGMENTS: usize = 64;
 
-/// Datagrams that wait for the socket; while there are so many, the application is not asked for more.
+/// Maximum queue length, datagrams. While the queue is full, the application is not asked for more.
 const BACKLOG: usize = 4 * SEGMENTS;
 
-/// With so many datagrams waiting the source is far behind, or its rate beyond what one call for each can do: then a call
-/// takes what it can, whenever it was due and to whatever address.
+/// With this many waiting datagrams, the source is far behind, or its rate is too high for one call each. Then a call takes as
+/// many as it can, whatever their due times and addresses.
 const FAR_BEHIND: usize = SEGMENTS;
 
-/// What a call costs is asked of every so many.
+/// The cost of a call is measured each time after this many datagrams.
 const COSTED: u64 = 8;
 
-/// A call that takes longer was interrupted by something else.
+/// A call that takes longer was interrupted.
 const LONGEST_COST: Duration = Duration::from_micros(10);
 
-/// Send times that are kept for a quieter moment at most.
+/// Maximum number of send times that wait for the meter.
 const UNMETERED: usize = 1024;
 
-/// How long after the socket had no room it is tried again.
+/// Time until the next attempt after the socket had no room.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// Datagrams of one end that are to be sent, numbered and stamped as they leave.
+/// The send queue of one end. Datagrams are numbered and stamped when they leave.
 pub struct Outbox {
     flow: u32,
     /// Whether content leaves as it is, without a stamp.
     bare: bool,
-    /// What stands at the beginning in the place of a stamp.
+    /// The header in place of a stamp, if any.
     format: Option<Arc<dyn DatagramFormat>>,
-    /// To whom the socket is connected.
+    /// The connected peer of the socket.
     peer: Option<SocketAddr>,
     next: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingDatagram>,
     source: SourceMeter,
-    /// When datagrams were to leave and did, of those that the meter has not been told of.
+    /// Intended and actual send times that the meter has not received.
     unmetered: VecDeque<(Instant, Instant)>,
-    /// The kernel has refused to cut into datagrams of this length; longer ones it need not be asked for.
+    /// The smallest datagram length for which the kernel refused segmentation. Longer ones are not tried.
     uncut: usize,
-    /// Datagrams that were too long to leave.
+    /// Datagrams that were longer than the path allows.
     refused: u64,
-    /// After that nothing leaves.
+    /// Nothing is sent after this moment.
     closes: Instant,
-    /// Datagrams that were due and had not left by then.
+    /// Datagrams that were still waiting then.
     unsent: u64,
-    /// What a call with one datagram takes if nothing interrupts it, ns.
-    cost: Cost,
-    /// How long after the one before it the next datagram of one call leaves, if each goes by itself, ns.
-    spacing: Cost,
+    /// Cost of a call with one datagram.
+    cost: SmoothedCost,
+    /// Time between two datagrams that one call sends as separate messages.
+    spacing: SmoothedCost,
     retry: Option<Instant>,
     stamps: Vec<[u8; STAMP_LEN]>,
-    /// A stamp, and the zeros behind it.
+    /// Buffer for a stamp and zeros.
     single: Vec<u8>,
 }
 
-/// What something takes if nothing interrupts it, smoothed, ns; 0 before it was measured.
+/// Smoothed duration without interruptions, ns; 0 before the first measurement.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cost(u64);
+struct SmoothedCost(u64);
 
-impl Cost {
+impl SmoothedCost {
     fn took(&mut self, span: Duration) {
         let took = span.min(LONGEST_COST).as_nanos();
-        // What is quick counts more than what is slow, which was interrupted.
+        // Short durations weigh more, because long ones were interrupted.
         let share = if took < self.0 { 4 } else { 32 };
         self.0 = if self.0 == 0 { took } else { (self.0 * (share - 1) + took) / share };
     }
 }
 
-/// What one call has sent.
-struct Sent {
+/// Number of datagrams that one call sent.
+struct SentByCall {
     datagrams: usize,
-    /// That the kernel took one by one.
+    /// Messages, each with one or more datagrams.
     messages: usize,
 }
 
 /// A datagram that is to be sent.
-struct Waiting {
+struct WaitingDatagram {
     to: SocketAddr,
     intended: Instant,
-    rest: Rest,
-    body: Body,
+    rest: PayloadKind,
+    body: DatagramBody,
 }
 
-impl Waiting {
+impl WaitingDatagram {
     fn len(&self) -> usize {
         self.head_len() + self.body.bytes().len()
     }
 
-    /// Length of its stamp, and of the zeros behind a short one.
+    /// Length of its stamp; with a short stamp, the zeros included.
     const fn head_len(&self) -> usize {
         match self.body {
-            Body::Short(len) => len,
-            Body::Fill(_) | Body::Content(_) => STAMP_LEN,
-            Body::Whole(_) => 0,
+            DatagramBody::Short(len) => len,
+            DatagramBody::Fill(_) | DatagramBody::Content(_) => STAMP_LEN,
+            DatagramBody::Whole(_) => 0,
         }
     }
 
-    /// Its first bytes when it leaves at `at`, as many as [`Waiting::head_len`] says.
+    /// Its first bytes when it leaves at `at`, as many as [`WaitingDatagram::head_len`] says.
     fn stamp(
         &self,
         flow: u32,
@@ -128,8 +128,8 @@ impl Waiting {
             format.write(number, at, &mut head);
             return head;
         }
-        let stamp = Stamp { flow, number, sent: at, late: at - self.intended, rest: self.rest };
-        if matches!(self.body, Body::Short(_)) {
+        let stamp = DatagramStamp { flow, number, sent: at, late: at - self.intended, rest: self.rest };
+        if matches!(self.body, DatagramBody::Short(_)) {
             let mut head = [0; STAMP_LEN];
             head[..SHORT_LEN].copy_from_slice(&stamp.encode_short());
             return head;
@@ -139,8 +139,8 @@ impl Waiting {
 }
 
 impl Outbox {
-    /// For a socket that is connected to `peer`, or to none.
-    pub fn new(flow: u32, asked: Asked, peer: Option<SocketAddr>) -> Self {
+    /// Creates the queue of a socket that is connected to `peer`, or not connected.
+    pub fn new(flow: u32, asked: RequestedGaps, peer: Option<SocketAddr>) -> Self {
         Self {
             flow,
             bare: false,
@@ -154,30 +154,30 @@ impl Outbox {
             refused: 0,
             closes: Instant::NEVER,
             unsent: 0,
-            cost: Cost::default(),
-            spacing: Cost::default(),
+            cost: SmoothedCost::default(),
+            spacing: SmoothedCost::default(),
             retry: None,
             stamps: Vec::with_capacity(SEGMENTS),
             single: vec![0; LONGEST_DATAGRAM],
         }
     }
 
-    /// The same for datagrams whose content is all of them.
+    /// Sends content without a stamp.
     pub fn without_stamps(self) -> Self {
         Self { bare: true, ..self }
     }
 
-    /// The same for datagrams that begin in another format.
+    /// Sends datagrams with another header.
     pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
         Self { format: Some(format), ..self }
     }
 
-    /// The same that sends nothing after `closes`, when nobody is there to receive it.
+    /// Sends nothing after `closes`, when the receiver has stopped.
     pub fn closing_at(self, closes: Instant) -> Self {
         Self { closes, ..self }
     }
 
-    /// Whether more datagrams may be given.
+    /// Whether the queue has room for more datagrams.
     pub fn has_room(&self) -> bool {
         self.waiting.len() < BACKLOG
     }
@@ -192,28 +192,28 @@ impl Outbox {
         self.next
     }
 
-    /// Those of them that were too long to leave.
+    /// Sent datagrams that the kernel refused because they were too long.
     pub const fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Datagrams that were due, and had not left when it closed.
+    /// Datagrams that were still waiting when the queue closed.
     pub const fn unsent(&self) -> u64 {
         self.unsent
     }
 
-    /// How well the source kept to what was asked.
+    /// The meter of the source, with all send times.
     pub fn source(&mut self) -> &SourceMeter {
         self.meter(usize::MAX);
         &self.source
     }
 
-    /// Datagrams that were sent and that the meter has not been told of.
+    /// Sent datagrams that the meter has not received.
     pub fn unmetered(&self) -> usize {
         self.unmetered.len()
     }
 
-    /// Tells the meter of what was sent, at most so many: work that is best done while nothing is due.
+    /// Passes at most `most` send times to the meter. Call it while nothing is due.
     pub fn meter(&mut self, most: usize) {
         let count = self.unmetered.len().min(most);
         self.unmetered.drain(..count).for_each(|(intended, at)| self.source.sent(intended, at));
@@ -221,20 +221,19 @@ impl Outbox {
 
     /// Until when the datagram that waits alone may wait for another, so that both leave with one call.
     ///
-    /// Two that are due within less than a call takes cannot leave as they should. With two calls they are apart by what a
-    /// call takes, with one by a little less, and cut from one message by nothing: they leave in the way that is nearest to
-    /// what lies between them.
+    /// Two datagrams that are due within the duration of a call cannot leave on time. With two calls their distance is one call,
+    /// with one call a little less, and in one segmented message zero. The way with the nearest distance is taken.
     pub fn grace(&self) -> Option<Instant> {
         self.waiting.front().map(|first| self.goes_behind(first))
     }
 
-    /// Until when what is due leaves cut from one message with `datagram`.
-    fn goes_with(&self, datagram: &Waiting) -> Instant {
+    /// Datagrams that are due before this moment leave in one segmented message with `datagram`.
+    fn goes_with(&self, datagram: &WaitingDatagram) -> Instant {
         datagram.intended + Duration::from_nanos(self.spacing_ns() / 2)
     }
 
-    /// Until when what is due leaves by the same call as `datagram`.
-    fn goes_behind(&self, datagram: &Waiting) -> Instant {
+    /// Datagrams that are due before this moment leave with the same call as `datagram`.
+    fn goes_behind(&self, datagram: &WaitingDatagram) -> Instant {
         datagram.intended + Duration::from_nanos(self.spacing_ns().midpoint(self.cost.0))
     }
 
@@ -246,8 +245,8 @@ impl Outbox {
         self.waiting.len() >= FAR_BEHIND
     }
 
-    /// Takes a datagram that is meant for `intended`, and what it answers; [`Outbox::flush`] sends it. An error says what
-    /// is wrong with it.
+    /// Queues a datagram with its intended send time and, for an answer, the answered datagram. [`Outbox::flush`] sends it. The
+    /// error is a message for users.
     pub fn push(
         &mut self,
         intended: Instant,
@@ -258,12 +257,12 @@ impl Outbox {
         let size = data.size();
         let (rest, body) = match answers {
             None if self.bare => match data {
-                Data::Bytes(bytes) => (Rest::Content, Some(Body::Whole(bytes))),
-                Data::Fill(_) => (Rest::Fill, body(data)),
+                Data::Bytes(bytes) => (PayloadKind::Content, Some(DatagramBody::Whole(bytes))),
+                Data::Fill(_) => (PayloadKind::Fill, body(data)),
             },
-            Some(answered) => (Rest::Answer, answer_body(answered, size)),
-            None if matches!(data, Data::Bytes(_)) => (Rest::Content, body(data)),
-            None => (Rest::Fill, body(data)),
+            Some(answered) => (PayloadKind::Answer, answer_body(answered, size)),
+            None if matches!(data, Data::Bytes(_)) => (PayloadKind::Content, body(data)),
+            None => (PayloadKind::Fill, body(data)),
         };
         let body =
             body.ok_or_else(|| format!("a datagram of {size} B has no room for its stamp of {SHORT_LEN} B"))?;
@@ -272,13 +271,13 @@ impl Outbox {
                 "a datagram of {size} B cannot be sent over UDP, which takes {LONGEST_DATAGRAM} B"
             ));
         }
-        self.waiting.push_back(Waiting { to, intended, rest, body });
+        self.waiting.push_back(WaitingDatagram { to, intended, rest, body });
         Ok(())
     }
 
-    /// Sends what waits: datagrams of one length to one address that were due together leave with one call, and the kernel
-    /// cuts them; a source that is late catches up without putting together what was apart. What the socket has no room for
-    /// goes on waiting, and what waits when it has closed is left unsent.
+    /// Sends the waiting datagrams. Datagrams of one length to one address that were due together leave as one message, which the
+    /// kernel segments. A late source does not combine datagrams with different due times. Datagrams stay queued while the socket
+    /// has no room, and are discarded when the queue has closed.
     pub fn flush(&mut self, socket: impl AsFd, clock: &Clock) -> io::Result<()> {
         self.retry = None;
         if self.unmetered.len() >= UNMETERED {
@@ -298,15 +297,17 @@ impl Outbox {
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // An earlier datagram found nobody there, which the kernel tells once and sends nothing (ICMP, RFC 1122
-                // section 4.1.3.3).
+                // An earlier datagram was refused by ICMP. The kernel reports this once and sends nothing (RFC 1122 section
+                // 4.1.3.3).
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
-                // What has no way is lost, as on any network; it was sent.
-                Err(error) if is_loss(&error) => Sent { datagrams: self.run_of_one_length(0), messages: 0 },
-                // One that may not be cut, and is too long for what is known of its path.
+                // A datagram without a route counts as sent and lost.
+                Err(error) if is_loss(&error) => {
+                    SentByCall { datagrams: self.run_of_one_length(0), messages: 0 }
+                }
+                // It must not be fragmented and is longer than the known path MTU.
                 Err(error) if is_too_long(&error) && self.run_of_one_length(0) == 1 => {
                     self.refused += 1;
-                    Sent { datagrams: 1, messages: 0 }
+                    SentByCall { datagrams: 1, messages: 0 }
                 }
                 Err(error) => {
                     let run = self.run_of_one_length(0);
@@ -318,10 +319,10 @@ impl Outbox {
                 }
             };
             match sent {
-                Sent { datagrams: 1, messages: 1 } if self.next.is_multiple_of(COSTED) => {
+                SentByCall { datagrams: 1, messages: 1 } if self.next.is_multiple_of(COSTED) => {
                     self.cost.took(clock.now() - at);
                 }
-                Sent { datagrams: 2, messages: 2 } if self.cost.0 > 0 => {
+                SentByCall { datagrams: 2, messages: 2 } if self.cost.0 > 0 => {
                     self.spacing.took((clock.now() - at) - Duration::from_nanos(self.cost.0));
                 }
                 _ => {}
@@ -333,24 +334,24 @@ impl Outbox {
         Ok(())
     }
 
-    /// Sends the first of what waits and what leaves by the same call, or more where the source is far behind.
-    fn send_front(&mut self, socket: impl AsFd, at: Instant) -> io::Result<Sent> {
+    /// Sends the first waiting datagram and those that leave with the same call; more if the source is far behind.
+    fn send_front(&mut self, socket: impl AsFd, at: Instant) -> io::Result<SentByCall> {
         let until = match self.waiting.front() {
             Some(front) if !self.is_far_behind() => self.goes_behind(front),
             _ => Instant::NEVER,
         };
         if self.waiting.get(1).is_none_or(|second| second.intended > until) {
-            return self.send_single(socket, at).map(|()| Sent { datagrams: 1, messages: 1 });
+            return self.send_single(socket, at).map(|()| SentByCall { datagrams: 1, messages: 1 });
         }
         self.send_runs(socket, at, until)
     }
 
-    /// Sends the first of what waits by itself, in the way that takes the kernel the least time.
+    /// Sends the first waiting datagram alone, by the fastest system call.
     fn send_single(&mut self, socket: impl AsFd, at: Instant) -> io::Result<()> {
         let Some(front) = self.waiting.front() else { return Ok(()) };
         let stamp = front.stamp(self.flow, self.format.as_deref(), self.next, at);
         match (&front.body, self.name(front)) {
-            (Body::Fill(rest), None) => {
+            (DatagramBody::Fill(rest), None) => {
                 self.single[..STAMP_LEN].copy_from_slice(&stamp);
                 let datagram = &self.single[..STAMP_LEN + *rest as usize];
                 Ok(rustix::net::send(socket, datagram, SendFlags::DONTWAIT).map(drop)?)
@@ -362,8 +363,8 @@ impl Outbox {
         }
     }
 
-    /// Sends the datagrams that were due until then, each run of one length as one message.
-    fn send_runs(&mut self, socket: impl AsFd, at: Instant, until: Instant) -> io::Result<Sent> {
+    /// Sends the datagrams due by `until`, each run of one length as one message.
+    fn send_runs(&mut self, socket: impl AsFd, at: Instant, until: Instant) -> io::Result<SentByCall> {
         let mut runs = Vec::with_capacity(MESSAGES);
         let mut count = 0;
         while runs.len() < MESSAGES && self.waiting.get(count).is_some_and(|next| next.intended <= until) {
@@ -393,19 +394,19 @@ impl Outbox {
             })
             .collect();
         match &messages[..] {
-            [message] => send_one(socket, message).map(|()| Sent { datagrams: count, messages: 1 }),
+            [message] => send_one(socket, message).map(|()| SentByCall { datagrams: count, messages: 1 }),
             several => send_many(socket, several)
-                .map(|sent| Sent { datagrams: runs[..sent].iter().sum(), messages: sent }),
+                .map(|sent| SentByCall { datagrams: runs[..sent].iter().sum(), messages: sent }),
         }
     }
 
-    /// The address that the kernel has to be told for a datagram.
-    fn name(&self, datagram: &Waiting) -> Option<SocketAddr> {
+    /// The destination to pass to the kernel; `None` if it is the connected peer.
+    fn name(&self, datagram: &WaitingDatagram) -> Option<SocketAddr> {
         Some(datagram.to).filter(|to| self.peer != Some(*to))
     }
 
-    /// How many datagrams from place `first` on leave with one call: to one address and of one length, but the last, which
-    /// may be shorter, and due together unless the source is far behind.
+    /// How many datagrams from index `first` on leave as one message. They have one address and one length; the last may be
+    /// shorter. They were due together, unless the source is far behind.
     fn run_of_one_length(&self, first: usize) -> usize {
         let front = &self.waiting[first];
         let len = front.len();
@@ -422,7 +423,7 @@ impl Outbox {
     }
 }
 
-impl Body {
+impl DatagramBody {
     fn len(&self) -> u64 {
         match self {
             Self::Short(_) => 0,
@@ -434,7 +435,7 @@ impl Body {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Short(_) => &[],
-            // `push` has made sure that no datagram is longer.
+            // `push` ensures that no datagram is longer.
             Self::Fill(size) => &FILL[..*size as usize],
             Self::Content(bytes) | Self::Whole(bytes) => bytes,
         }
@@ -447,14 +448,14 @@ mod tests {
 
     use super::*;
 
-    /// What a socket gets of datagrams that were due so many nanoseconds after the start, each with its length: the number
-    /// in its stamp, and its length.
+    /// Sends datagrams with due times in ns and lengths. Returns the number in the stamp and the length of each received one.
     fn sent(dues_and_lens: &[(u64, u64)], cost_ns: u64) -> (Vec<(u64, usize)>, Outbox) {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         receiver.set_nonblocking(true).unwrap();
         let to = receiver.local_addr().unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut outbox = Outbox { cost: Cost(cost_ns), ..Outbox::new(3, Asked::Schedule, None) };
+        let mut outbox =
+            Outbox { cost: SmoothedCost(cost_ns), ..Outbox::new(3, RequestedGaps::Schedule, None) };
         for (due, len) in dues_and_lens {
             outbox.push(Instant::from_nanos(*due), to, None, Data::Fill(*len)).unwrap();
         }
@@ -463,7 +464,7 @@ mod tests {
         let mut got = Vec::new();
         while let Ok(len) = receiver.recv(&mut buffer) {
             assert!(buffer[STAMP_LEN..len].iter().all(|byte| *byte == 0));
-            got.push((Stamp::decode(&buffer).unwrap().number, len));
+            got.push((DatagramStamp::decode(&buffer).unwrap().number, len));
         }
         (got, outbox)
     }
@@ -478,15 +479,15 @@ mod tests {
 
     #[test]
     fn only_what_was_due_together_leaves_together() {
-        let (cost, spacing) = (Cost(3000), Cost(2000));
-        let mut outbox = Outbox { cost, spacing, ..Outbox::new(0, Asked::Schedule, None) };
+        let (cost, spacing) = (SmoothedCost(3000), SmoothedCost(2000));
+        let mut outbox = Outbox { cost, spacing, ..Outbox::new(0, RequestedGaps::Schedule, None) };
         let to = ([127, 0, 0, 1], 9).into();
         for due in [0, 900, 1100, 9000] {
             outbox.push(Instant::from_nanos(due), to, None, Data::Fill(100)).unwrap();
         }
-        // Between 2000 ns by one call and 3000 by two: until there the first waits for others.
+        // The middle between 2000 ns with one call and 3000 ns with two calls.
         assert_eq!(outbox.grace(), Some(Instant::from_nanos(2500)));
-        // Between nothing and 2000 ns: until there they are cut from one message.
+        // Datagrams closer than the middle between 0 and 2000 ns leave in one segmented message.
         assert_eq!([0, 1, 2, 3].map(|first| outbox.run_of_one_length(first)), [2, 2, 1, 1]);
     }
 
@@ -497,7 +498,7 @@ mod tests {
         drop(nobody);
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.connect(to).unwrap();
-        let mut outbox = Outbox::new(3, Asked::Schedule, Some(to));
+        let mut outbox = Outbox::new(3, RequestedGaps::Schedule, Some(to));
         let clock = Clock::starting_in(Duration::ZERO);
         outbox.push(Instant::ZERO, to, None, Data::Fill(100)).unwrap();
         outbox.flush(&sender, &clock).unwrap();
@@ -524,14 +525,14 @@ mod tests {
         let to = somebody.local_addr().unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sent_at = |clock: Clock| {
-            let mut outbox = Outbox::new(3, Asked::Schedule, None).closing_at(Instant::ZERO);
+            let mut outbox = Outbox::new(3, RequestedGaps::Schedule, None).closing_at(Instant::ZERO);
             for due in [0, 1000] {
                 outbox.push(Instant::from_nanos(due), to, None, Data::Fill(100)).unwrap();
             }
             outbox.flush(&sender, &clock).unwrap();
             (outbox.sent(), outbox.unsent(), outbox.has_room())
         };
-        // Before its epoch a clock stands at zero.
+        // Before its epoch a clock shows zero.
         assert_eq!(sent_at(Clock::starting_in(Duration::from_secs(3600))), (2, 0, true));
         assert_eq!(sent_at(Clock::starting_at(0)), (0, 2, true));
         let came = std::iter::from_fn(|| somebody.recv(&mut [0; 200]).ok()).count();
@@ -540,7 +541,7 @@ mod tests {
 
     #[test]
     fn no_call_takes_more_than_udp_carries() {
-        let mut outbox = Outbox::new(0, Asked::Schedule, None);
+        let mut outbox = Outbox::new(0, RequestedGaps::Schedule, None);
         for _ in 0..BACKLOG {
             outbox.push(Instant::ZERO, ([127, 0, 0, 1], 9).into(), None, Data::Fill(30_000)).unwrap();
         }

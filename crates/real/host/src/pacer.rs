@@ -1,4 +1,4 @@
-//! Waiting for a moment of the schedule, or for a socket.
+//! Waiting for deadlines and sockets.
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -8,51 +8,51 @@ use netrig_core::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 
-use crate::{Clock, Wakefulness};
+use crate::{Clock, CpuLatencyLimit};
 
-/// How long before a deadline a precise loop stops sleeping at first: longer than it takes to wake up, so that only the
-/// spinning decides when it is over. How long that takes it then learns.
+/// Initial spinning time before a deadline. It exceeds the wake-up delay, so that only spinning decides the end of the wait. The
+/// pacer then adapts it.
 pub const SPIN: Duration = Duration::from_micros(60);
 
-/// Between these it learns how long to spin.
+/// Bounds of the adapted spinning time.
 const SHORTEST_SPIN: Duration = Duration::from_micros(20);
 const LONGEST_SPIN: Duration = Duration::from_micros(150);
 
-/// It spins for as long as so many of a hundred wake-ups take.
+/// The spinning time is this percentile of the wake-up delays.
 const EARLY_ENOUGH: u64 = 97;
 
-/// A hundredth of the step by which it learns.
+/// A hundredth of the adaptation step.
 const LESSON: Duration = Duration::from_nanos(10);
 
-/// Sockets are looked at this often while deadlines follow each other too closely to sleep, or after so many deadlines.
+/// While deadlines are too close to sleep, sockets are polled at this interval, or after this many deadlines.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 const LOOK_AFTER: u32 = 64;
 
-/// No wait is longer, so that who waits can look at what else there is.
+/// Maximum wait, so that the caller can check other conditions.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
-/// Resolution of `epoll_wait` as this loop uses it.
+/// Resolution of `epoll_wait` in this loop.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Sockets that one wait can report.
+/// Maximum number of sockets that one wait reports.
 const REPORTS: usize = 64;
 
-/// Waits for absolute moments: sleeps, then spins for the rest.
+/// Waits for deadlines: it sleeps, then spins for the rest.
 ///
-/// What follows a wake-up that came too late is late, and spinning costs processor time: how long it spins follows the
-/// 97th percentile of how late the wake-ups of this machine are, which is 30 µs on a busy one and, on a virtual one that
-/// has to be woken up itself, 50 µs on an idle one.
+/// A late wake-up makes all that follows late, and spinning costs processor time. The spinning time therefore follows the 97th
+/// percentile of this machine's wake-up delays. That is 30 µs on a busy machine, and 50 µs on an idle virtual machine, which has
+/// to be woken up itself.
 ///
-/// While there is a pacer that spins, no processor of this machine halts ([`Wakefulness`]).
+/// While there is a pacer that spins, no processor of this machine halts ([`CpuLatencyLimit`]).
 ///
-/// Sleeping is `ppoll` on an epoll set, in nanoseconds, with a timer slack of 1 ns instead of the 50 µs that a thread has
-/// at first; make it on the thread that waits. Without a tail whole milliseconds are slept in `epoll_wait` itself, which saves
-/// a call for each socket that has something to say.
+/// It sleeps in `ppoll` on an epoll set, in nanoseconds, with a timer slack of 1 ns instead of the initial 50 µs. Create it on
+/// the thread that waits. Without a tail, it sleeps whole milliseconds in `epoll_wait` itself, which saves a call for each ready
+/// socket.
 #[derive(Debug)]
 pub struct Pacer {
     clock: Clock,
     tail: Duration,
-    _awake: Option<Wakefulness>,
+    _awake: Option<CpuLatencyLimit>,
     sockets: OwnedFd,
     ready: Vec<(u64, epoll::EventFlags)>,
     watches: Cell<bool>,
@@ -61,14 +61,14 @@ pub struct Pacer {
     unlooked: u32,
 }
 
-/// What of a socket is watched.
+/// Which events of a socket are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// That it can be read from or written to, or that the peer has finished.
+    /// Readable, writable, or closed by the peer.
     Both,
-    /// That it can be read from.
+    /// Readable.
     Reading,
-    /// The same, until it is reported; then not before [`Pacer::watch_again`].
+    /// Readable, reported once until [`Pacer::watch_again`].
     ReadingOnce,
 }
 
@@ -88,17 +88,18 @@ impl Watch {
 }
 
 impl Pacer {
-    /// A pacer that spins before each deadline, at first for `tail`; with no tail it sleeps until the end and is later.
+    /// Creates a pacer that spins before each deadline, at first for `tail`. With a tail of zero it only sleeps and is less
+    /// precise.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn new(clock: Clock, tail: Duration) -> std::io::Result<Self> {
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
         let sockets = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self {
             clock,
             tail,
-            _awake: if tail.is_zero() { None } else { Wakefulness::keep() },
+            _awake: if tail.is_zero() { None } else { CpuLatencyLimit::keep() },
             sockets,
             ready: Vec::with_capacity(REPORTS),
             watches: Cell::new(false),
@@ -110,7 +111,7 @@ impl Pacer {
     /// Reports each change of `socket`'s readiness (edge-triggered) under the number `key`.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn watch(&self, socket: impl AsFd, key: u64, what: Watch) -> std::io::Result<()> {
         self.watches.set(true);
         Ok(epoll::add(&self.sockets, socket, epoll::EventData::new_u64(key), what.flags())?)
@@ -119,23 +120,23 @@ impl Pacer {
     /// Reports a watched socket again, at once if it is ready.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn watch_again(&self, socket: impl AsFd, key: u64, what: Watch) -> std::io::Result<()> {
         Ok(epoll::modify(&self.sockets, socket, epoll::EventData::new_u64(key), what.flags())?)
     }
 
-    /// Waits until `deadline` has come, a watched socket has something to say or 50 ms have passed, and gives the keys of
-    /// such sockets. Closely following deadlines do not starve the sockets, nor sockets a deadline. Without a tail a wait may end up to 1 ms
-    /// early, without a socket that has something to say.
+    /// Waits until `deadline`, until a watched socket is ready or for 50 ms, and returns the keys of ready sockets. Close
+    /// deadlines do not starve sockets, nor sockets a deadline. Without a tail a wait may end up to 1 ms early, without a ready
+    /// socket.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn wait(&mut self, deadline: Instant) -> std::io::Result<&[(u64, epoll::EventFlags)]> {
         self.ready.clear();
         self.unlooked += 1;
         let mut left = self.clock.left_until(deadline);
         if self.tail.is_zero() && self.watches.get() && left >= MILLISECOND {
-            // What is left beside whole milliseconds is slept through by the next call.
+            // The next call sleeps for the rest below a millisecond.
             let whole = left.min(LONGEST_SLEEP).as_nanos() / MILLISECOND.as_nanos();
             self.look(Duration::from_nanos(whole * MILLISECOND.as_nanos()))?;
             return Ok(&self.ready);
@@ -144,12 +145,12 @@ impl Pacer {
             let span = (left - self.tail).min(LONGEST_SLEEP);
             let awake = self.clock.now() + span;
             match sleep(&mut [PollFd::new(&self.sockets, PollFlags::IN)], span)? {
-                Woken::Rested => {
+                SleepEnd::Rested => {
                     (self.looked, self.unlooked) = (self.clock.now(), 0);
                     self.learn(self.looked - awake);
                 }
-                Woken::Called => self.look(Duration::ZERO)?,
-                Woken::Disturbed => {}
+                SleepEnd::Called => self.look(Duration::ZERO)?,
+                SleepEnd::Disturbed => {}
             }
             left = self.clock.left_until(deadline);
         } else if self.unlooked >= LOOK_AFTER || deadline - self.looked >= LOOK_EVERY {
@@ -161,8 +162,8 @@ impl Pacer {
         Ok(&self.ready)
     }
 
-    /// A wake-up was so late: a step up or down, such that as many of a hundred are one as are the other where the spin is
-    /// long enough for [`EARLY_ENOUGH`] of them (Robbins and Monro 1951).
+    /// Adapts the spinning time to a wake-up delay. The steps up and down balance where the time covers [`EARLY_ENOUGH`] of 100
+    /// wake-ups (Robbins and Monro 1951).
     fn learn(&mut self, late: Duration) {
         if self.tail.is_zero() {
             return;
@@ -175,16 +176,16 @@ impl Pacer {
         self.tail = next.clamp(SHORTEST_SPIN, LONGEST_SPIN);
     }
 
-    /// Waits as [`wait`](Self::wait) does, but looks at no socket: what comes meanwhile wakes nobody up.
+    /// Waits as [`wait`](Self::wait) does, but without polling sockets: arriving data causes no wake-up.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The error of the kernel.
     pub fn rest(&mut self, until: Instant) -> std::io::Result<()> {
         let left = self.clock.left_until(until);
         if left > self.tail {
             let span = (left - self.tail).min(LONGEST_SLEEP);
             let awake = self.clock.now() + span;
-            if sleep(&mut [], span)? == Woken::Rested {
+            if sleep(&mut [], span)? == SleepEnd::Rested {
                 self.learn(self.clock.now() - awake);
             }
         }
@@ -195,7 +196,7 @@ impl Pacer {
         Ok(())
     }
 
-    /// Waits at most `patience`, in whole milliseconds, until a socket has something to say.
+    /// Waits at most `patience`, in whole milliseconds, until a socket is ready.
     fn look(&mut self, patience: Duration) -> std::io::Result<()> {
         self.looked = self.clock.now();
         self.unlooked = 0;
@@ -217,10 +218,10 @@ impl Pacer {
 
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Woken {
-    /// The whole span is over.
+enum SleepEnd {
+    /// After the whole span.
     Rested,
-    /// A socket has something to say.
+    /// A socket is ready.
     Called,
     /// By a signal.
     Disturbed,
@@ -231,12 +232,12 @@ fn timespec(span: Duration) -> Timespec {
     Timespec { tv_sec: (nanos / 1_000_000_000).cast_signed(), tv_nsec: (nanos % 1_000_000_000).cast_signed() }
 }
 
-/// Sleeps for `span`, or until one of `sockets` has something to say.
-fn sleep(sockets: &mut [PollFd<'_>], span: Duration) -> std::io::Result<Woken> {
+/// Sleeps for `span`, or until one of `sockets` is ready.
+fn sleep(sockets: &mut [PollFd<'_>], span: Duration) -> std::io::Result<SleepEnd> {
     match poll(sockets, Some(&timespec(span))) {
-        Ok(0) => Ok(Woken::Rested),
-        Ok(_) => Ok(Woken::Called),
-        Err(Errno::INTR) => Ok(Woken::Disturbed),
+        Ok(0) => Ok(SleepEnd::Rested),
+        Ok(_) => Ok(SleepEnd::Called),
+        Err(Errno::INTR) => Ok(SleepEnd::Disturbed),
         Err(error) => Err(error.into()),
     }
 }
@@ -252,7 +253,7 @@ mod tests {
             let mut pacer = Pacer::new(clock, tail).unwrap();
             for step in 0..20 {
                 let deadline = clock.now() + Duration::from_micros(37 * step);
-                // Nothing is watched, so only the deadline can end it.
+                // No socket is watched, so only the deadline can end the wait.
                 while !clock.left_until(deadline).is_zero() {
                     assert!(pacer.wait(deadline).unwrap().is_empty());
                 }

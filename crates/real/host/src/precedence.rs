@@ -1,4 +1,4 @@
-//! Before whom a thread runs.
+//! Scheduling priority of threads.
 
 use std::cell::Cell;
 use std::io;
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys;
 
-/// A thread that is busy for more than this share of its time is no real-time thread: the kernel keeps some for others
-/// (`sched_rt_runtime_us`), and takes it in one piece of 50 ms in each second.
+/// A thread that is busy for a larger share of its time does not become a real-time thread. The kernel throttles real-time
+/// threads (`sched_rt_runtime_us`) for 50 ms at once in each second.
 const BUSIEST: f64 = 0.7;
 
-/// What the real-time threads of this process are busy for, all together, thousandths of a processor.
+/// Processor time reserved by all real-time threads of this process, thousandths of a processor.
 static TAKEN: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// What of that is the thread's own, until it ends.
-    static SHARE: Share = const { Share(Cell::new(0)) };
+    /// The thread's part of it, until the thread ends.
+    static SHARE: RealTimeShare = const { RealTimeShare(Cell::new(0)) };
 }
 
-/// A thread's share of what real-time threads may take.
-struct Share(Cell<u32>);
+/// A thread's reservation of real-time processor time, thousandths of a processor.
+struct RealTimeShare(Cell<u32>);
 
-impl Share {
-    /// Takes so much of a processor, in the place of what it had; whether that leaves enough of all of them for others: many
-    /// threads that are busy for a little each would take everything together.
+impl RealTimeShare {
+    /// Replaces the thread's reservation. Returns whether it fits in the limit of all processors: many threads with small
+    /// reservations could together take all the time.
     fn take(&self, busy: f64) -> bool {
         self.give_back();
         let wanted = (busy.max(0.0) * 1000.0).ceil() as u32;
@@ -45,46 +45,46 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for RealTimeShare {
     fn drop(&mut self) {
         self.give_back();
     }
 }
 
-/// Before whom a thread runs.
+/// Scheduling priority of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precedence {
-    /// As anybody's.
+    /// The normal priority.
     #[default]
     None,
-    /// Before others of the usual class (a nice value of -20).
+    /// The highest priority of the normal class (a nice value of -20).
     Nice,
-    /// Before all of the usual class (`SCHED_FIFO`).
+    /// The real-time class, before all normal threads (`SCHED_FIFO`).
     RealTime,
 }
 
 impl Precedence {
-    /// Takes what the process may have (CAP_SYS_NICE) for the calling thread, which will be busy for such a share of its
-    /// time: the real-time class if that leaves enough for others, beside all of this process that have it.
+    /// Gives the calling thread the highest priority that the process may set (CAP_SYS_NICE). `busy` is the share of its time
+    /// that the thread will be busy. It gets the real-time class if all real-time threads of the process together leave enough
+    /// time for others.
     pub fn take(busy: f64) -> Self {
         let has_room = busy <= BUSIEST && SHARE.with(|share| share.take(busy));
         if has_room && sys::become_real_time().is_ok() {
             return Self::RealTime;
         }
-        SHARE.with(Share::give_back);
+        SHARE.with(RealTimeShare::give_back);
         // It may have been less busy before.
         let is_ordinary = sys::leave_real_time().is_ok();
         if is_ordinary && setpriority_process(None, -20).is_ok() { Self::Nice } else { Self::None }
     }
 }
 
-/// Lets the calling thread run before all that have no real-time class (`SCHED_FIFO`, as [`Precedence::RealTime`]), and wake
-/// at its time. It must sleep whenever it waits for others: who spins in this class takes the processor from those that it
-/// waits for.
+/// Moves the calling thread to the real-time class (`SCHED_FIFO`, as [`Precedence::RealTime`]) and makes it wake up on time. It
+/// must sleep whenever it waits for other threads: spinning in this class takes the processor from them.
 ///
 /// # Errors
-/// What the kernel answers: `EPERM` without CAP_SYS_NICE.
+/// The error of the kernel: `EPERM` without CAP_SYS_NICE.
 pub fn become_real_time() -> io::Result<()> {
     sys::become_real_time()
 }
@@ -93,10 +93,10 @@ pub fn become_real_time() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// In a thread of its own, so that no other test runs before others.
+    /// Runs in a thread of its own, so that the priority does not affect other tests.
     fn taken(busy: f64) -> (Precedence, String) {
         let thread = std::thread::spawn(move || {
-            // It had little to do before.
+            // The thread was less busy before.
             Precedence::take(0.0);
             let precedence = Precedence::take(busy);
             (precedence, std::fs::read_to_string("/proc/thread-self/stat").unwrap())
@@ -110,7 +110,7 @@ mod tests {
         [41, 19].map(|number| words[number - 3].parse().unwrap())
     }
 
-    /// A thread of each of many clients, busy for a little each, would keep all others from their processors.
+    /// Many threads that are each busy for a little could together occupy all processors.
     #[test]
     fn all_real_time_threads_together_leave_something_for_others() {
         let take = |busy| SHARE.with(|share| share.take(busy));
@@ -125,11 +125,11 @@ mod tests {
             };
             let threads: Vec<_> = (0..200).map(|_| scope.spawn(one)).collect();
             let processors = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-            let told: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-            assert!(told.iter().any(|(took, _)| *took) && told.iter().any(|(took, _)| !took));
-            assert!(told.iter().all(|(_, all)| *all <= 700 * processors), "{told:?}");
+            let results: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            assert!(results.iter().any(|(took, _)| *took) && results.iter().any(|(took, _)| !took));
+            assert!(results.iter().all(|(_, all)| *all <= 700 * processors), "{results:?}");
         });
-        // What those had that have ended is free again.
+        // Threads that ended have returned their reservations.
         assert!(std::thread::spawn(move || take(0.5)).join().unwrap());
     }
 

@@ -1,17 +1,17 @@
-//! What agents measure beyond the quantities that every substrate has.
+//! Quantities that only agents measure.
 
 use netrig_core::{Quantity, quantity};
 
 netrig_core::quantities! {
-    /// Datagrams that arrived again.
+    /// Duplicate datagrams.
     DATAGRAMS_DUPLICATED = "datagrams_duplicated", "packets", Count;
     /// Datagrams that arrived after one that was sent later (RFC 4737 section 3.3).
     DATAGRAMS_REORDERED = "datagrams_reordered", "packets", Count;
-    /// Datagrams that reached the host, and that the receiving socket had no room for.
+    /// Datagrams that the full buffer of the receiving socket dropped.
     SOCKET_DROPPED = "socket_dropped", "packets", Count;
     /// Shortest round-trip time that TCP has seen lately.
     MIN_RTT = "min_rtt", "s", Level;
-    /// What TCP paces its sending to.
+    /// TCP's pacing rate.
     PACING_RATE = "pacing_rate", "B/s", Level;
     /// The rate at which data was last delivered, by TCP's own estimate.
     DELIVERY_RATE = "delivery_rate", "B/s", Level;
@@ -19,7 +19,7 @@ netrig_core::quantities! {
     SUBFLOWS = "subflows", "subflows", Level;
 }
 
-/// The quantity of this name, be it every substrate's or an agent's own.
+/// The quantity of this name, among those of all substrates and of agents.
 pub fn by_name(name: &str) -> Option<&'static Quantity> {
     quantity::ALL.iter().chain(ALL).copied().find(|quantity| quantity.name == name)
 }

@@ -1,4 +1,4 @@
-//! What this host's kernel counts of a server: its sockets, its threads, its control group.
+//! Kernel counters of a server on this host: its sockets, threads and control groups.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,20 +9,20 @@ use netrig_core::Duration;
 
 use crate::monotonic_nanos;
 use crate::netlink::{BoundSocket, SocketList};
-use crate::usage::{Family, ProcessorGroups, owners_of, processors_of};
+use crate::usage::{ProcessFamily, ProcessorGroups, owners_of, processors_of};
 
-/// The sockets are looked at after each of these times in turn. They are no multiples of each other: a server that reads its socket
-/// at regular times is met at all phases.
+/// Intervals between the readings of the sockets, used in turn. They are not multiples of each other, so that a server that reads
+/// periodically is observed in all phases.
 const LOOKS: [Duration; 3] =
     [Duration::from_millis(23), Duration::from_millis(37), Duration::from_millis(31)];
 
-/// Watches the server at an address, if it is in this network namespace and its processes may be looked at.
+/// Watches the server at an address, if it is in this network namespace and its processes may be inspected.
 #[derive(Debug)]
 pub struct ServerWatch {
     sockets: Arc<Mutex<SocketWatch>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    threads: Family,
+    threads: ProcessFamily,
     groups: ProcessorGroups,
     /// When the counting started, ns.
     started: u64,
@@ -30,42 +30,42 @@ pub struct ServerWatch {
     reading: ServerReading,
 }
 
-/// What was counted since [`ServerWatch::start`].
+/// Counts since [`ServerWatch::start`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerReading {
-    /// Why all else, or all but the sockets' counts, cannot be seen, in words.
+    /// Why the other fields, or all except the sockets' counts, are unknown: a sentence for users.
     pub hidden: Option<String>,
     /// Processes that have one of the server's sockets.
     pub processes: u32,
-    /// Processors on which the first of them may run.
+    /// Processors on which the first process may run.
     pub processors: u32,
-    /// How long threads were counted, s.
+    /// Time for which threads were counted, s.
     pub span_s: f64,
-    /// How long the thread ran that ran the longest, s.
+    /// Running time of the busiest thread, s.
     pub busiest_s: f64,
-    /// How long the same thread waited for a processor, s.
+    /// Time for which that thread waited for a processor, s.
     pub busiest_waited_s: f64,
-    /// How long all threads ran, s.
+    /// Running time of all threads, s.
     pub ran_s: f64,
-    /// How long its control groups kept it from running, s.
+    /// Time for which its control groups throttled it, s.
     pub throttled_s: f64,
-    /// What its sockets show.
+    /// Readings of its sockets.
     pub sockets: SocketReading,
 }
 
-/// What a server's sockets show since [`ServerWatch::start`].
+/// Readings of a server's sockets since [`ServerWatch::start`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SocketReading {
     /// Datagrams that were dropped because a receive buffer was full.
     pub dropped: u64,
     /// The size of the largest receive buffer, bytes; 0 if unknown.
     pub receive_buffer: u64,
-    /// The most that waited in them, bytes.
+    /// Maximum of the bytes that waited in them together.
     pub most_waiting: u64,
-    /// The least share of their receive buffers that was in use after the first drop, 0 to 1; `None` if nothing was dropped. It is
-    /// small of a server that empties its sockets now and then, and large of one that is always behind.
+    /// The least share of their receive buffers that was in use after the first drop, 0 to 1; `None` if nothing was dropped. It
+    /// is small if the server empties its sockets now and then, and large if it is always behind.
     pub least_full: Option<f64>,
-    /// Connections that found the queue of a listening socket full, of all servers in the network namespace.
+    /// Connections that arrived at a full queue of a listening socket, for all servers in the network namespace.
     pub overflows: u64,
 }
 
@@ -78,14 +78,14 @@ struct SocketWatch {
     /// Counters when the counting started.
     dropped: u64,
     overflows: u64,
-    /// Whether the load goes on, so that what waits says how the server keeps up with it.
+    /// Whether the load is running. Only then do waiting bytes show how the server keeps up.
     is_loaded: bool,
     reading: SocketReading,
 }
 
 impl ServerWatch {
-    /// Starts to watch the server at `target`, which is spoken to over connections if `tcp` is set, and with datagrams otherwise.
-    /// What cannot be seen is told by each [reading](ServerReading::hidden).
+    /// Starts to watch the server at `target`, over TCP if `tcp` is set and over UDP otherwise. Each
+    /// [reading](ServerReading::hidden) states what cannot be observed.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -118,7 +118,7 @@ impl ServerWatch {
             sockets,
             is_over,
             thread: Some(thread),
-            threads: Family::of_processes(Vec::new()),
+            threads: ProcessFamily::of_processes(Vec::new()),
             groups: ProcessorGroups::default(),
             started: 0,
             throttled: 0,
@@ -138,10 +138,10 @@ impl ServerWatch {
             ..ServerReading::default()
         };
         self.groups = processes.first().map(|pid| ProcessorGroups::of(*pid)).unwrap_or_default();
-        self.threads = Family::of_processes(processes);
+        self.threads = ProcessFamily::of_processes(processes);
     }
 
-    /// Starts to count: the load begins.
+    /// Resets the counts at the start of a load.
     pub fn start(&mut self) {
         self.threads.look();
         self.throttled = self.groups.throttled();
@@ -151,7 +151,7 @@ impl ServerWatch {
         locked(&self.sockets).start();
     }
 
-    /// Looks at all of it while the load goes on.
+    /// Updates all counts while the load is running.
     pub fn look(&mut self) -> &ServerReading {
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let usage = self.threads.look();
@@ -165,12 +165,12 @@ impl ServerWatch {
         own
     }
 
-    /// The load is over: what waits in the sockets from now on does not say how the server keeps up with it.
+    /// Marks the end of the load. From now on, waiting bytes do not show how the server keeps up.
     pub fn unload(&mut self) {
         locked(&self.sockets).is_loaded = false;
     }
 
-    /// Looks at the sockets a last time, after the load: what still waited may have been dropped.
+    /// Reads the sockets a last time after the load, because waiting data may have been dropped.
     pub fn end(&mut self) -> &ServerReading {
         self.unload();
         self.reading.sockets = locked(&self.sockets).look();
@@ -187,7 +187,7 @@ impl Drop for ServerWatch {
     }
 }
 
-/// Counters are whole after a panic too.
+/// The counters are consistent even after a panic.
 fn locked(sockets: &Mutex<SocketWatch>) -> MutexGuard<'_, SocketWatch> {
     sockets.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -221,7 +221,7 @@ impl SocketWatch {
         *own
     }
 
-    /// Those bound to the target's address, or to all addresses if the target is one of this host's.
+    /// The sockets bound to the target's address, and those bound to all addresses if the target is on this host.
     fn its_own(&mut self) -> Vec<BoundSocket> {
         let (target, tcp) = (self.target, self.tcp);
         let all = self.list.as_mut().and_then(|list| list.bound_to(target.port(), tcp).ok());
@@ -233,7 +233,7 @@ impl SocketWatch {
         all.unwrap_or_default().into_iter().filter(is_its).collect()
     }
 
-    /// Connections that found the queue of a listening socket full in this network namespace (`ListenOverflows` of
+    /// Connections that arrived at a full queue of a listening socket in this network namespace (`ListenOverflows` of
     /// `/proc/net/netstat`).
     fn all_overflows(&self) -> u64 {
         if !self.tcp {
@@ -300,7 +300,7 @@ mod tests {
         assert!(sockets.most_waiting >= 60_000 && sockets.least_full.unwrap() > 0.5, "{reading:?}");
         assert!(reading.processes >= 1 && reading.processors >= 1, "{reading:?}");
         assert!(reading.busiest_s > 0.0 && reading.ran_s >= reading.busiest_s, "{reading:?}");
-        // It empties the buffer: then it is not always behind.
+        // The server empties the buffer, so it is not always behind.
         server.set_nonblocking(true).unwrap();
         while server.recv(&mut [0; 65_536]).is_ok() {}
         watch.unload();

@@ -1,53 +1,53 @@
-//! What a host is set to, read and never written: what a program may know of it without rights.
+//! Settings of a host that a program can read without privileges. Nothing is written.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use crate::netlink::{Ethtool, Interface, Links, Rings, Route};
+use crate::netlink::{Ethtool, Interface, Links, RingSizes, Route};
 use crate::sys::option_int;
 
-/// What was read of this host, and of the network namespace of this process. What is not here could not be read.
+/// Settings of this host and of the network namespace of this process. Absent settings could not be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostSettings {
-    /// Settings of the kernel by their names (`net.ipv4.tcp_rmem`), as they read.
+    /// Values of sysctls by their names (`net.ipv4.tcp_rmem`), as the kernel writes them.
     pub sysctls: BTreeMap<String, String>,
-    /// Bytes of a page of memory.
+    /// Page size, bytes.
     pub page: Option<usize>,
-    /// Processors that may run programs.
+    /// Processors available to this process.
     pub processors: Option<usize>,
-    /// How the first of them chooses its frequency.
+    /// Frequency governor of the first processor.
     pub governor: Option<String>,
-    /// The queue disciplines that the kernel has, built in or as modules; nothing if nobody has put its lists there.
+    /// The kernel's queue disciplines, built in or as modules; `None` if its lists of modules are not installed.
     pub disciplines: Option<Vec<String>>,
-    /// The interface by which packets leave.
-    pub outlet: Option<Outlet>,
-    /// What could not be read, in words.
+    /// The interface of packets to the target.
+    pub outlet: Option<EgressInterface>,
+    /// Errors of settings that could not be read, for users.
     pub unread: Vec<String>,
 }
 
-/// An interface, and what is done to packets there.
+/// The outgoing interface of a route and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outlet {
-    /// Its name, its MTU, its queue.
+pub struct EgressInterface {
+    /// Name, MTU and queue.
     pub interface: Interface,
-    /// How they leave.
+    /// The route.
     pub route: Route,
-    /// The longest packet that the kernel takes the path to carry, bytes.
+    /// The kernel's path MTU, bytes.
     pub path_mtu: Option<u32>,
-    /// Its speed as its driver tells, bit/s; nothing of an interface that has none.
+    /// Speed that the driver reports, bit/s; `None` if the interface has none.
     pub bits_per_s: Option<u64>,
-    /// What it does to checksums and lengths of frames, by the names of `ethtool -k`.
+    /// Active offloads that affect checksums and frame lengths, by the names of `ethtool -k`.
     pub offloads: Option<Vec<String>>,
-    /// The queues between it and its driver.
-    pub rings: Option<Rings>,
-    /// Of each queue of received packets the processors that handle them beside the one that is interrupted (RPS), a mask.
+    /// The queues between the interface and its driver.
+    pub rings: Option<RingSizes>,
+    /// For each receive queue, the mask of additional processors that handle its packets (RPS).
     pub steering: Vec<String>,
 }
 
 impl HostSettings {
-    /// Reads these settings, and the interface by which packets to `target` leave.
+    /// Reads the sysctls `names`, and the outgoing interface of packets to `target`.
     pub fn read(names: &[&str], target: Option<IpAddr>) -> Self {
         let mut settings = Self::default();
         for name in names {
@@ -79,7 +79,8 @@ impl HostSettings {
             Err(error) => return self.unread.push(format!("the interface towards {target}: {error}")),
         };
         let name = interface.name.clone();
-        let mut outlet = Outlet { route, path_mtu: path_mtu(target).ok(), ..Outlet::default() };
+        let mut outlet =
+            EgressInterface { route, path_mtu: path_mtu(target).ok(), ..EgressInterface::default() };
         match Ethtool::open().and_then(|mut ethtool| {
             outlet.rings = ethtool.rings(&name).ok();
             ethtool.offloads(&name)
@@ -87,7 +88,7 @@ impl HostSettings {
             Ok(offloads) => outlet.offloads = Some(offloads),
             Err(error) => self.unread.push(format!("the offloads of {name}: {error}")),
         }
-        // Mbit/s, and -1 where the cable is not plugged in.
+        // Mbit/s, and -1 without a cable.
         let speed = read(&format!("/sys/class/net/{name}/speed")).ok();
         outlet.bits_per_s = speed.and_then(|text| text.parse::<u64>().ok()).map(|mbit| mbit * 1_000_000);
         outlet.steering = steering(&name);
@@ -96,19 +97,19 @@ impl HostSettings {
     }
 }
 
-/// What a file of the kernel's says.
+/// The trimmed text of a file of the kernel.
 fn read(path: &str) -> io::Result<String> {
     fs::read_to_string(path).map(|text| text.trim().to_owned())
 }
 
-/// What the kernel takes the path to an address to carry.
+/// The kernel's path MTU to an address, bytes.
 fn path_mtu(target: IpAddr) -> io::Result<u32> {
     let any: IpAddr = match target {
         IpAddr::V4(_) => [0; 4].into(),
         IpAddr::V6(_) => [0; 16].into(),
     };
     let socket = UdpSocket::bind((any, 0))?;
-    // Nothing is sent by this; the port is that of discard (RFC 863).
+    // This sends nothing; the port is that of discard (RFC 863).
     socket.connect(SocketAddr::new(target, 9))?;
     let mtu = match target {
         IpAddr::V4(_) => option_int(&socket, libc::IPPROTO_IP, libc::IP_MTU),
@@ -117,7 +118,7 @@ fn path_mtu(target: IpAddr) -> io::Result<u32> {
     mtu.map(i32::cast_unsigned)
 }
 
-/// The queue disciplines of the running kernel, by the lists of its modules (depmod(8)), which no rights are needed for.
+/// The queue disciplines of the running kernel, from the lists of its modules (depmod(8)), which need no privileges.
 fn disciplines() -> Option<Vec<String>> {
     let folder = format!("/lib/modules/{}", read("/proc/sys/kernel/osrelease").ok()?);
     let lists = ["builtin", "dep"].map(|list| read(&format!("{folder}/modules.{list}")).ok());
@@ -125,7 +126,7 @@ fn disciplines() -> Option<Vec<String>> {
     Some(disciplines_of(&[built_in?, loadable?].join("\n")))
 }
 
-/// Those of a list of modules, one in a line: `kernel/net/sched/sch_fq.ko.xz: what it needs`.
+/// The queue disciplines in a list of modules with one per line: `kernel/net/sched/sch_fq.ko.xz: dependencies`.
 fn disciplines_of(list: &str) -> Vec<String> {
     let name = |line: &str| {
         let (_, name) = line.split(':').next()?.rsplit_once("/sch_")?;
@@ -134,7 +135,7 @@ fn disciplines_of(list: &str) -> Vec<String> {
     list.lines().filter_map(name).collect()
 }
 
-/// The masks of an interface's queues of received packets, in their order.
+/// The RPS masks of an interface's receive queues, in their order.
 fn steering(interface: &str) -> Vec<String> {
     let Ok(queues) = fs::read_dir(format!("/sys/class/net/{interface}/queues")) else { return Vec::new() };
     let names = queues.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -163,7 +164,7 @@ mod tests {
         assert!(settings.unread.iter().any(|words| words.starts_with("net.ipv4.no_such_setting: ")));
         let outlet = settings.outlet.unwrap();
         assert_eq!(outlet.interface.name, "lo");
-        // A packet of IPv4 has 65 535 B at most, whatever the interface takes.
+        // An IPv4 packet has at most 65 535 B, whatever the interface's MTU.
         assert_eq!(outlet.path_mtu, outlet.interface.mtu.map(|mtu| mtu.min(65_535)));
         assert!(outlet.offloads.unwrap().iter().any(|name| name == "tx-tcp-segmentation"));
         assert_eq!(outlet.steering.len(), 1);

@@ -1,14 +1,14 @@
-//! What somebody else said, fit for a sentence of ours.
+//! Foreign text made safe for messages.
 
-/// Letters of it that a sentence has room for.
+/// Maximum characters within a sentence.
 const WITHIN_A_SENTENCE: usize = 60;
 
-/// What somebody said, fit to stand within a sentence: its first 60 letters, without what moves a cursor.
+/// Foreign text for use within a sentence: its first 60 characters, with control characters replaced.
 pub fn shown(text: &str) -> String {
     shown_up_to(WITHIN_A_SENTENCE, text)
 }
 
-/// The same of at most so many letters, and a sign that there were more.
+/// Foreign text of at most `most` characters; `…` marks a cut.
 pub fn shown_up_to(most: usize, text: &str) -> String {
     let clean = text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
     let mut shown: String = clean.take(most).collect();

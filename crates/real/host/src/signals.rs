@@ -1,20 +1,20 @@
-//! What is told to a run while it lasts.
+//! Signals to a run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Signals to a run: its threads look at them at least every 50 ms.
+/// Signals to a run. Its threads check them at least every 50 ms.
 #[derive(Debug, Default)]
 pub struct RunSignals {
     ends: AtomicBool,
 }
 
 impl RunSignals {
-    /// Ends the run before its time.
+    /// Ends the run early.
     pub fn end(&self) {
         self.ends.store(true, Ordering::Relaxed);
     }
 
-    /// Forgets what was told to an earlier run.
+    /// Clears the signals of an earlier run.
     pub fn reset(&self) {
         self.ends.store(false, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Sockets with options that took.
+//! Sockets whose options are verified.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,81 +13,80 @@ use crate::sys::{option_bytes, option_int, set_option_int};
 /// The longest payload of UDP over IPv4 (RFC 768, RFC 791), bytes: 65535 less 28.
 pub const LONGEST_DATAGRAM: usize = 65_507;
 
-/// Which of the 32-bit words of SO_MEMINFO has what takes memory of what came, and which has the count of drops
+/// Indexes of the 32-bit words of SO_MEMINFO for the memory of received data and for the count of drops
 /// (include/uapi/linux/sock_diag.h).
 const SK_MEMINFO_RMEM_ALLOC: usize = 0;
 const SK_MEMINFO_DROPS: usize = 8;
 
-/// Why a socket is not as it was asked for.
+/// Why a socket could not be opened as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// The kernel refused a step of making it.
+    /// The kernel refused a step.
     #[error("{what} on {address}: {source}")]
     Refused {
         /// `open`, `bind`, `listen` or an option's name.
         what: &'static str,
-        /// The local address it was for.
+        /// The local address of the socket.
         address: SocketAddr,
-        /// What the kernel answered.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// An option that was set reads back as something else.
-    #[error("{option} did not take: {asked} was asked for, {got} is what the socket has")]
+    /// An option has another value than the one that was set.
+    #[error("{option} did not take effect: requested {asked}, read back {got}")]
     DidNotTake {
         /// The option's name in the manual.
         option: &'static str,
-        /// What was asked for.
+        /// The requested value.
         asked: String,
-        /// What was read back.
+        /// The value that was read back.
         got: String,
     },
 }
 
-/// Sizes of a socket's buffers, bytes of which the kernel also pays for its own book-keeping. It allots twice what is
-/// asked for (socket(7)), and twice is what it must answer.
+/// Sizes of a socket's buffers, bytes. The kernel reserves twice the requested size for its overhead (socket(7)), and must report
+/// this doubled size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buffers {
     /// `SO_SNDBUF`; the kernel's own choice if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<u32>,
-    /// `SO_RCVBUF`; if not given the kernel's own choice, and at a receiver of datagrams room for 100 ms of what its flow
-    /// sends.
+    /// `SO_RCVBUF`; the kernel's own choice if not given, but for a receiver of datagrams room for 100 ms of its flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive: Option<u32>,
 }
 
-/// What UDP sockets are made with; what is not given is the kernel's own choice.
+/// Options of UDP sockets. For options that are not given, the kernel's default holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpOptions {
     /// The buffers.
     #[serde(default)]
     pub buffers: Buffers,
-    /// Whether the receive buffer is what is measured: a datagram that finds no room there is then no fault.
+    /// Whether the receive buffer is under test. Then a datagram that it has no room for is not a fault.
     #[serde(default)]
     pub limited: bool,
-    /// Whether a datagram has arrived when it was read, and not when the kernel had it.
+    /// Whether a datagram counts as arrived when it is read, and not when the kernel received it.
     #[serde(default)]
     pub until_read: bool,
-    /// Whether no datagram may be cut, here or on its way (`IP_PMTUDISC_DO`, ip(7)): one that is longer than what the kernel
-    /// knows of its path does not leave.
+    /// Whether datagrams must not be fragmented, here or on the path (`IP_PMTUDISC_DO`, ip(7)). A datagram longer than the known
+    /// path MTU is not sent.
     #[serde(default)]
     pub uncut: bool,
 }
 
-/// What TCP sockets are made with; what is not given is the kernel's own choice.
+/// Options of TCP sockets. For options that are not given, the kernel's default holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpOptions {
     /// `IPPROTO_MPTCP`: Multipath TCP (RFC 8684).
     #[serde(default)]
     pub multipath: bool,
-    /// Of Multipath TCP the addresses of the paths that its subflows may take, this end's first: what is measured of a
-    /// subflow is told of the path at its place here.
+    /// Addresses of the paths that the subflows of Multipath TCP may take, this end's first. Measurements of a subflow are
+    /// reported for the path at its index here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<(IpAddr, IpAddr)>,
-    /// `TCP_CONGESTION`: a congestion control that the kernel has.
+    /// `TCP_CONGESTION`: the name of a congestion control of the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
     /// `TCP_MAXSEG`: the largest segment that is sent and announced, bytes.
@@ -104,14 +103,14 @@ pub struct TcpOptions {
     pub buffers: Buffers,
 }
 
-/// A socket while it is made: every option is set, read back and compared.
-pub struct Making {
+/// Builds a socket: every option is set, read back and compared.
+pub struct SocketBuilder {
     socket: OwnedFd,
     local: SocketAddr,
 }
 
-impl Making {
-    /// A non-blocking socket of the family of `local`; IPv6 sockets take no IPv4.
+impl SocketBuilder {
+    /// Opens a non-blocking socket of the family of `local`. IPv6 sockets do not accept IPv4.
     pub fn open(
         kind: SocketType,
         protocol: Option<Protocol>,
@@ -122,7 +121,7 @@ impl Making {
         let socket = rustix::net::socket_with(family, kind, flags, protocol)
             .map_err(|error| refused("open", local, error))?;
         let making = Self { socket, local };
-        // A raw socket is of one version of IP as it is, and refuses the option.
+        // A raw socket has only one version of IP, and refuses the option.
         if local.is_ipv6() && kind != SocketType::RAW {
             making.option(
                 "IPV6_V6ONLY",
@@ -153,7 +152,7 @@ impl Making {
             let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
             making.number("TCP_WINDOW_CLAMP", libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)?;
         }
-        // A new socket waits for more to send, and is best effort.
+        // The defaults are Nagle's algorithm and best effort.
         if options.no_delay {
             making.option(
                 "TCP_NODELAY",
@@ -190,18 +189,18 @@ impl Making {
         took(option, asked, got)
     }
 
-    /// The differentiated services code point of what is sent.
+    /// Sets the differentiated services code point of sent packets.
     pub fn dscp(&self, dscp: u8) -> Result<(), SocketError> {
         let (option, level, name) = class_option(self.local.is_ipv4());
         self.number(option, level, name, class_of(dscp))
     }
 
-    /// Has the kernel stamp datagrams, without hardware (Documentation/networking/timestamping).
-    pub fn stamped(&self, which: Stamped) -> Result<(), SocketError> {
+    /// Switches on the kernel's software time stamps of datagrams (Documentation/networking/timestamping).
+    pub fn stamped(&self, which: TimestampMode) -> Result<(), SocketError> {
         let received = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
         let flags = match which {
-            Stamped::Received => received,
-            Stamped::Both => {
+            TimestampMode::Received => received,
+            TimestampMode::Both => {
                 received
                     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
                     | libc::SOF_TIMESTAMPING_OPT_ID
@@ -211,7 +210,8 @@ impl Making {
         self.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
     }
 
-    /// Lets other sockets of this kind be bound to the same address, among which the kernel spreads peers (`SO_REUSEPORT`, socket(7)).
+    /// Allows other sockets of this kind at the same address; the kernel distributes the peers among them (`SO_REUSEPORT`,
+    /// socket(7)).
     pub fn share_address(&self) -> Result<(), SocketError> {
         self.option(
             "SO_REUSEPORT",
@@ -221,13 +221,13 @@ impl Making {
         )
     }
 
-    /// Has the kernel give several datagrams of one length and sender together (`UDP_GRO`, udp(7)).
+    /// Makes the kernel coalesce datagrams of one length and sender (`UDP_GRO`, udp(7)).
     pub fn coalesce_received(&self) -> Result<(), SocketError> {
         self.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)
     }
 
-    /// Lets no datagram be cut, neither here nor on its way (ip(7), ipv6(7): `IP_MTU_DISCOVER`).
-    pub fn never_cut(&self) -> Result<(), SocketError> {
+    /// Forbids fragmentation, here and on the path (ip(7), ipv6(7): `IP_MTU_DISCOVER`).
+    pub fn never_fragment(&self) -> Result<(), SocketError> {
         match self.local.is_ipv4() {
             true => {
                 self.number("IP_MTU_DISCOVER", libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
@@ -240,37 +240,37 @@ impl Making {
         }
     }
 
-    /// Has the kernel keep what ICMP says of datagrams that were sent (ip(7): `IP_RECVERR`).
-    pub fn told_of_errors(&self) -> Result<(), SocketError> {
+    /// Makes the kernel queue ICMP errors about sent datagrams (ip(7): `IP_RECVERR`).
+    pub fn report_errors(&self) -> Result<(), SocketError> {
         match self.local.is_ipv4() {
             true => self.number("IP_RECVERR", libc::IPPROTO_IP, libc::IP_RECVERR, 1),
             false => self.number("IPV6_RECVERR", libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1),
         }
     }
 
-    /// Sizes of the buffers; beyond the system's limits where the process may (CAP_NET_ADMIN).
+    /// Sets the sizes of the buffers, beyond the system's limits if the process may (CAP_NET_ADMIN).
     pub fn buffers(&self, buffers: Buffers) -> Result<(), SocketError> {
         if let Some(bytes) = buffers.send {
             self.option(
                 "SO_SNDBUF",
-                Doubled(bytes),
-                |s, Doubled(bytes)| set_send_buffer(s, bytes as usize),
-                |s| sockopt::socket_send_buffer_size(s).map(Doubled::from_kernel),
+                RequestedSize(bytes),
+                |s, RequestedSize(bytes)| set_send_buffer(s, bytes as usize),
+                |s| sockopt::socket_send_buffer_size(s).map(RequestedSize::from_kernel),
             )?;
         }
         if let Some(bytes) = buffers.receive {
             self.option(
                 "SO_RCVBUF",
-                Doubled(bytes),
-                |s, Doubled(bytes)| set_receive_buffer(s, bytes as usize),
-                |s| sockopt::socket_recv_buffer_size(s).map(Doubled::from_kernel),
+                RequestedSize(bytes),
+                |s, RequestedSize(bytes)| set_receive_buffer(s, bytes as usize),
+                |s| sockopt::socket_recv_buffer_size(s).map(RequestedSize::from_kernel),
             )?;
         }
         Ok(())
     }
 
-    /// Gives the receive buffer at least so many bytes, beyond the system's limit where the process may (CAP_NET_ADMIN), up
-    /// to it where it may not.
+    /// Enlarges the receive buffer to at least `bytes`, beyond the system's limit if the process may (CAP_NET_ADMIN), else up to
+    /// it.
     pub fn receive_at_least(&self, bytes: usize) -> Result<(), SocketError> {
         let failed = |error| refused("SO_RCVBUF", self.local, error);
         if sockopt::socket_recv_buffer_size(&self.socket).map_err(failed)? / 2 >= bytes {
@@ -279,16 +279,16 @@ impl Making {
         set_receive_buffer(&self.socket, bytes).map_err(failed)
     }
 
-    /// The receive buffer's size as it reads back, bytes: twice what was asked for.
+    /// The receive buffer's size as the kernel reports it, bytes: twice the requested size.
     pub fn receive_buffer(&self) -> Result<u32, SocketError> {
         let bytes = sockopt::socket_recv_buffer_size(&self.socket)
             .map_err(|error| refused("SO_RCVBUF", self.local, error))?;
         Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
-    /// Binds to the local address. A listening address of an earlier run may be taken again at once; where the kernel
-    /// chooses the port of a TCP connection it does so when the peer is known, so that as many may be open as there are
-    /// pairs of ports.
+    /// Binds to the local address. A listening address of an earlier run can be used again at once. If the kernel chooses the
+    /// port of a TCP connection, it does so when the peer is known. So the number of connections is limited only by the pairs of
+    /// ports.
     pub fn bound(self) -> Result<OwnedFd, SocketError> {
         let local = self.local;
         if local.port() != 0 {
@@ -306,37 +306,38 @@ impl Making {
         self.bound_alone()
     }
 
-    /// Binds to the local address as the only one: an address at which another socket of datagrams is bound is refused, and so
-    /// is that of a connection which has just ended.
+    /// Binds to the local address without sharing it. If another datagram socket is bound to it, or a connection there has just
+    /// ended, the kernel refuses.
     pub fn bound_alone(self) -> Result<OwnedFd, SocketError> {
         rustix::net::bind(&self.socket, &self.local).map_err(|error| refused("bind", self.local, error))?;
         Ok(self.socket)
     }
 }
 
-impl AsFd for Making {
+impl AsFd for SocketBuilder {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// Whether an error can say that the kernel does not segment (`UDP_SEGMENT`): datagrams of a length that needs fragments (EINVAL, EMSGSIZE), or
-/// over an interface that leaves checksums to this host (EIO).
+/// Whether an error can mean that the kernel cannot segment (`UDP_SEGMENT`). Segments that need fragmentation give EINVAL or
+/// EMSGSIZE; an interface without checksum offload gives EIO.
 pub fn is_segmentation_refused(error: &io::Error) -> bool {
     const REFUSALS: [i32; 4] = [libc::EINVAL, libc::EMSGSIZE, libc::EIO, libc::EOPNOTSUPP];
     error.raw_os_error().is_some_and(|code| REFUSALS.contains(&code))
 }
 
-/// Which datagrams of a socket the kernel stamps.
+/// Which datagrams of a socket get the kernel's time stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stamped {
-    /// Those that arrive.
+pub enum TimestampMode {
+    /// Received datagrams.
     Received,
-    /// Those too that are sent: by their number, and without their bytes, in the error queue.
+    /// Received and sent datagrams. Stamps of sent datagrams arrive in the error queue, with the datagram's number and without
+    /// its bytes.
     Both,
 }
 
-/// The option that is the traffic class of what a socket sends: its name in the manual, its level and its number.
+/// The option for the traffic class of sent packets: its name in the manual, its level and its number.
 pub const fn class_option(v4: bool) -> (&'static str, i32, i32) {
     if v4 {
         ("IP_TOS", libc::IPPROTO_IP, libc::IP_TOS)
@@ -345,7 +346,7 @@ pub const fn class_option(v4: bool) -> (&'static str, i32, i32) {
     }
 }
 
-/// The traffic class with this code point, which is its upper six bits (RFC 2474).
+/// The traffic class with this code point in its upper six bits (RFC 2474).
 pub fn class_of(dscp: u8) -> i32 {
     i32::from(dscp << 2)
 }
@@ -360,16 +361,16 @@ fn set_receive_buffer(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
         .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, bytes))
 }
 
-/// How many datagrams or packets a socket had no room for, since it was made. SO_RXQ_OVFL tells the same number, but only
-/// with the next one that there is room for.
+/// Number of datagrams or packets that a socket dropped for lack of room since it was opened. SO_RXQ_OVFL gives the same number,
+/// but only with the next accepted datagram.
 pub fn drops(socket: impl AsFd) -> io::Result<u32> {
     memory(socket, SK_MEMINFO_DROPS)
 }
 
-/// Whether segments of a connection have arrived that cannot be read, because one before them is missing. While there is something
-/// to read that is not known, and taken for no.
+/// Whether segments of a connection have arrived that cannot be read because an earlier one is missing. While data is readable,
+/// this is unknown and `false`.
 pub fn has_hole(socket: impl AsFd) -> bool {
-    // In this order: what can be read when it is asked for the second time could be the first time, or has filled the hole since.
+    // The order matters: data that is readable at the second call was readable at the first, or has filled the hole since.
     let takes_memory = memory(&socket, SK_MEMINFO_RMEM_ALLOC).is_ok_and(|bytes| bytes > 0);
     takes_memory && rustix::io::ioctl_fionread(&socket).is_ok_and(|bytes| bytes == 0)
 }
@@ -381,18 +382,18 @@ fn memory(socket: impl AsFd, word: usize) -> io::Result<u32> {
     bytes.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
-/// Keeps the window of a connection that has just been read as large as it was to be: a kernel that learns from what arrives how
-/// much of its buffer is data sets the clamp again by what it has learned (tcp_measure_rcv_mss, Linux 6.12 and later).
+/// Restores the window clamp of a connection after a read. The kernel changes the clamp when it re-estimates which part of its
+/// buffer is data (tcp_measure_rcv_mss, Linux 6.12 and later).
 pub fn hold_window(socket: impl AsFd, clamp: Option<u32>) {
     let Some(clamp) = clamp.and_then(|bytes| i32::try_from(bytes).ok()) else { return };
     let (level, name) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
-    // Where it cannot be read or set any more, the connection is over.
+    // If the option cannot be read or set, the connection is closed.
     if option_int(&socket, level, name).is_ok_and(|now| now != clamp) {
         let _ = set_option_int(&socket, level, name, clamp);
     }
 }
 
-/// Whether an error only says that a packet was lost: no route, a link that is down, a full queue, a peer that is away.
+/// Whether an error only means that a packet was lost: no route, a link that is down, a full queue, or an absent peer.
 pub fn is_loss(error: &io::Error) -> bool {
     const LOSSES: [i32; 6] = [
         libc::ENETUNREACH,
@@ -405,29 +406,29 @@ pub fn is_loss(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| LOSSES.contains(&code))
 }
 
-/// Whether an error says that a packet is longer than what the kernel knows of its path, and may not be cut.
+/// Whether an error means that a packet is longer than the known path MTU and must not be fragmented.
 pub fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMSGSIZE)
 }
 
-/// A buffer's size as it is asked for; the kernel tells twice as much.
+/// A requested buffer size, bytes. The kernel reports twice as much.
 #[derive(Clone, Copy, PartialEq)]
-struct Doubled(u32);
+struct RequestedSize(u32);
 
-impl Doubled {
-    /// What was asked for when the kernel answers this.
+impl RequestedSize {
+    /// The requested size for the size that the kernel reports.
     fn from_kernel(bytes: usize) -> Self {
         Self(u32::try_from(bytes / 2).unwrap_or(u32::MAX))
     }
 }
 
-impl std::fmt::Debug for Doubled {
+impl std::fmt::Debug for RequestedSize {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} B", self.0)
     }
 }
 
-/// That what was read back is what was asked for.
+/// Checks that the value read back is the requested one.
 fn took<T: PartialEq + std::fmt::Debug>(option: &'static str, asked: T, got: T) -> Result<(), SocketError> {
     if asked == got {
         return Ok(());
@@ -435,7 +436,7 @@ fn took<T: PartialEq + std::fmt::Debug>(option: &'static str, asked: T, got: T) 
     Err(SocketError::DidNotTake { option, asked: format!("{asked:?}"), got: format!("{got:?}") })
 }
 
-/// The error that the kernel refused `what` for `address`.
+/// The error if the kernel refused `what` for `address`.
 pub fn refused(what: &'static str, address: SocketAddr, error: Errno) -> SocketError {
     SocketError::Refused { what, address, source: error.into() }
 }
@@ -447,7 +448,7 @@ mod tests {
     const LOOPBACK: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 
     fn tcp(options: &TcpOptions, local: &str) -> Result<OwnedFd, SocketError> {
-        Making::tcp(options, 46, local.parse().unwrap())?.bound()
+        SocketBuilder::tcp(options, 46, local.parse().unwrap())?.bound()
     }
 
     #[test]
@@ -472,7 +473,7 @@ mod tests {
 
     #[test]
     fn an_option_that_is_changed_by_the_kernel_is_an_error() {
-        // Below SOCK_MIN_SNDBUF, which the kernel does not go.
+        // Below SOCK_MIN_SNDBUF, the kernel's minimum.
         let buffers = Buffers { send: Some(1), receive: None };
         let error = tcp(&TcpOptions { buffers, ..TcpOptions::default() }, LOOPBACK[0]).unwrap_err();
         assert!(matches!(error, SocketError::DidNotTake { option: "SO_SNDBUF", .. }), "{error}");

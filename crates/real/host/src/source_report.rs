@@ -1,4 +1,4 @@
-//! How well a source kept to what it was asked for: from intended and actual send times, in bounded memory.
+//! Statistics of a source's intended and actual send times, in bounded memory.
 
 use netrig_core::Instant;
 use netrig_stats::fit::{
@@ -8,45 +8,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::Lateness;
 
-/// What the gaps of a source were to be.
+/// The requested gaps of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Asked {
+pub enum RequestedGaps {
     /// Exponential with this mean: a Poisson process.
     Exponential {
         /// Mean gap, ns.
         mean_ns: f64,
     },
-    /// A schedule of other gaps (constant, on and off): each is compared with its own.
+    /// A schedule of other gaps (constant, on-off): each gap is compared with the one of the schedule.
     Schedule,
 }
 
-/// Gaps that the Anderson-Darling statistic is of (RFC 2330 section 11.1.2 asks for samples of moderate size).
+/// Number of gaps in the Anderson-Darling statistic (RFC 2330 section 11.1.2 asks for samples of moderate size).
 const ANDERSON_DARLING_GAPS: usize = 1000;
 
-/// Equal parts of probability in which gaps are counted: the Kolmogorov-Smirnov distance is known to half of one.
+/// Number of equal probability intervals in which gaps are counted. The Kolmogorov-Smirnov distance is exact to half an interval.
 const PARTS: usize = 1 << 13;
 
 /// Mean gaps in a window of the index of dispersion.
 const GAPS_PER_WINDOW: f64 = 100.0;
 
-/// A gap that differs by more than this share of itself from the one on the schedule is off.
+/// A gap is off schedule if it differs from the scheduled gap by more than this share of it.
 const TOLERANCE: f64 = 0.3;
 
-/// Up to so many packets per second the gaps may be so far from what was asked.
+/// Up to this rate, packets/s, the gaps may have this distance from the requested ones.
 const LIMITS: [(f64, f64); 2] = [(10_000.0, 0.02), (50_000.0, 0.08)];
 
-/// Share of its time that 99 of 100 packets of a source may at most be behind its schedule.
+/// Maximum lateness of 99 of 100 packets, as a share of the schedule's duration.
 const RATE_TOLERANCE: f64 = 0.01;
 
-/// Takes a source's send times in the order of sending.
+/// Collects a source's send times in the order of sending.
 #[derive(Clone, Debug)]
 pub struct SourceMeter {
-    asked: Asked,
+    asked: RequestedGaps,
     first: Option<(Instant, Instant)>,
     last: Option<(Instant, Instant)>,
     sent: u64,
-    /// Gaps as they were, and as they were to be.
+    /// Distributions of the actual and of the intended gaps.
     actual: DistanceFrom,
     intended: DistanceFrom,
     off_schedule: u64,
@@ -57,11 +57,11 @@ pub struct SourceMeter {
 }
 
 impl SourceMeter {
-    /// A meter of a source that was asked for such gaps.
-    pub fn new(asked: Asked) -> Self {
+    /// A meter for a source with these requested gaps.
+    pub fn new(asked: RequestedGaps) -> Self {
         let (parts, window) = match asked {
-            Asked::Exponential { mean_ns } => (PARTS, mean_ns * GAPS_PER_WINDOW),
-            Asked::Schedule => (1, f64::INFINITY),
+            RequestedGaps::Exponential { mean_ns } => (PARTS, mean_ns * GAPS_PER_WINDOW),
+            RequestedGaps::Schedule => (1, f64::INFINITY),
         };
         Self {
             asked,
@@ -78,7 +78,7 @@ impl SourceMeter {
         }
     }
 
-    /// A packet that was to be sent at `intended` was given to the kernel at `actual`.
+    /// Records a packet that was intended for `intended` and given to the kernel at `actual`.
     pub fn sent(&mut self, intended: Instant, actual: Instant) {
         self.sent += 1;
         self.lateness.record(actual - intended);
@@ -87,25 +87,25 @@ impl SourceMeter {
         let Some((last_intended, last_actual)) = self.last.replace((intended, actual)) else { return };
         let wanted = (intended - last_intended).as_nanos() as f64;
         let gap = (actual - last_actual).as_nanos() as f64;
-        if let Asked::Exponential { mean_ns } = self.asked {
+        if let RequestedGaps::Exponential { mean_ns } = self.asked {
             self.intended.add(-libm::expm1(-wanted / mean_ns));
             self.actual.add(-libm::expm1(-gap / mean_ns));
         }
-        // What is due together has no gap to keep: it leaves one after the other, and how late that is `lateness` says.
+        // Packets that are due together have no gap to keep. They leave one after the other, which counts as lateness.
         self.off_schedule += u64::from(wanted > 0.0 && (gap - wanted).abs() > TOLERANCE * wanted);
         self.moments.add(gap);
         if self.first_gaps.len() < ANDERSON_DARLING_GAPS {
-            // Two that leave together are less apart than the clock can tell.
+            // The gap of two packets that leave together is below the clock's resolution.
             self.first_gaps.push(gap.max(0.5));
         }
     }
 
-    /// How late packets were.
+    /// Lateness of packets.
     pub const fn lateness(&self) -> &Lateness {
         &self.lateness
     }
 
-    /// The report; of fewer than three packets most of it is absent.
+    /// The report; with fewer than three packets most of it is absent.
     pub fn report(&self) -> SourceReport {
         let gaps = self.moments.count();
         let ends = self.first.zip(self.last);
@@ -113,8 +113,8 @@ impl SourceMeter {
         let actual_span = ends.map_or(0.0, |(first, last)| (last.1 - first.1).as_secs_f64());
         let per_s = |span: f64| (span > 0.0).then(|| gaps as f64 / span);
         let mean_rate = match self.asked {
-            Asked::Exponential { mean_ns } => Some(1e9 / mean_ns),
-            Asked::Schedule => None,
+            RequestedGaps::Exponential { mean_ns } => Some(1e9 / mean_ns),
+            RequestedGaps::Schedule => None,
         };
         SourceReport {
             sent: self.sent,
@@ -141,51 +141,51 @@ impl SourceMeter {
     }
 }
 
-/// What a source did.
+/// Report about a source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SourceReport {
     /// Packets sent.
     pub sent: u64,
-    /// Packets per second that were asked for: of the distribution, or of the schedule.
+    /// Requested packets per second: of the distribution, or of the schedule.
     pub asked_rate: Option<f64>,
-    /// Packets per second between the first and the last.
+    /// Packets per second between the first and the last packet.
     pub rate: Option<f64>,
-    /// By how many standard deviations of a Poisson count the packets differ from what was asked.
+    /// Difference between the packets and the requested number, in standard deviations of a Poisson count.
     pub rate_z: Option<f64>,
-    /// Coefficient of variation of the gaps: 1 of exponential, 0 of constant ones.
+    /// Coefficient of variation of the gaps: 1 for exponential, 0 for constant gaps.
     pub gap_variation: Option<f64>,
-    /// Kolmogorov-Smirnov distance of the gaps from the distribution that was asked for (0 to 1), right to 1/8192; of a
-    /// schedule without a distribution absent.
+    /// Kolmogorov-Smirnov distance of the gaps from the requested distribution (0 to 1), exact to 1/8192; absent for a schedule
+    /// without a distribution.
     pub distance: Option<f64>,
-    /// The same distance of the gaps that were drawn, which no source can do better than: near 0.87/√n.
+    /// The same distance for the drawn gaps, the lower bound for any source: near 0.87/√n.
     pub schedule_distance: Option<f64>,
     /// Share of the gaps that differ by more than 30 % from the schedule's.
     pub off_schedule: Option<f64>,
-    /// Anderson-Darling statistic A²(1 + 0.6/n) of the first 1,000 gaps against an exponential distribution of their own
-    /// mean; 1.321 is passed by one in twenty samples that are exponential (D'Agostino and Stephens 1986, table 4.14).
+    /// Anderson-Darling statistic A²(1 + 0.6/n) of the first 1,000 gaps against an exponential distribution of their own mean;
+    /// one in twenty exponential samples exceeds 1.321 (D'Agostino and Stephens 1986, table 4.14).
     pub anderson_darling: Option<f64>,
-    /// Correlation of neighbouring gaps: 0 if they are independent.
+    /// Correlation of consecutive gaps: 0 if they are independent.
     pub lag1_correlation: Option<f64>,
-    /// Index of dispersion of counts: variance over mean of the packets in windows of 100 mean gaps, 1 of a Poisson
-    /// process; only of such.
+    /// Index of dispersion of counts: variance over mean of the packets in windows of 100 mean gaps, 1 for a Poisson process;
+    /// absent for other schedules.
     pub dispersion_index: Option<f64>,
-    /// Half of the packets were late by no more than this, s.
+    /// Median lateness, s.
     pub late_p50: f64,
-    /// 99 of 100 packets were late by no more than this, s.
+    /// 99th percentile of lateness, s.
     pub late_p99: f64,
-    /// The longest that one was late, s.
+    /// Maximum lateness, s.
     pub late_max: f64,
-    /// All of them.
+    /// Histogram of lateness.
     pub lateness: Lateness,
 }
 
 impl SourceReport {
-    /// Why the run must not be trusted, if the source did not offer what was asked; `None` if it did.
+    /// Why the run is not valid, if the source did not offer the requested load; `None` if it did.
     ///
-    /// The gaps may be 0.02 (Kolmogorov-Smirnov) from what was asked up to 10,000 packets/s and 0.08 up to 50,000, beyond
-    /// what the draw itself is away; of a schedule without a distribution the same shares may be off it by more than 30 %.
-    /// Of faster sources the gaps are not judged. At any rate as many packets as were asked for must have left in their
-    /// time, but for one in a hundred: a stated distance, since of a long run every source fails a test.
+    /// The gaps may exceed the Kolmogorov-Smirnov distance of the drawn gaps by 0.02 up to 10,000 packets/s, and by 0.08 up to
+    /// 50,000. For a schedule without a distribution, these shares of the gaps may be off by more than 30 %. Gaps of faster
+    /// sources are not judged. At any rate, 99 of 100 packets must leave on time. The limits are distances and not tests, because
+    /// every source fails a statistical test in a long run.
     pub fn fault(&self) -> Option<String> {
         let asked = self.asked_rate?;
         self.gap_fault(asked).or_else(|| self.rate_fault(asked))
@@ -196,8 +196,8 @@ impl SourceReport {
         if let (Some(distance), Some(drawn)) = (self.distance, self.schedule_distance) {
             return (distance > drawn + limit).then(|| {
                 format!(
-                    "the source's gaps are {distance:.4} (Kolmogorov-Smirnov) from what was asked, and those that were \
-                     drawn {drawn:.4}; at {asked:.0} packets/s {limit} more is allowed"
+                    "the source's gaps are {distance:.4} (Kolmogorov-Smirnov) from the requested distribution, and the \
+                     drawn gaps {drawn:.4}; at {asked:.0} packets/s the difference may be {limit}"
                 )
             });
         }
@@ -210,15 +210,15 @@ impl SourceReport {
         ))
     }
 
-    /// Judged by the schedule's own time: how far packets were behind it, as a share of the whole. A source that was held up
-    /// once and makes up for it with gaps that are a little too short sends too much of its rate too late.
+    /// Judges the lateness of packets as a share of the schedule's duration. A source that was delayed once and catches up with
+    /// slightly short gaps sends too many packets late.
     fn rate_fault(&self, asked: f64) -> Option<String> {
         let span = self.sent as f64 / asked;
         let behind = self.late_p99;
         (behind > RATE_TOLERANCE * span && self.sent > 1).then(|| {
             format!(
-                "the source could not send {asked:.0} packets/s in their time: 1 in 100 left more than {behind:.3} s late, of \
-                 {span:.3} s"
+                "the source could not send {asked:.0} packets/s on time: 1 in 100 packets left more than {behind:.3} s \
+                 late, in a schedule of {span:.3} s"
             )
         })
     }
@@ -233,10 +233,10 @@ mod tests {
     const MEAN: Duration = Duration::from_micros(100);
 
     fn poisson() -> SourceMeter {
-        SourceMeter::new(Asked::Exponential { mean_ns: MEAN.as_nanos() as f64 })
+        SourceMeter::new(RequestedGaps::Exponential { mean_ns: MEAN.as_nanos() as f64 })
     }
 
-    /// A report of a Poisson schedule of `n` packets, each sent `late(intended)` after it was due.
+    /// A report of a Poisson schedule with `n` packets, each sent `late(intended)` after it was due.
     fn drawn(n: usize, late: impl Fn(Instant) -> Duration) -> SourceReport {
         let mut gaps = Seeds::new(5).stream("gaps");
         let (mut meter, mut at) = (poisson(), Instant::ZERO);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     /// Packets one `gap_ns` after the other.
-    fn gaps(asked: Asked, gaps_ns: &[u64]) -> SourceReport {
+    fn gaps(asked: RequestedGaps, gaps_ns: &[u64]) -> SourceReport {
         let mut meter = SourceMeter::new(asked);
         let mut at = Instant::ZERO;
         meter.sent(at, at);
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn the_distance_is_that_of_the_definition() {
         let mean = MEAN.as_nanos() as f64;
-        let asked = Asked::Exponential { mean_ns: mean };
+        let asked = RequestedGaps::Exponential { mean_ns: mean };
         let at = |k: usize| (-mean * libm::log(1.0 - (k as f64 + 0.5) / 50.0)) as u64;
         let even: Vec<u64> = (0..50).map(at).collect();
         let distance = gaps(asked, &even).distance.unwrap();
@@ -291,17 +291,17 @@ mod tests {
     /// 1, 3, 1, 3: mean 2, variance 4/3, and each neighbour is on the other side of the mean: -3/4.
     #[test]
     fn moments_are_those_of_a_calculation_by_hand() {
-        let report = gaps(Asked::Schedule, &[1000, 3000, 1000, 3000]);
+        let report = gaps(RequestedGaps::Schedule, &[1000, 3000, 1000, 3000]);
         assert!((report.gap_variation.unwrap() - (4.0_f64 / 3.0).sqrt() / 2.0).abs() < 1e-12);
         assert!((report.lag1_correlation.unwrap() + 0.75).abs() < 1e-12);
         assert_eq!((report.rate, report.asked_rate), (Some(500_000.0), Some(500_000.0)));
         assert_eq!((report.distance, report.rate_z, report.anderson_darling), (None, None, None));
     }
 
-    /// A source that is asked for twice of what it can: its gaps are not judged any more, its rate is.
+    /// A source with twice the possible rate: its gaps are not judged, but its rate is.
     #[test]
     fn a_source_that_falls_behind_is_at_fault() {
-        let mut meter = SourceMeter::new(Asked::Schedule);
+        let mut meter = SourceMeter::new(RequestedGaps::Schedule);
         for n in 0..10_000_u64 {
             meter.sent(Instant::from_nanos(10_000 * n), Instant::from_nanos(20_000 * n));
         }
@@ -310,12 +310,12 @@ mod tests {
         assert!(report.fault().unwrap().contains("could not send 100000 packets/s"), "{:?}", report.fault());
     }
 
-    /// Held up for 95 ms of 2 s by a line that was not served, it makes up for it with gaps that are a tenth too short: no gap is
-    /// off by much, and more than its rate leaves in the second half.
+    /// The source is delayed for 95 ms of 2 s and catches up with gaps that are a tenth too short. No gap is far off, but the
+    /// second half exceeds the rate.
     #[test]
     fn a_source_that_was_held_up_and_makes_up_for_it_is_at_fault() {
         let (gap, short) = (Duration::from_micros(133), Duration::from_micros(120));
-        let mut meter = SourceMeter::new(Asked::Schedule);
+        let mut meter = SourceMeter::new(RequestedGaps::Schedule);
         let mut at = Instant::ZERO;
         for n in 0..15_000_u64 {
             let due = Instant::ZERO + gap * n;
@@ -327,13 +327,17 @@ mod tests {
         }
         let report = meter.report();
         assert!(report.off_schedule.unwrap() < 0.001, "{report:?}");
-        assert!(report.fault().unwrap().contains("1 in 100 left more than 0.09"), "{:?}", report.fault());
+        assert!(
+            report.fault().unwrap().contains("1 in 100 packets left more than 0.09"),
+            "{:?}",
+            report.fault()
+        );
     }
 
     /// Beyond the rates for which a distance is stated, only the rate counts.
     #[test]
     fn a_fast_source_that_sends_several_at_once_is_none() {
-        let mut meter = SourceMeter::new(Asked::Schedule);
+        let mut meter = SourceMeter::new(RequestedGaps::Schedule);
         for n in 0..10_000_u64 {
             meter.sent(Instant::from_nanos(2_000 * n), Instant::from_nanos(2_000 * n.next_multiple_of(8)));
         }
@@ -350,7 +354,7 @@ mod tests {
         assert!(report.late_max <= 0.001 && report.late_p50 > 0.0004 && report.late_p50 < 0.0006);
     }
 
-    /// Late always by as much is on time, some time later.
+    /// A constant lateness only shifts the schedule.
     #[test]
     fn a_constant_lateness_is_no_fault() {
         let report = drawn(20_000, |_| Duration::from_micros(40));
@@ -360,10 +364,10 @@ mod tests {
 
     #[test]
     fn a_schedule_that_is_not_kept_is_a_fault() {
-        let mut meter = SourceMeter::new(Asked::Schedule);
+        let mut meter = SourceMeter::new(RequestedGaps::Schedule);
         for n in 0..1000_u64 {
             let at = Instant::ZERO + MEAN * n;
-            // Three in a hundred come half a gap late: twice as many gaps are off.
+            // Three in a hundred are half a gap late, so twice as many gaps are off.
             let late = if n % 33 == 7 { Duration::from_micros(50) } else { Duration::ZERO };
             meter.sent(at, at + late);
         }

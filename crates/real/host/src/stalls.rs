@@ -16,7 +16,7 @@ const SLEEP: Duration = Duration::from_millis(5);
 /// A busy machine wakes a sleeping thread within milliseconds. If it is as late as this, no processor ran what was due.
 const STALL: Duration = Duration::from_millis(50);
 
-/// After so many sleeps the thread notes for how long its own control group has been throttled.
+/// Number of sleeps after which the thread records how long its own control group has been throttled.
 const SLEEPS: u32 = 20;
 
 /// Stalls that were seen.

@@ -3,39 +3,39 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a sysctl is not as it was asked for.
+/// Why a sysctl does not have the requested value.
 #[derive(Debug, thiserror::Error)]
 pub enum SysctlError {
-    /// Not the name of a setting of the network.
-    #[error("`{0}` is not a setting of the network such as `net.ipv4.tcp_sack`")]
+    /// The name is not that of a network setting.
+    #[error("`{0}` is not a network setting such as `net.ipv4.tcp_sack`")]
     Name(String),
     /// The kernel refused it.
     #[error("sysctl {name} = {value}: {source}")]
     Refused {
         /// Its name.
         name: String,
-        /// What was asked for.
+        /// The requested value.
         value: String,
-        /// What the kernel answered.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// It reads back as something else.
-    #[error("sysctl {name} did not take: `{asked}` was asked for, `{got}` is what it has")]
+    /// The sysctl has another value than the one that was set.
+    #[error("sysctl {name} did not take effect: requested `{asked}`, read back `{got}`")]
     DidNotTake {
         /// Its name.
         name: String,
-        /// What was asked for.
+        /// The requested value.
         asked: String,
-        /// What was read back.
+        /// The value that was read back.
         got: String,
     },
 }
 
-/// Sets `name` (`net.ipv4.tcp_sack`) to `value` and reads it back. Only settings under `net.`, which belong to the
+/// Sets `name` (`net.ipv4.tcp_sack`) to `value` and reads it back. Accepts only settings under `net.`, which belong to the
 /// network namespace.
 ///
 /// # Errors
-/// If the name is none, the kernel refuses it, or it reads back as something else.
+/// If the name is invalid, the kernel refuses the value, or another value is read back.
 pub fn set(name: &str, value: &str) -> Result<(), SysctlError> {
     let path = path_of(name).ok_or_else(|| SysctlError::Name(name.into()))?;
     let failed = |source| SysctlError::Refused { name: name.into(), value: value.into(), source };
@@ -45,19 +45,19 @@ pub fn set(name: &str, value: &str) -> Result<(), SysctlError> {
     }
 }
 
-/// Writes `value` into a setting, a file below `/proc/sys`, and reads it back: what it has now, if that is something else.
+/// Writes `value` into a setting, a file below `/proc/sys`, and reads it back. Returns the value read if it differs.
 ///
 /// # Errors
 /// If the kernel refuses it.
 pub fn set_and_read_back(setting: &Path, value: &str) -> io::Result<Option<String>> {
     std::fs::write(setting, value)?;
     let got = std::fs::read_to_string(setting)?;
-    // Several numbers are told apart by tabs, whatever they were written with.
+    // The kernel separates several numbers by tabs, whatever the written separator.
     let took = got.split_whitespace().eq(value.split_whitespace());
     Ok((!took).then(|| got.trim().to_owned()))
 }
 
-/// Where a setting lies, if it is one of the network's.
+/// The file of a setting, if it is a network setting.
 fn path_of(name: &str) -> Option<PathBuf> {
     let word = |part: &str| {
         !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))

@@ -1,4 +1,4 @@
-//! What the kernel tells of a TCP connection: `TCP_INFO`.
+//! The kernel's state of a TCP connection: `TCP_INFO`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,17 +18,17 @@ const CLOSED: u8 = 7;
 /// `TCPI_OPT_TIMESTAMPS` (include/uapi/linux/tcp.h).
 const TIMESTAMPS: u8 = 1;
 
-/// A reading of `TCP_INFO`. What an older kernel does not tell is zero.
+/// A reading of `TCP_INFO`. Fields that an older kernel lacks are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpInfo {
     state: u8,
     /// Whether both ends put time stamps into every segment (RFC 7323).
     pub has_timestamps: bool,
-    /// User bytes of a full segment: `snd_mss`, of which the options that every segment has are no part.
+    /// User bytes of a full segment: `snd_mss`, without the options of every segment.
     pub segment: u32,
-    /// User bytes of the longest segment that this end said may come, options that every segment has no part of it.
+    /// User bytes of the longest segment that this end announced, without the options of every segment.
     pub announced: u32,
-    /// The longest IP packet that the path is taken to carry, bytes.
+    /// The path MTU, bytes.
     pub path_mtu: u32,
     /// The window that the peer offers, bytes.
     pub window: u64,
@@ -36,54 +36,54 @@ pub struct TcpInfo {
     pub cwnd: u64,
     /// Slow-start threshold, bytes; `None` while it is unbounded.
     pub ssthresh: Option<u64>,
-    /// Data outstanding, bytes, counted in segments of `snd_mss`: sent and not acknowledged, less what was acknowledged
-    /// selectively or is taken for lost, and what of it was sent again.
+    /// Data in flight, bytes, in segments of `snd_mss`: unacknowledged and retransmitted segments, less selectively acknowledged
+    /// and lost ones.
     pub flight: u64,
     /// Smoothed round-trip time; `None` before the first measurement.
     pub srtt: Option<Duration>,
-    /// How much the round-trip time varies, smoothed (RFC 6298: RTTVAR).
+    /// Smoothed variation of the round-trip time (RFC 6298: RTTVAR).
     pub rtt_variation: Duration,
-    /// Shortest round-trip time of late; `None` before the first measurement.
+    /// Recent minimum of the round-trip time; `None` before the first measurement.
     pub min_rtt: Option<Duration>,
-    /// Smoothed round-trip time of what arrives, as its receiver sees it: from an acknowledgement to the first data that its
-    /// time stamp has come back with; `None` before the first measurement.
+    /// Smoothed round-trip time at the receiver: from an acknowledgement to the first data that echoes its time stamp. `None`
+    /// before the first measurement.
     pub received_rtt: Option<Duration>,
     /// Retransmission timer.
     pub rto: Duration,
-    /// Pacing rate, B/s; `None` if nothing is paced.
+    /// Pacing rate, B/s; `None` without pacing.
     pub pacing_rate: Option<u64>,
     /// Delivery rate, B/s.
     pub delivery_rate: u64,
-    /// For how long there was something to send, or sent and not acknowledged.
+    /// Time with unsent or unacknowledged data.
     pub busy: Duration,
-    /// For how long there was more to send than the peer's window let through.
+    /// Time for which the peer's window limited sending.
     pub window_limited: Duration,
-    /// For how long the congestion window had room for more than the send buffer held.
+    /// Time for which the send buffer limited sending.
     pub buffer_limited: Duration,
-    /// What has been counted since the connection was made.
+    /// Counts since the connection was opened.
     pub counts: TcpCounts,
 }
 
-/// What TCP counts.
+/// Counters of a TCP connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpCounts {
     /// Segments sent, of any kind.
     pub segments_sent: u64,
-    /// Segments that arrived, of any kind.
+    /// Segments received, of any kind.
     pub segments_received: u64,
-    /// Segments with data that were sent, first time or again.
+    /// Segments with data sent, retransmissions included.
     pub data_segments_sent: u64,
-    /// Segments with data that arrived, duplicates included.
+    /// Segments with data received, duplicates included.
     pub data_segments_received: u64,
-    /// Bytes acknowledged; the opening is one of them, and so is the end.
+    /// Bytes acknowledged; SYN and FIN count as one byte each.
     pub bytes_acknowledged: u64,
-    /// User bytes sent again.
+    /// User bytes retransmitted.
     pub bytes_retransmitted: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub segments_retransmitted: u64,
-    /// User bytes sent, those that were sent again too.
+    /// User bytes sent, retransmissions included.
     pub bytes_sent: u64,
-    /// User bytes that arrived, each once.
+    /// User bytes received, without duplicates.
     pub bytes_received: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
@@ -108,14 +108,14 @@ impl TcpInfo {
     /// Asks the kernel.
     ///
     /// # Errors
-    /// If the socket is none of TCP.
+    /// If the socket is not TCP.
     pub fn read(socket: impl AsFd) -> io::Result<Self> {
         let mut bytes = [0; LONGEST];
         let len = option_bytes(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
         Ok(Self::parse(&bytes[..len.min(LONGEST)]))
     }
 
-    /// Whether the connection is over: nothing can be sent or received, and all was acknowledged.
+    /// Whether the connection is closed: nothing can be sent or received, and all data is acknowledged.
     pub const fn is_closed(&self) -> bool {
         self.state == CLOSED
     }
@@ -125,7 +125,7 @@ impl TcpInfo {
         self.state == ESTABLISHED
     }
 
-    /// Reads the fields by their places (include/uapi/linux/tcp.h), which never change: new ones are put at the end.
+    /// Parses the fields by their offsets (include/uapi/linux/tcp.h), which never change: new fields are appended.
     pub fn parse(bytes: &[u8]) -> Self {
         let word =
             |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_ne_bytes(*b));
@@ -137,7 +137,7 @@ impl TcpInfo {
         let mss = u64::from(word(16));
         let [unacked, sacked, lost, retransmitted] = [24, 28, 32, 36].map(|at| u64::from(word(at)));
         let flight = (unacked + retransmitted).saturating_sub(sacked + lost);
-        // TCP_INFINITE_SSTHRESH; and no measurement is a minimum of all ones.
+        // TCP_INFINITE_SSTHRESH. Without a measurement, the minimum has all bits set.
         let ssthresh = Some(word(76)).filter(|segments| *segments < 0x7FFF_FFFF);
         Self {
             state: bytes.first().copied().unwrap_or(CLOSED),
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// Beside the C library's own declaration, as far as it goes.
+    /// Compared with the C library's declaration, as far as it goes.
     #[test]
     fn fields_lie_where_the_c_library_has_them() {
         let mut bytes = [0; LONGEST];

@@ -1,46 +1,46 @@
-//! Slots of connections that have a thread each: the rules are those of [`ConnectionSlots`].
+//! Slots for connections with a thread each, by the rules of [`ConnectionSlots`].
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::connection_slots::{Busy, ConnectionSlots, SlotId, SlotLimits};
+use crate::connection_slots::{ConnectionSlots, SlotId, SlotLimits, SlotRefusal};
 
 /// The slots of a server whose connections have a thread each.
 #[derive(Debug)]
-pub struct ThreadSlots(Mutex<Held>);
+pub struct ThreadSlots(Mutex<SlotTable>);
 
 #[derive(Debug)]
-struct Held {
+struct SlotTable {
     slots: ConnectionSlots,
-    /// The sockets of strangers: to close one wakes up its thread.
+    /// The sockets of strangers. Shutting one down wakes up its thread.
     strangers: BTreeMap<SlotId, TcpStream>,
 }
 
 /// Why a connection gets no slot.
 #[derive(Debug, thiserror::Error)]
-pub enum NoSlot {
-    /// There is none for it.
+pub enum ThreadSlotError {
+    /// No slot is available.
     #[error(transparent)]
-    Busy(#[from] Busy),
-    /// The system has no descriptor for it.
+    Busy(#[from] SlotRefusal),
+    /// The system has no descriptor left.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
 impl ThreadSlots {
-    /// Of these limits.
+    /// Creates empty slots.
     pub fn new(limits: SlotLimits) -> Arc<Self> {
         let (slots, strangers) = (ConnectionSlots::new(limits), BTreeMap::new());
-        Arc::new(Self(Mutex::new(Held { slots, strangers })))
+        Arc::new(Self(Mutex::new(SlotTable { slots, strangers })))
     }
 
-    /// A connection has come. A stranger that gives way for it is shut down, so that its thread ends.
+    /// Admits a new connection. An evicted stranger is shut down, so that its thread ends.
     ///
     /// # Errors
     /// If there is no slot for it.
-    pub fn enter(self: &Arc<Self>, socket: &TcpStream, from: IpAddr) -> Result<ThreadSlot, NoSlot> {
+    pub fn enter(self: &Arc<Self>, socket: &TcpStream, from: IpAddr) -> Result<ThreadSlot, ThreadSlotError> {
         let socket = socket.try_clone()?;
         let mut held = self.held();
         let entered = held.slots.enter(from)?;
@@ -52,8 +52,8 @@ impl ThreadSlots {
         Ok(ThreadSlot { slots: Arc::clone(self), slot: entered.slot })
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        // A thread that panicked has left it whole.
+    fn held(&self) -> MutexGuard<'_, SlotTable> {
+        // The table is consistent even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -66,11 +66,11 @@ pub struct ThreadSlot {
 }
 
 impl ThreadSlot {
-    /// The peer has proved something: it does not give way to strangers any more.
+    /// Makes the connection known, after its peer has proved itself. It is not evicted any more.
     ///
     /// # Errors
-    /// If there are as many known connections as there may be, or this one had to give way already.
-    pub fn prove(&self) -> Result<(), Busy> {
+    /// If the limit of known connections is reached, or this connection was already evicted.
+    pub fn prove(&self) -> Result<(), SlotRefusal> {
         let mut held = self.slots.held();
         held.strangers.remove(&self.slot);
         held.slots.prove(self.slot)
@@ -107,10 +107,10 @@ mod tests {
         let (mut first, first_slot) = enter("192.0.2.1").unwrap();
         let (_second, second_slot) = enter("198.51.100.1").unwrap();
         assert_eq!(first.read(&mut [0]).unwrap(), 0);
-        assert_eq!(first_slot.prove(), Err(Busy::Full));
+        assert_eq!(first_slot.prove(), Err(SlotRefusal::Full));
         second_slot.prove().unwrap();
         let (_third, third_slot) = enter("203.0.113.1").unwrap();
-        assert_eq!(third_slot.prove(), Err(Busy::Full));
+        assert_eq!(third_slot.prove(), Err(SlotRefusal::Full));
         drop(second_slot);
         let (_fourth, fourth_slot) = enter("203.0.113.1").unwrap();
         fourth_slot.prove().unwrap();

@@ -1,4 +1,4 @@
-//! TLS, versions 1.2 and 1.3, by rustls on ring: identities, and whom one trusts (for SIP RFC 3261 section 26.3, RFC 5922).
+//! TLS 1.2 and 1.3 by rustls on ring: identities and trust (for SIP RFC 3261 section 26.3, RFC 5922).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, S
 
 use crate::user_file::{self, UserFileError};
 
-/// Why there is no TLS.
+/// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -25,27 +25,27 @@ pub enum TlsError {
         /// Why.
         source: UserFileError,
     },
-    /// A file has not what it is said to have.
+    /// A file does not contain the expected item.
     #[error("{} has no {what}: expected {expected}", file.display())]
     NoPem {
         /// Certificate, private key.
         what: &'static str,
         /// Which file.
         file: PathBuf,
-        /// How it begins, and how to make one.
+        /// How the item begins, or how to create one.
         expected: &'static str,
     },
-    /// The certificate and its key, or the authority, are refused.
+    /// The certificate with its key, or the authority, is refused.
     #[error("{what} cannot be used: {why}")]
     Unusable {
         /// What.
         what: String,
-        /// Why, in the library's words.
+        /// The library's message.
         why: String,
     },
 }
 
-/// A certificate with those that sign it, and its key.
+/// A certificate chain and its private key.
 #[derive(Debug)]
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
@@ -58,20 +58,20 @@ impl Clone for Identity {
     }
 }
 
-/// Whom one takes at their word.
+/// Which certificates of a server are accepted.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Who shows a certificate for their name that one of these authorities has signed.
+    /// A certificate for the server's name that one of these authorities has signed.
     Authorities(Arc<RootCertStore>),
-    /// Whoever answers. The connection is encrypted, and nobody knows with whom.
+    /// Any certificate. The connection is encrypted, but the peer is not authenticated.
     Anyone,
 }
 
 impl Identity {
-    /// From files of PEM: the certificate first, then those that sign it.
+    /// Reads PEM files: the certificate first, then the certificates that sign it.
     ///
     /// # Errors
-    /// They cannot be read, or are something else.
+    /// If a file cannot be read or has other contents.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let chain = certificates(certificate)?;
         let what = "private key";
@@ -84,10 +84,10 @@ impl Identity {
         Ok(Self { chain, key })
     }
 
-    /// A new one for these names and addresses, signed by itself.
+    /// Creates a self-signed identity for these names and addresses.
     ///
     /// # Errors
-    /// A name is none.
+    /// If a name is invalid.
     pub fn self_signed(names: Vec<String>) -> Result<Self, TlsError> {
         let what = names.join(", ");
         let made = rcgen::generate_simple_self_signed(names)
@@ -96,16 +96,16 @@ impl Identity {
         Ok(Self { chain: vec![made.cert.der().clone()], key: key.into() })
     }
 
-    /// Its certificate in DER.
+    /// The certificate in DER.
     pub fn certificate(&self) -> &[u8] {
         self.chain.first().map_or(&[], |certificate| certificate)
     }
 }
 
-/// The authorities of a file of PEM.
+/// Reads the authorities of a PEM file.
 ///
 /// # Errors
-/// It cannot be read, or has none.
+/// If the file cannot be read or has no certificate.
 pub fn authorities(file: &Path) -> Result<Arc<RootCertStore>, TlsError> {
     let mut store = RootCertStore::empty();
     for certificate in certificates(file)? {
@@ -117,7 +117,8 @@ pub fn authorities(file: &Path) -> Result<Arc<RootCertStore>, TlsError> {
     Ok(Arc::new(store))
 }
 
-/// How a server answers: as `identity`, and only to clients with a certificate of `clients`, if there are such.
+/// The configuration of a server with `identity`. If `clients` is given, only clients with a certificate of these authorities are
+/// accepted.
 ///
 /// # Errors
 /// The key is not that of the certificate.
@@ -138,7 +139,7 @@ pub fn server(
     config.map(Arc::new).map_err(unusable("the certificate with its key"))
 }
 
-/// How a client asks: whom it trusts, and as whom it comes if it is asked.
+/// The configuration of a client: which servers it trusts, and the identity that it presents on request.
 ///
 /// # Errors
 /// The key is not that of the certificate.
@@ -148,7 +149,7 @@ pub fn client(trust: &Trust, identity: Option<&Identity>) -> Result<Arc<ClientCo
     let builder = match trust {
         Trust::Authorities(roots) => builder.with_root_certificates(Arc::clone(roots)),
         Trust::Anyone => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(TakesAnyone(provider())))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider())))
         }
     };
     let config = match identity {
@@ -181,11 +182,11 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     })
 }
 
-/// Holds signatures against the certificate that was shown, and the certificate against nothing.
+/// Verifies signatures with the presented certificate, but does not verify the certificate.
 #[derive(Debug)]
-struct TakesAnyone(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for TakesAnyone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

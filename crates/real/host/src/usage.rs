@@ -1,61 +1,62 @@
-//! What programs take of the machine, as the kernel's lists of processes and sockets say.
+//! Resource usage of programs, from the kernel's lists of processes and sockets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::control_group::{Hierarchy, throttled_in};
 
-/// Processes that are watched together: a program with all processes that have come from it, or a list of processes.
+/// Processes that are watched together: a program with all its descendants, or a list of processes.
 #[derive(Debug)]
-pub struct Family {
+pub struct ProcessFamily {
     roots: Vec<i32>,
-    /// Whether the children of each process belong to it.
+    /// Whether children are included.
     has_children: bool,
-    /// How long each of its threads has run and has waited to run, ns, when it was last looked at.
-    had: BTreeMap<i32, Had>,
+    /// Times of each thread at the last reading.
+    had: BTreeMap<i32, ThreadTimes>,
 }
 
-/// What a thread has had of processors, ns.
+/// How long a thread has run and waited for a processor, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Had {
+struct ThreadTimes {
     ran: u64,
     waited: u64,
 }
 
-impl Had {
-    /// From `/proc/PID/task/TID/schedstat`: the time that it ran, that it waited to run, and how often it ran (sched-stats.rst).
+impl ThreadTimes {
+    /// Parses `/proc/PID/task/TID/schedstat`: the time that it ran, that it waited to run, and how often it ran
+    /// (sched-stats.rst).
     fn read(words: &str) -> Option<Self> {
         let mut words = words.split_ascii_whitespace().map_while(|word| word.parse().ok());
         Some(Self { ran: words.next()?, waited: words.next()? })
     }
 }
 
-/// What a family took.
+/// Resource usage of a family since the last reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Its processes.
     pub processes: Vec<i32>,
-    /// How long it has run since it was last looked at, ns.
+    /// How long it has run since the last reading, ns.
     pub ran: u64,
-    /// How long its threads have waited for a processor since, ns.
+    /// How long its threads have waited for a processor since the last reading, ns.
     pub waited: u64,
-    /// The thread that has run the longest since.
+    /// The thread that has run the longest since the last reading.
     pub busiest: ThreadUsage,
-    /// Memory of each process alone, and once the most that one shares with others, bytes.
+    /// Private memory of all processes, and once the largest shared memory of a process, bytes.
     pub memory: u64,
 }
 
-/// What a thread took.
+/// Resource usage of a thread since the last reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ThreadUsage {
-    /// How long it has run since it was last looked at, ns.
+    /// How long it has run since the last reading, ns.
     pub ran: u64,
-    /// How long it has waited for a processor since, ns.
+    /// How long it has waited for a processor since the last reading, ns.
     pub waited: u64,
 }
 
 impl Usage {
-    /// Takes what another family took beside it; whose processes are whose is then not told.
+    /// Adds the usage of another family, except for its list of processes.
     pub fn add(&mut self, other: &Self) {
         self.ran += other.ran;
         self.waited += other.waited;
@@ -64,8 +65,8 @@ impl Usage {
     }
 }
 
-impl Family {
-    /// What has come from the process `root`.
+impl ProcessFamily {
+    /// The process `root` and its descendants.
     pub fn of(root: u32) -> Self {
         Self { roots: vec![root.cast_signed()], has_children: true, had: BTreeMap::new() }
     }
@@ -75,7 +76,7 @@ impl Family {
         Self { roots: processes, has_children: false, had: BTreeMap::new() }
     }
 
-    /// Looks at it. What a thread did that began and ended since the last time is not known.
+    /// Reads the usage since the last call. Threads that started and ended in between are not included.
     pub fn look(&mut self) -> Usage {
         let (mut usage, mut had, mut shared) = (Usage::default(), BTreeMap::new(), 0);
         let mut left = self.roots.clone();
@@ -85,8 +86,10 @@ impl Family {
                 if self.has_children {
                     left.extend(of("children").iter().flat_map(|list| numbers(list)));
                 }
-                let Some(now) = of("schedstat").ok().and_then(|words| Had::read(&words)) else { continue };
-                // A number that is less than before is of another thread with the same number.
+                let Some(now) = of("schedstat").ok().and_then(|words| ThreadTimes::read(&words)) else {
+                    continue;
+                };
+                // If the running time has decreased, another thread has the same identifier.
                 let before = self.had.get(&thread).filter(|before| before.ran <= now.ran);
                 let before = before.copied().unwrap_or_default();
                 let own = ThreadUsage {
@@ -110,24 +113,24 @@ impl Family {
     }
 }
 
-/// The UDP sockets of programs on a node, among all of its namespace.
+/// The UDP sockets of a node's programs, among all sockets of its namespace.
 #[derive(Debug, Default)]
-pub struct Sockets {
-    /// By inode: the datagrams that found no room, if the socket is of a program.
+pub struct ProgramSockets {
+    /// By inode: the dropped datagrams, if the socket belongs to a program.
     known: BTreeMap<u64, Option<u64>>,
 }
 
 /// A line of `/proc/net/udp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
-    /// Bytes that wait to be received.
+struct UdpSocketLine {
+    /// Bytes in the receive buffer.
     waiting: u64,
     inode: u64,
-    /// Datagrams that found no room since the socket was opened.
+    /// Datagrams dropped since the socket was opened.
     dropped: u64,
 }
 
-impl Line {
+impl UdpSocketLine {
     /// Number, local address, remote address, state, queues, timer, retransmissions, user, time-out, inode, references,
     /// pointer, drops (proc_net_tcp.rst; udp4_format_sock of Linux's `udp.c`).
     fn read(line: &str) -> Option<Self> {
@@ -138,15 +141,18 @@ impl Line {
     }
 }
 
-impl Sockets {
-    /// Bytes that wait in the sockets of `processes`, the first of which lives in the namespace, and how many datagrams have
-    /// found no room there since the last time.
+impl ProgramSockets {
+    /// Bytes in the receive buffers of the sockets of `processes`, and the datagrams that they dropped since the last call. The
+    /// first process must be in the namespace.
     pub fn look(&mut self, processes: &[i32]) -> (u64, u64) {
         let Some(first) = processes.first() else { return (0, 0) };
         let list = ["udp", "udp6"].map(|list| std::fs::read_to_string(format!("/proc/{first}/net/{list}")));
-        let lines: Vec<_> =
-            list.iter().flatten().flat_map(|list| list.lines().skip(1).filter_map(Line::read)).collect();
-        // Whose a socket is does not change, so that is asked only when there is a new one.
+        let lines: Vec<_> = list
+            .iter()
+            .flatten()
+            .flat_map(|list| list.lines().skip(1).filter_map(UdpSocketLine::read))
+            .collect();
+        // The owner of a socket does not change, so it is looked up only if there is a new socket.
         if lines.iter().any(|line| !self.known.contains_key(&line.inode)) {
             let theirs = sockets_of(processes);
             for line in &lines {
@@ -166,7 +172,7 @@ impl Sockets {
     }
 }
 
-/// The processes of this machine that have one of these sockets open, as far as the caller may look at them.
+/// The processes of this machine that have one of these sockets open, as far as the caller may inspect them.
 pub fn owners_of(inodes: &[u32]) -> Vec<i32> {
     if inodes.is_empty() {
         return Vec::new();
@@ -192,14 +198,14 @@ pub fn processors_of(pid: i32) -> u32 {
 pub struct ProcessorGroups(Vec<PathBuf>);
 
 impl ProcessorGroups {
-    /// Those of a process; none if they cannot be read.
+    /// The control groups of a process; empty if they cannot be read.
     pub fn of(pid: i32) -> Self {
         let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         Self::find(&groups, &mounts)
     }
 
-    /// By the texts of `/proc/PID/cgroup` and `/proc/self/mountinfo`.
+    /// Finds the groups in the texts of `/proc/PID/cgroup` and `/proc/self/mountinfo`.
     fn find(groups: &str, mounts: &str) -> Self {
         let mounted: Vec<_> = Hierarchy::all(mounts).collect();
         let chain = |line: &str| {
@@ -218,7 +224,7 @@ impl ProcessorGroups {
         Self(groups.lines().filter_map(chain).collect::<Vec<Vec<_>>>().concat())
     }
 
-    /// For how long they have kept their processes from the processors, all together, ns.
+    /// Time for which all groups together have throttled their processes, ns.
     pub fn throttled(&self) -> u64 {
         self.0.iter().filter_map(|folder| throttled_in(folder)).sum()
     }
@@ -236,7 +242,7 @@ fn sockets_of(processes: &[i32]) -> Vec<u64> {
     open.collect()
 }
 
-/// An amount of memory in `/proc/PID/status` (proc_pid_status(5)), which has them in KiB.
+/// An amount of memory in `/proc/PID/status` (proc_pid_status(5)), converted from KiB to bytes.
 fn bytes(status: &str, name: &str) -> Option<u64> {
     let amount = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(amount.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
@@ -259,12 +265,15 @@ mod tests {
 
     use super::*;
 
-    /// A line of a socket bound to port 5060, on which 768 bytes wait and that has lost 17 datagrams.
+    /// A line of a socket bound to port 5060, with 768 waiting bytes and 17 dropped datagrams.
     #[test]
     fn lines_of_the_kernels_list_are_read() {
         let line = "  123: 0200000A:13C4 00000000:0000 07 00000000:00000300 00:00000000 00000000     0        0 4711 2 0000000000000000 17";
-        assert_eq!(Line::read(line), Some(Line { waiting: 0x300, inode: 4711, dropped: 17 }));
-        assert_eq!(Line::read("sl local"), None);
+        assert_eq!(
+            UdpSocketLine::read(line),
+            Some(UdpSocketLine { waiting: 0x300, inode: 4711, dropped: 17 })
+        );
+        assert_eq!(UdpSocketLine::read("sl local"), None);
     }
 
     #[test]
@@ -309,16 +318,16 @@ mod tests {
         }
     }
 
-    /// A child of a child that has counted far enough to have taken a measurable time says so, and waits.
+    /// A grandchild counts long enough to use a measurable time, reports it, and waits.
     #[test]
     fn what_children_do_is_their_familys() {
-        // What runs beside a shell reads from nowhere, but for what it is told to.
+        // A background process of a shell reads no input unless it is redirected.
         let counts = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done; read wait <&3";
         let script = format!("exec 3<&0; sh -c '{counts}' & wait");
         let mut shell = Command::new("sh");
         shell.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = Shell(shell.spawn().unwrap());
-        let mut family = Family::of(shell.0.id());
+        let mut family = ProcessFamily::of(shell.0.id());
         let mut said = String::new();
         BufReader::new(shell.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
         let usage = family.look();
@@ -326,9 +335,9 @@ mod tests {
         assert_eq!(usage.processes[0], shell.0.id().cast_signed());
         assert!(usage.busiest.ran > 0 && usage.busiest.ran <= usage.ran, "{usage:?}");
         // The shell itself only waits.
-        let alone = Family::of_processes(vec![shell.0.id().cast_signed()]).look();
+        let alone = ProcessFamily::of_processes(vec![shell.0.id().cast_signed()]).look();
         assert_eq!(alone.processes, [shell.0.id().cast_signed()]);
-        assert_eq!(Family::of(u32::MAX >> 1).look().ran, 0, "nobody has that number");
+        assert_eq!(ProcessFamily::of(u32::MAX >> 1).look().ran, 0, "nobody has that number");
     }
 
     #[test]
@@ -336,11 +345,11 @@ mod tests {
         let own = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let me = std::process::id().cast_signed();
-        let mut sockets = Sockets::default();
+        let mut sockets = ProgramSockets::default();
         sockets.look(&[me]);
         sender.send_to(&[0; 1000], own.local_addr().unwrap()).unwrap();
         // Other tests of this process have sockets too.
         assert!(sockets.look(&[me]).0 >= 1000);
-        assert_eq!(Sockets::default().look(&[]), (0, 0));
+        assert_eq!(ProgramSockets::default().look(&[]), (0, 0));
     }
 }

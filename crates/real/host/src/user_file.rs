@@ -1,4 +1,4 @@
-//! Files that users name. Every command reads them here, so that no file takes all memory and none is waited for without end.
+//! Reading of files that users name. All commands read them here, so that no file takes all memory and no read waits forever.
 //!
 //! A path on the command line ([`read`]) names a regular file or a pipe. A path inside an experiment ([`read_inside`]) names a
 //! regular file in the experiment's folder: an experiment may come from a stranger. A file with a secret ([`read_secret`]) is
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::passing::is_passing;
+use crate::transient_error::is_transient;
 
 /// The longest settings (zones, scripts, environments, lists of keys), bytes.
 pub const LONGEST_SETTINGS: u64 = 16 << 20;
@@ -30,7 +30,7 @@ pub enum UserFileError {
     /// The system does not open or read it.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is of a kind that is not read.
+    /// It is of a kind that is not accepted.
     #[error("it is {kind}, and only {expected} is read here")]
     Kind {
         /// What it is, with an article.
@@ -64,7 +64,7 @@ pub enum UserFileError {
     /// It is not text.
     #[error("byte {at} is not UTF-8 text")]
     NotText {
-        /// The first byte that is no text.
+        /// Offset of the first byte that is not text.
         at: usize,
     },
     /// A secret that other users can read.
@@ -86,7 +86,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, UserFileError> {
     read_within(path, limit, PATIENCE)
 }
 
-/// The same of a text.
+/// Reads a text like [`read`].
 ///
 /// # Errors
 /// As [`read`]; also if it is not UTF-8.
@@ -110,7 +110,7 @@ pub fn read_inside(folder: &Path, name: &str, limit: u64) -> Result<Vec<u8>, Use
     up_to(opened, limit)
 }
 
-/// The same of a text.
+/// Reads a text like [`read_inside`].
 ///
 /// # Errors
 /// As [`read_inside`]; also if it is not UTF-8.
@@ -124,7 +124,7 @@ pub fn read_text_inside(folder: &Path, name: &str, limit: u64) -> Result<String,
 /// # Errors
 /// As [`read`]; also if others can read it.
 pub fn read_secret(path: &Path) -> Result<Vec<u8>, UserFileError> {
-    let opened = Opened::new(path)?;
+    let opened = OpenedFile::new(path)?;
     opened.hidden(path)?;
     opened.read(LONGEST_SECRET, PATIENCE)
 }
@@ -135,30 +135,30 @@ pub fn read_secret(path: &Path) -> Result<Vec<u8>, UserFileError> {
 /// # Errors
 /// As [`read_text`].
 pub fn read_guarded(path: &Path, limit: u64) -> Result<(String, Result<(), UserFileError>), UserFileError> {
-    let opened = Opened::new(path)?;
+    let opened = OpenedFile::new(path)?;
     let hidden = opened.hidden(path);
     Ok((as_text(opened.read(limit, PATIENCE)?)?, hidden))
 }
 
-/// Opens a regular file, and never waits for one that is none.
+/// Opens a regular file, without waiting on other kinds of files.
 ///
 /// # Errors
-/// If it cannot be opened, or is something else than the regular file that is `expected`.
+/// If it cannot be opened or is not a regular file; `expected` describes it in the error.
 pub fn open_regular(path: &Path, expected: &'static str) -> Result<(File, Metadata), UserFileError> {
-    let opened = Opened::of(path, expected, Metadata::is_file)?;
+    let opened = OpenedFile::of(path, expected, Metadata::is_file)?;
     Ok((opened.file, opened.metadata))
 }
 
 fn read_within(path: &Path, limit: u64, patience: Duration) -> Result<Vec<u8>, UserFileError> {
-    Opened::new(path)?.read(limit, patience)
+    OpenedFile::new(path)?.read(limit, patience)
 }
 
-struct Opened {
+struct OpenedFile {
     file: File,
     metadata: Metadata,
 }
 
-impl Opened {
+impl OpenedFile {
     /// A regular file or a pipe.
     fn new(path: &Path) -> Result<Self, UserFileError> {
         Self::of(path, "a regular file or a pipe", |metadata| {
@@ -175,7 +175,7 @@ impl Opened {
             true => Ok(()),
             false => Err(UserFileError::Kind { kind: kind(metadata), expected }),
         };
-        // To open a device can do something already.
+        // Opening a device can have side effects.
         held(&std::fs::metadata(path)?)?;
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -208,7 +208,7 @@ impl Opened {
             match (&self.file).read(&mut piece) {
                 Ok(0) => return Ok(bytes),
                 Ok(len) => bytes.extend_from_slice(&piece[..len]),
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error.into()),
             }
             if bytes.len() as u64 > limit {
@@ -218,7 +218,7 @@ impl Opened {
     }
 }
 
-/// A regular file's bytes. It may grow while it is read, so its length says nothing.
+/// Reads a regular file. It may grow during the read, so its length is not used.
 fn up_to(file: File, limit: u64) -> Result<Vec<u8>, UserFileError> {
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -332,7 +332,7 @@ mod tests {
             read(&path, 9)
         });
         assert_eq!(came.unwrap(), b"hello");
-        // A writer that stays.
+        // A writer that does not close the pipe.
         let mut writer = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         writer.write_all(b"x").unwrap();
         assert!(told(read_within(&path, 9, patience)).contains("has not closed the pipe"));
@@ -359,7 +359,7 @@ mod tests {
                 "{told}"
             );
         }
-        // Root's files may be those of a group of services.
+        // A file of root may be readable for a group of services.
         let is_root = fs::metadata(&file).unwrap().uid() == 0;
         assert_eq!(with(0o640).is_ok(), is_root);
     }

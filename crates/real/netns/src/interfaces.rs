@@ -15,7 +15,7 @@ use netrig_host::{Clock, Lateness};
 use rustix::thread::set_current_timer_slack;
 
 use crate::build::routes;
-use crate::netlink::Refusal;
+use crate::netlink::NetlinkError;
 use crate::netlink::route::{NewRoute, Rtnetlink};
 use crate::port::{PerPort, PortId};
 use crate::router::Findings;
@@ -181,12 +181,12 @@ impl Interface {
         }
     }
 
-    fn close(&self) -> Result<(), Refusal> {
+    fn close(&self) -> Result<(), NetlinkError> {
         Rtnetlink::open()?.set_flags(self.index, LinkFlags::empty(), LinkFlags::Up)
     }
 
     /// Sets it up, with what was forgotten while it was down: neighbours and routes. Its addresses have stayed.
-    fn open(&self) -> Result<(), Refusal> {
+    fn open(&self) -> Result<(), NetlinkError> {
         let mut kernel = Rtnetlink::open_to_restore()?;
         // First, so that no packet leaves for somebody who is not known.
         for address in &self.neighbours {
@@ -229,9 +229,9 @@ fn happen(
     Ok(lateness)
 }
 
-fn refused(error: &Refusal) -> String {
+fn refused(error: &NetlinkError) -> String {
     match error {
-        Refusal::Kernel(error) => error.to_string(),
-        Refusal::Unreadable(why) => why.clone(),
+        NetlinkError::Kernel(error) => error.to_string(),
+        NetlinkError::Unreadable(why) => why.clone(),
     }
 }

@@ -16,7 +16,7 @@ use rustix::mount::{
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::{TestbedError, Told};
-use crate::netlink::Refusal;
+use crate::netlink::NetlinkError;
 use crate::sys::unshare_network;
 
 /// Where `ip netns` keeps them.
@@ -152,13 +152,13 @@ impl Namespace {
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         deed: impl FnOnce() -> String,
-        job: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+        job: impl FnOnce() -> Result<T, NetlinkError> + Send + 'static,
     ) -> Result<T, TestbedError> {
         self.run(job).map_err(|refusal| match refusal {
-            Refusal::Kernel(source) => {
+            NetlinkError::Kernel(source) => {
                 TestbedError::Refused { deed: deed(), place: self.name.clone(), source }
             }
-            Refusal::Unreadable(why) => {
+            NetlinkError::Unreadable(why) => {
                 TestbedError::Unreadable { deed: deed(), place: self.name.clone(), why }
             }
         })

@@ -3,4 +3,4 @@
 pub(crate) mod path_manager;
 pub(crate) mod route;
 
-pub(crate) use netrig_host::netlink::{Ethtool, Refusal};
+pub(crate) use netrig_host::netlink::{Ethtool, NetlinkError};

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use netrig_core::{Note, Sample, Sink, Subject, quantity};
 use netrig_experiment::{Program, Ready, RunError, Scenario, Unsupported};
 use netrig_host::Clock;
-use netrig_host::usage::Family;
+use netrig_host::usage::ProcessFamily;
 use netrig_host::user_file::{UserFileError, open_regular};
 use netrig_sip_net as sip;
 use netrig_sip_net::Transport;
@@ -289,7 +289,7 @@ impl Programs {
             let told = named && watched.programs;
             if told || !described.cpus.is_empty() || nodes.contains_key(&place) {
                 let node = nodes.entry(place).or_insert_with_key(new);
-                node.add(Family::of(running.process.id()), told);
+                node.add(ProcessFamily::of(running.process.id()), told);
                 node.guard(scenario);
             }
             if let Some(mut own) = running.counting.take() {

@@ -13,7 +13,7 @@ use crate::error::{TestbedError, Told};
 use crate::host::group;
 use crate::journal::{Entry, Journal, Journals};
 use crate::namespace::{self, Bound, Namespace};
-use crate::netlink::Refusal;
+use crate::netlink::NetlinkError;
 use crate::netlink::route::Rtnetlink;
 use crate::process::{MARK, ProcessId, ended_within};
 
@@ -139,7 +139,7 @@ fn remove_namespace(name: &str, inode: namespace::Inode) -> Result<(), TestbedEr
             entered.ask(
                 || "remove the interfaces".into(),
                 || match Rtnetlink::open()?.delete_group(GROUP) {
-                    Err(Refusal::Kernel(error))
+                    Err(NetlinkError::Kernel(error))
                         if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) =>
                     {
                         Ok(())

@@ -10,7 +10,7 @@ use crate::error::{TestbedError, Told};
 use crate::host::{Group as NodeGroup, GroupReader, Limits};
 use crate::journal::{Entry, FOLDER, Journal, Journals};
 use crate::namespace::{self, Namespace};
-use crate::netlink::Refusal;
+use crate::netlink::NetlinkError;
 use crate::process::{Bounds, Group, Process, ProcessId};
 use crate::processors;
 use crate::removal::undo;
@@ -174,7 +174,7 @@ impl Testbed {
         &self,
         node: usize,
         deed: impl FnOnce() -> String,
-        job: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+        job: impl FnOnce() -> Result<T, NetlinkError> + Send + 'static,
     ) -> Result<T, TestbedError> {
         self.node(node)?.ask(deed, job)
     }

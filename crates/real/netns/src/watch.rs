@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
 use netrig_experiment::{RunError, Scenario};
 use netrig_host::Clock;
-use netrig_host::usage::{Family, Sockets, Usage};
+use netrig_host::usage::{ProcessFamily, ProgramSockets, Usage};
 
 use crate::counters::Counting;
 use crate::hop_limits::HopLimitWatch;
@@ -19,13 +19,13 @@ pub(crate) struct WatchedNode {
     /// Its place.
     node: u32,
     /// Each program with what came from it, if what it takes is to be told.
-    told: Vec<Family>,
+    told: Vec<ProcessFamily>,
     /// Whatever else of the run is on the node.
-    beside: Vec<Family>,
+    beside: Vec<ProcessFamily>,
     /// Its load.
-    load: Option<Family>,
+    load: Option<ProcessFamily>,
     /// The sockets of those that are told.
-    sockets: Sockets,
+    sockets: ProgramSockets,
     /// Its processors, if no other node has them and what else runs there is to be told.
     processors: Option<OwnProcessors>,
     /// What it is told of as a host, if it is.
@@ -78,9 +78,9 @@ impl WatchedNode {
         Self {
             node: place as u32,
             told: Vec::new(),
-            beside: agent.into_iter().map(Family::of).collect(),
-            load: load.map(Family::of),
-            sockets: Sockets::default(),
+            beside: agent.into_iter().map(ProcessFamily::of).collect(),
+            load: load.map(ProcessFamily::of),
+            sockets: ProgramSockets::default(),
             processors: None,
             host: None,
             looked: Instant::ZERO,
@@ -88,7 +88,7 @@ impl WatchedNode {
     }
 
     /// Watches a program of it, and tells what it takes if that is wanted.
-    pub fn add(&mut self, family: Family, told: bool) {
+    pub fn add(&mut self, family: ProcessFamily, told: bool) {
         if told { self.told.push(family) } else { self.beside.push(family) }
     }
 
@@ -126,14 +126,14 @@ impl WatchedNode {
     /// Tells what there was in the interval that ends at `at`, looked at `now`.
     fn tick(&mut self, at: Instant, now: Instant, sink: &mut dyn Sink) {
         let (mut processes, mut programs) = (Vec::new(), Usage::default());
-        for usage in self.told.iter_mut().map(Family::look) {
+        for usage in self.told.iter_mut().map(ProcessFamily::look) {
             programs.add(&usage);
             processes.extend(usage.processes);
         }
         let (waiting, dropped) = self.sockets.look(&processes);
         let mut own = programs.clone();
         self.beside.iter_mut().for_each(|family| own.add(&family.look()));
-        let load = self.load.as_mut().map(Family::look).unwrap_or_default();
+        let load = self.load.as_mut().map(ProcessFamily::look).unwrap_or_default();
         self.processors.iter_mut().for_each(|processors| processors.add(own.ran + load.ran));
         let span = now.since(self.looked).as_nanos();
         self.looked = now;

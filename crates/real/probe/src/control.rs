@@ -20,7 +20,7 @@ use super::stamp::Key;
 use super::two_way::Plan;
 use netrig_host::SourceReport;
 use netrig_host::frames::{FrameError, read_frame, read_frame_within, write_frame};
-use netrig_host::{Busy, random, shown_up_to};
+use netrig_host::{SlotRefusal, random, shown_up_to};
 
 /// The version of what is said: both sides must have the same.
 pub const VERSION: u32 = 3;
@@ -246,7 +246,7 @@ pub(crate) fn greet_probe(
     stream: &mut (impl Read + Write),
     key: Option<&Key>,
     boot: String,
-    admit: impl FnOnce() -> Result<(), Busy>,
+    admit: impl FnOnce() -> Result<(), SlotRefusal>,
 ) -> Result<(), GreetingError> {
     let nonce: [u8; 32] = random().map_err(FrameError::from)?;
     write_frame(stream, &FromFarEnd::Hello { version: VERSION, nonce, keyed: key.is_some() })?;
@@ -381,7 +381,8 @@ mod tests {
         let (mut near, mut far) = UnixStream::pair().unwrap();
         let key = || Key::new(RIGHT).unwrap();
         std::thread::scope(|scope| {
-            scope.spawn(move || greet_probe(&mut far, Some(&key()), "boot".into(), || Err(Busy::Full)));
+            scope
+                .spawn(move || greet_probe(&mut far, Some(&key()), "boot".into(), || Err(SlotRefusal::Full)));
             let probe = greet_far_end(&mut near, Some(&key()));
             assert!(
                 matches!(&probe, Err(GreetingError::Busy(why)) if why.contains("try again later")),

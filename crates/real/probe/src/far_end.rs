@@ -26,14 +26,14 @@ use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Reflector, 
 use super::stream::{Log, StreamEnd};
 use super::stream_packet::LEAST;
 use super::wire::{Wire, is_readable};
-use netrig_host::Memory;
+use netrig_host::MemoryBudget;
 use netrig_host::frames::{FrameError, read_frame_within, write_frame};
 use netrig_host::socket::SocketError;
-use netrig_host::socket::{LONGEST_DATAGRAM, Making, refused};
+use netrig_host::socket::{LONGEST_DATAGRAM, SocketBuilder, refused};
 use netrig_host::sys::KernelClock;
 use netrig_host::{
-    Clock, DescriptorShortage, HostAddress, NoSlot, SlotLimits, ThreadSlot, ThreadSlots, connections_within,
-    realtime_nanos,
+    Clock, DescriptorShortage, HostAddress, SlotLimits, ThreadSlot, ThreadSlotError, ThreadSlots,
+    connections_within, realtime_nanos,
 };
 
 /// Probes that are served at the same time; another one is told to come later.
@@ -196,7 +196,7 @@ impl FarEnd {
         let Self { order, stamps, listeners, .. } = self;
         let (order, tally) = (&order, &Mutex::new(Tally::default()));
         let served =
-            &Served { slots: ThreadSlots::new(order.slots), memory: Memory::of(MOST_BYTES_TOGETHER) };
+            &Served { slots: ThreadSlots::new(order.slots), memory: MemoryBudget::of(MOST_BYTES_TOGETHER) };
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (socket, address) in stamps {
@@ -219,7 +219,7 @@ impl FarEnd {
 /// What is being served, and what it takes.
 struct Served {
     slots: Arc<ThreadSlots>,
-    memory: Memory,
+    memory: MemoryBudget,
 }
 
 fn locked(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
@@ -239,7 +239,7 @@ fn unbound(address: SocketAddr, option: &str, error: SocketError) -> ProbeError 
 
 /// A listening socket that does not block.
 fn listen(address: SocketAddr) -> Result<TcpListener, SocketError> {
-    let making = Making::open(SocketType::STREAM, Some(ipproto::TCP), address)?;
+    let making = SocketBuilder::open(SocketType::STREAM, Some(ipproto::TCP), address)?;
     // A search for the path's MTU asks with which MSS the SYN came.
     making.number("TCP_SAVE_SYN", libc::IPPROTO_TCP, libc::TCP_SAVE_SYN, 1)?;
     let socket = making.bound()?;
@@ -373,8 +373,8 @@ fn accept<'scope>(
 }
 
 /// Tells a probe that there is no room for it. Its socket has room for that, for nothing was said before.
-fn turn_away(mut control: TcpStream, why: &NoSlot) {
-    if let NoSlot::Busy(busy) = why {
+fn turn_away(mut control: TcpStream, why: &ThreadSlotError) {
+    if let ThreadSlotError::Busy(busy) = why {
         // Who has gone need not know.
         let _ = write_frame(&mut control, &FromFarEnd::Busy { why: busy.to_string() });
     }
@@ -399,7 +399,7 @@ fn serve(
     from: SocketAddr,
     order: &FarEndOrder,
     slot: &ThreadSlot,
-    memory: &Memory,
+    memory: &MemoryBudget,
     cancel: &AtomicBool,
 ) -> Result<u64, ServeError> {
     control.set_nodelay(true).map_err(FrameError::from)?;

@@ -10,7 +10,7 @@ use super::icmp_error::IcmpErrors;
 use super::pacing::{self, Listen, Speak};
 use super::receiver::{Arrival, Remote, Report, generous};
 use super::socket::{ProbeSocket, is_refusal};
-use netrig_host::{Asked, Clock, HostAddress};
+use netrig_host::{Clock, HostAddress, RequestedGaps};
 
 /// Bytes of a datagram that the receiver keeps: all of any that fits an Ethernet frame.
 const KEEP: u16 = 1_500;
@@ -90,7 +90,7 @@ pub(super) fn send(
     };
     let moments = schedule.iter().map(|datagram| datagram.at);
     let is_over = || cancel.load(Ordering::Relaxed);
-    let (ours, meter) = pacing::keep(&mut sending, moments, Asked::Schedule, is_over)?;
+    let (ours, meter) = pacing::keep(&mut sending, moments, RequestedGaps::Schedule, is_over)?;
     if is_over() {
         return Err(ProbeError::Interrupted);
     }

@@ -6,8 +6,8 @@ use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
 use super::socket::ProbeSocket;
-use netrig_host::{Asked, SourceMeter};
 use netrig_host::{Clock, Pacer, SPIN, Watch};
+use netrig_host::{RequestedGaps, SourceMeter};
 
 /// The schedule begins so long after it was made, so that the first packet is as punctual as any.
 const HEAD_START: Duration = Duration::from_millis(20);
@@ -42,7 +42,7 @@ pub(super) fn watching(socket: impl AsFd, clock: Clock, tail: Duration) -> Resul
 pub(super) fn keep(
     speaker: &mut impl Speak,
     schedule: impl IntoIterator<Item = Instant>,
-    asked: Asked,
+    asked: RequestedGaps,
     stop: impl Fn() -> bool,
 ) -> Result<(Clock, SourceMeter), ProbeError> {
     let clock = Clock::starting_in(HEAD_START);

@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant, Seeds, Stream};
 
-use netrig_host::{Asked, SourceReport};
+use netrig_host::{RequestedGaps, SourceReport};
 
 /// The gaps between packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +22,10 @@ impl Gaps {
     }
 
     /// What a meter of the source is told.
-    pub(crate) const fn asked(self) -> Asked {
+    pub(crate) const fn asked(self) -> RequestedGaps {
         match self {
-            Self::Periodic(_) => Asked::Schedule,
-            Self::Poisson(mean) => Asked::Exponential { mean_ns: mean.as_nanos() as f64 },
+            Self::Periodic(_) => RequestedGaps::Schedule,
+            Self::Poisson(mean) => RequestedGaps::Exponential { mean_ns: mean.as_nanos() as f64 },
         }
     }
 }

@@ -8,10 +8,12 @@ use rustix::net::{Protocol, SocketType};
 
 use super::icmp::Version;
 use super::icmp_error::{IcmpErrors, Said};
-use netrig_host::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, class_of, class_option, drops};
+use netrig_host::socket::{
+    LONGEST_DATAGRAM, SocketBuilder, SocketError, TimestampMode, class_of, class_option, drops,
+};
 use netrig_host::sys::{
-    ExtendedError, Incoming, MESSAGES, Objection, Origin, Outgoing, ReceiveBatch, TransmitStamp, option_int,
-    send_one, set_option_int,
+    ErrorOrigin, ExtendedError, Incoming, MESSAGES, Outgoing, QueuedError, ReceiveBatch, TransmitStamp,
+    option_int, send_one, set_option_int,
 };
 
 /// The receive buffer that is asked for, bytes: as much of it as the system grants. What it has no room for is counted, so
@@ -50,7 +52,7 @@ impl ProbeSocket {
     /// A bound UDP socket that sends with this code point. The kernel keeps no ICMP errors for it: it is for far ends, which
     /// answer many hosts and measure none.
     pub fn udp(local: SocketAddr, dscp: u8) -> Result<Self, SocketError> {
-        let making = Making::open(SocketType::DGRAM, Some(rustix::net::ipproto::UDP), local)?;
+        let making = SocketBuilder::open(SocketType::DGRAM, Some(rustix::net::ipproto::UDP), local)?;
         Self::made(making, local, dscp, 1)
     }
 
@@ -66,8 +68,8 @@ impl ProbeSocket {
         local: SocketAddr,
         dscp: u8,
     ) -> Result<Self, SocketError> {
-        let making = Making::open(kind, Some(protocol), local)?;
-        making.told_of_errors()?;
+        let making = SocketBuilder::open(kind, Some(protocol), local)?;
+        making.report_errors()?;
         Self::made(making, local, dscp, QUOTED)
     }
 
@@ -78,8 +80,8 @@ impl ProbeSocket {
         local: SocketAddr,
         dscp: u8,
     ) -> Result<Self, SocketError> {
-        let making = Making::open(kind, Some(protocol), local)?;
-        making.told_of_errors()?;
+        let making = SocketBuilder::open(kind, Some(protocol), local)?;
+        making.report_errors()?;
         if local.is_ipv4() {
             making.number(
                 "IP_MTU_DISCOVER",
@@ -96,9 +98,14 @@ impl ProbeSocket {
         Self::made(making, local, dscp, REPEATED)
     }
 
-    fn made(making: Making, local: SocketAddr, dscp: u8, repeated: usize) -> Result<Self, SocketError> {
+    fn made(
+        making: SocketBuilder,
+        local: SocketAddr,
+        dscp: u8,
+        repeated: usize,
+    ) -> Result<Self, SocketError> {
         making.dscp(dscp)?;
-        making.stamped(Stamped::Both)?;
+        making.stamped(TimestampMode::Both)?;
         if local.is_ipv4() {
             making.number("IP_RECVTTL", libc::IPPROTO_IP, libc::IP_RECVTTL, 1)?;
             making.number("IP_RECVTOS", libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
@@ -230,7 +237,7 @@ impl ProbeSocket {
     pub fn errors(
         &mut self,
         mut left: impl FnMut(TransmitStamp),
-        mut said: impl FnMut(&Objection<'_>),
+        mut said: impl FnMut(&QueuedError<'_>),
     ) -> io::Result<()> {
         loop {
             let count = self.errors.receive_errors(&self.socket)?;
@@ -240,7 +247,7 @@ impl ProbeSocket {
             for at in 0..count {
                 match self.errors.transmit_stamp(at) {
                     Some(stamp) => left(stamp),
-                    None => self.errors.objection(at).iter().for_each(&mut said),
+                    None => self.errors.queued_error(at).iter().for_each(&mut said),
                 }
             }
         }
@@ -255,8 +262,8 @@ impl ProbeSocket {
 /// The host that says something by ICMP, and what it says.
 pub(super) fn icmp(error: &ExtendedError) -> Option<(IpAddr, Said)> {
     let version = match error.origin {
-        Origin::Icmp => Version::V4,
-        Origin::Icmp6 => Version::V6,
+        ErrorOrigin::Icmp => Version::V4,
+        ErrorOrigin::Icmp6 => Version::V6,
         _ => return None,
     };
     Some((error.offender?, Said::of(version, error.kind, error.code, error.info)))

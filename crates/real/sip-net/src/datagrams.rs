@@ -8,7 +8,7 @@ use netrig_core::{Duration, Instant};
 use rustix::net::{SendFlags, SocketType, ipproto};
 
 use super::send_batch::{OutgoingDatagram, SendBatch, SendOutcome};
-use netrig_host::socket::{Making, SocketError, Stamped, drops};
+use netrig_host::socket::{SocketBuilder, SocketError, TimestampMode, drops};
 use netrig_host::sys::{Incoming, MESSAGES, ReceiveBatch};
 use netrig_host::{Clock, RealtimeOffset};
 
@@ -96,9 +96,14 @@ impl DatagramSocket {
     pub(super) fn open(
         address: SocketAddr,
         room: u32,
-        stamped: Option<Stamped>,
+        stamped: Option<TimestampMode>,
     ) -> Result<Self, SocketError> {
-        Self::made(Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?, address, room, stamped)
+        Self::made(
+            SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), address)?,
+            address,
+            room,
+            stamped,
+        )
     }
 
     /// As [`DatagramSocket::open`], with `UDP_GRO`: one receive may return several datagrams of one sender ([`Incoming::datagrams`]). With
@@ -111,7 +116,7 @@ impl DatagramSocket {
         room: u32,
         is_shared: bool,
     ) -> Result<Self, SocketError> {
-        let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
+        let making = SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
         making.coalesce_received()?;
         if is_shared {
             making.share_address()?;
@@ -124,7 +129,7 @@ impl DatagramSocket {
     /// # Errors
     /// It is not to be had as it was asked for.
     pub fn open_stamped(address: SocketAddr, room: u32) -> Result<Self, SocketError> {
-        Self::open(address, room, Some(Stamped::Received))
+        Self::open(address, room, Some(TimestampMode::Received))
     }
 
     /// Takes what has arrived, no more than a batch, and gives the sender of each datagram, its bytes, and when the kernel received it.
@@ -159,19 +164,19 @@ impl DatagramSocket {
     /// # Errors
     /// It is not to be had as it was asked for.
     pub(super) fn open_told(address: SocketAddr, room: u32, is_coalesced: bool) -> Result<Self, SocketError> {
-        let making = Making::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
-        making.told_of_errors()?;
+        let making = SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
+        making.report_errors()?;
         if is_coalesced {
             making.coalesce_received()?;
         }
-        Self::made(making, address, room, Some(Stamped::Received))
+        Self::made(making, address, room, Some(TimestampMode::Received))
     }
 
     fn made(
-        making: Making,
+        making: SocketBuilder,
         address: SocketAddr,
         room: u32,
-        stamped: Option<Stamped>,
+        stamped: Option<TimestampMode>,
     ) -> Result<Self, SocketError> {
         if let Some(which) = stamped {
             making.stamped(which)?;

@@ -101,7 +101,10 @@ mod tests {
         assert!(error("sctp:127.0.0.1:5060").starts_with("`sctp` is no transport"));
         assert!(error("udp:localhost:5060").starts_with("`localhost:5060` is no address"));
         assert!(error("5060").starts_with("`5060` is no address"));
-        assert!(error("udp:[fe80::1]:5060").starts_with("`[fe80::1]:5060`: it is on each link of this host"));
+        assert!(
+            error("udp:[fe80::1]:5060")
+                .starts_with("`[fe80::1]:5060`: a link-local address needs an interface")
+        );
         assert!(error("udp:fe80::1%no-such-link").ends_with("there is no interface `no-such-link`"));
         assert!(error("tcp:0.0.0.0:5060").starts_with("0.0.0.0 stands for every address"));
         assert!(error("tcp:[::]:5060").starts_with(":: stands for every address"));

@@ -14,8 +14,8 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 use netrig_host::socket::TcpOptions;
-use netrig_host::socket::{Making, SocketError};
-use netrig_host::sys::{receive_stamped, stamp_what_comes};
+use netrig_host::socket::{SocketBuilder, SocketError};
+use netrig_host::sys::{receive_stamped, stamp_received};
 
 /// Bytes that one turn of a connection reads at most, so that one does not starve the others.
 const TURN: usize = 64 * 1024;
@@ -140,7 +140,7 @@ impl SipStream {
         bounds: Bounds,
     ) -> Result<Self, StreamError> {
         let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
-        let made = Making::tcp(&options, 0, local).and_then(Making::bound);
+        let made = SocketBuilder::tcp(&options, 0, local).and_then(SocketBuilder::bound);
         let socket = made.map_err(|error| match error {
             SocketError::Refused { source, .. } => source,
             other => io::Error::other(other.to_string()),
@@ -187,7 +187,7 @@ impl SipStream {
     /// # Errors
     /// What the kernel answers.
     pub fn stamped(self) -> Result<Self, StreamError> {
-        stamp_what_comes(&self.socket)?;
+        stamp_received(&self.socket)?;
         Ok(self)
     }
 

@@ -116,7 +116,7 @@ fn synchronised() -> Finding {
 
 #[cfg(target_os = "linux")]
 fn synchronised() -> Finding {
-    if netrig_host::wall_clock_is_kept() {
+    if netrig_host::wall_clock_is_synchronised() {
         return fine("wall clock", "kept by NTP or PTP; one-way delays between machines need it");
     }
     lacking(

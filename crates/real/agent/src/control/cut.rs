@@ -133,7 +133,7 @@ mod tests {
     use crate::{EndReport, SctpOptions, Side};
     use netrig_host::frames::{MAX_FRAME, read_frame};
     use netrig_host::socket::UdpOptions;
-    use netrig_host::{Asked, SourceMeter};
+    use netrig_host::{RequestedGaps, SourceMeter};
 
     /// What one of the kind takes in a frame, and `FULL` with it, is less than a frame may have.
     #[test]
@@ -255,7 +255,7 @@ mod tests {
     /// A source that was late by everything from 1 ns to a minute has the longest report.
     #[test]
     fn ten_thousand_ends_report() {
-        let mut meter = SourceMeter::new(Asked::Schedule);
+        let mut meter = SourceMeter::new(RequestedGaps::Schedule);
         for late in
             (0..36).map(|power| 1 << power).flat_map(|ns| (0..16).map(move |part| ns + ns * part / 16))
         {

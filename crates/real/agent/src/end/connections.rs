@@ -8,7 +8,7 @@ use netrig_traffic::{AppEvent, ConnId, ReadSchedule};
 use super::{FlowEnd, Sockets, Surroundings};
 use crate::AgentError;
 use crate::meter::Counted;
-use netrig_bulk::tcp_connection::{self, Turn};
+use netrig_bulk::tcp_connection::{self, TurnOutcome};
 use netrig_host::Watch;
 
 /// Turns that the connections of an end have in a row before the other ends are looked at.
@@ -73,7 +73,7 @@ impl FlowEnd {
         let id = match &mut self.sockets {
             Sockets::Udp(_) => None,
             Sockets::Tcp(tcp) => tcp.get(place).map(|conn| {
-                if conn.take_turn(&mut self.buffer, &mut events) == Turn::GoesOn {
+                if conn.take_turn(&mut self.buffer, &mut events) == TurnOutcome::GoesOn {
                     self.turns.push_back(place);
                 }
                 conn.id
@@ -178,7 +178,7 @@ impl FlowEnd {
         let Some(place) = self.place_of(id) else { return Ok(()) };
         match &mut self.sockets {
             Sockets::Udp(_) => {}
-            Sockets::Tcp(tcp) => tcp.get(place).into_iter().for_each(tcp_connection::Conn::close),
+            Sockets::Tcp(tcp) => tcp.get(place).into_iter().for_each(tcp_connection::TcpConnection::close),
             Sockets::Sctp(sctp) => sctp.close(place, around.clock)?,
         }
         self.has_something_to_do(place);

@@ -26,8 +26,8 @@ use crate::AgentError;
 use crate::order::EndOrder;
 use crate::roster::{Named, Roster};
 use crate::side::Side;
-use netrig_bulk::sctp_socket::Taken;
-pub(crate) use netrig_bulk::sctp_socket::{PathSocket, Sent};
+use netrig_bulk::sctp_socket::ReceivedPacket;
+pub(crate) use netrig_bulk::sctp_socket::{PacketOutcome, PathSocket};
 use netrig_host::RealtimeOffset;
 use netrig_host::socket::{SocketError, drops};
 use netrig_host::sys::ReceiveBatch;
@@ -62,7 +62,7 @@ pub(crate) struct SctpEnd {
     /// Sockets may have more than was taken.
     more: bool,
     /// Packets that were taken and not yet looked at.
-    arrived: VecDeque<Taken>,
+    arrived: VecDeque<ReceivedPacket>,
     batch: ReceiveBatch,
     /// From the arrival of packets to when they were looked at.
     lateness: Lateness,
@@ -230,7 +230,7 @@ impl SctpEnd {
         if self.arrived.is_empty() {
             self.receive()?;
         }
-        let Some(Taken { stamp, packet }) = self.arrived.pop_front() else { return Ok(None) };
+        let Some(ReceivedPacket { stamp, packet }) = self.arrived.pop_front() else { return Ok(None) };
         let now = clock.now();
         let at = stamp.map_or(now, |ns| clock.instant(offset.monotonic(ns)).min(now));
         self.lateness.record(now - at);
@@ -384,7 +384,7 @@ impl SctpEnd {
             return Ok(());
         };
         let sent = socket.send(body).map_err(AgentError::kernel("send"))?;
-        self.no_room += u64::from(sent == Sent::NoRoom);
+        self.no_room += u64::from(sent == PacketOutcome::NoRoom);
         Ok(())
     }
 

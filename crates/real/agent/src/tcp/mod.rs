@@ -11,11 +11,11 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::roster::{Named, Roster};
-pub(crate) use netrig_bulk::tcp_connection::{Conn, Manner};
+pub(crate) use netrig_bulk::tcp_connection::{ConnectionMode, TcpConnection};
 use netrig_host::HostAddress;
 use netrig_host::Subflow;
 use netrig_host::socket::TcpOptions;
-use netrig_host::socket::{Making, SocketError, refused};
+use netrig_host::socket::{SocketBuilder, SocketError, refused};
 use netrig_host::{TcpCounts, TcpInfo};
 
 /// Calls that may wait at a listening socket; the kernel cuts it to net.core.somaxconn.
@@ -30,7 +30,7 @@ pub(crate) struct TcpEnd {
     reads: bool,
     listener: Option<OwnedFd>,
     accepted: u32,
-    connections: Roster<Conn>,
+    connections: Roster<TcpConnection>,
     gone: TcpCounts,
     failed: u32,
     fallbacks: u32,
@@ -45,7 +45,7 @@ pub(crate) struct PathInfo {
     pub info: TcpInfo,
 }
 
-impl Named for Conn {
+impl Named for TcpConnection {
     type Name = ConnId;
 
     fn name(&self) -> ConnId {
@@ -64,7 +64,7 @@ impl TcpEnd {
     ) -> Result<Self, SocketError> {
         // Subflows that the peer opens come to other addresses than the first.
         let local = if options.multipath && listens { anywhere(local) } else { local };
-        let making = Making::tcp(&options, dscp, local)?;
+        let making = SocketBuilder::tcp(&options, dscp, local)?;
         // An end that does not listen has made a socket too: what the options cannot be is known before the run begins.
         let listener = if listens {
             let socket = making.bound()?;
@@ -105,7 +105,7 @@ impl TcpEnd {
 
     /// Begins to open a connection; its place.
     pub fn connect(&mut self, id: ConnId, to: SocketAddr) -> Result<u32, SocketError> {
-        let socket = Making::tcp(&self.options, self.dscp, self.local)?.bound()?;
+        let socket = SocketBuilder::tcp(&self.options, self.dscp, self.local)?.bound()?;
         // What the kernel knows at once (no route, a refusal by this host) the application hears as of any connection.
         let failed = rustix::net::connect(&socket, &to).err();
         let failed = failed.filter(|error| !matches!(*error, Errno::INPROGRESS | Errno::INTR));
@@ -132,18 +132,18 @@ impl TcpEnd {
 
     fn enrol(&mut self, id: ConnId, socket: OwnedFd, peer: SocketAddr, failed: Option<Errno>) -> u32 {
         let (multipath, clamp) = (self.options.multipath, self.options.window_clamp);
-        let manner = Manner { multipath, reads: self.reads, clamp };
-        self.connections.enrol(Conn::new(id, socket, peer, manner, failed))
+        let manner = ConnectionMode { multipath, reads: self.reads, clamp };
+        self.connections.enrol(TcpConnection::new(id, socket, peer, manner, failed))
     }
 
     /// The connection at a place, if it still is.
-    pub fn get(&mut self, place: u32) -> Option<&mut Conn> {
+    pub fn get(&mut self, place: u32) -> Option<&mut TcpConnection> {
         self.connections.get_mut(place)
     }
 
     /// When an application that does not read at once reads next.
     pub fn next_read(&self) -> Option<Instant> {
-        self.connections.members().filter_map(Conn::reads_at).min()
+        self.connections.members().filter_map(TcpConnection::reads_at).min()
     }
 
     /// Applications that do not read at once may read what is due at `now`; the places of their connections are added to `turns`.
@@ -204,7 +204,7 @@ impl TcpEnd {
     /// How many subflows the connection that stands has, of several the one with the most; nothing if it is none of
     /// Multipath TCP.
     pub fn subflows(&mut self) -> Option<u32> {
-        let of = |conn: &Conn| {
+        let of = |conn: &TcpConnection| {
             let all = Subflow::all(conn.fd()).ok()?;
             Some(all.iter().filter(|subflow| subflow.info.is_established()).count() as u32)
         };

@@ -173,6 +173,6 @@ fn bytes_that_are_no_frame_end_the_talk() {
     use std::io::Write;
     let mut controller = Controller::greeted();
     controller.stream.write_all(&[0, 0, 0, 3, b'"', b'?', b'"']).unwrap();
-    assert!(controller.hear_error().contains("cannot be understood"));
+    assert!(controller.hear_error().contains("malformed frame"));
     assert!(matches!(controller.end(), Err(ControlError::Frame(FrameError::Malformed(_)))));
 }

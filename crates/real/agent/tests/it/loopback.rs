@@ -12,7 +12,7 @@ use std::time::Duration as StdDuration;
 use netrig_agent::{CarrierOptions, EndOrder, EndReport, PreparedRun, Progress, RunOrder, Samples, Side};
 use netrig_core::{Duration, Instant, Quantity, Rate, Size, Subject, quantity};
 use netrig_host::socket::TcpOptions;
-use netrig_host::{Clock, Rest, RunSignals, Stamp};
+use netrig_host::{Clock, DatagramStamp, PayloadKind, RunSignals};
 use netrig_traffic::{AppAction, AppEvent, Clip, ReadSteps, Reads, Settings, react};
 
 const SEED: u64 = 11;
@@ -149,7 +149,7 @@ fn received(
                 let number = clip.number_of(&buffer[..len], got.len() as u64).unwrap();
                 (number, start + clip.due(number))
             } else {
-                let stamp = Stamp::decode(&buffer[..len]).unwrap();
+                let stamp = DatagramStamp::decode(&buffer[..len]).unwrap();
                 assert!(stamp.sent >= stamp.intended());
                 (stamp.number, stamp.intended())
             };
@@ -274,7 +274,7 @@ fn what_is_no_datagram_of_the_flow_is_counted_apart() {
     let stray = UdpSocket::bind((localhost(false), 0)).unwrap();
     let stamp = |flow, number| {
         let (sent, late) = (Instant::ZERO, Duration::ZERO);
-        Stamp { flow, number, sent, late, rest: Rest::Fill }.encode()
+        DatagramStamp { flow, number, sent, late, rest: PayloadKind::Fill }.encode()
     };
     stray.send_to(b"hello", server).unwrap();
     stray.send_to(&stamp(7, 0), server).unwrap();

@@ -1,9 +1,9 @@
-//! What an interface does to frames by itself: ethtool's netlink (Documentation/networking/ethtool-netlink.rst).
+//! Offloads and queues of interfaces: ethtool's netlink (Documentation/networking/ethtool-netlink.rst).
 
 use netlink_packet_core::DefaultNla;
 
-use super::generic::{Family, Message, kind, nest, string};
-use super::{Refusal, attributes, value};
+use super::generic::{GenericFamily, GenericMessage, kind, nest, string};
+use super::{NetlinkError, attributes, value};
 
 const MSG_FEATURES_GET: u8 = 11;
 const MSG_FEATURES_SET: u8 = 12;
@@ -21,33 +21,33 @@ const BITSET_BITS: u16 = 3;
 const BITSET_BITS_BIT: u16 = 1;
 const BIT_NAME: u16 = 2;
 
-/// A conversation about the interfaces of the calling thread's namespace.
+/// Reads and sets properties of the interfaces of the calling thread's namespace.
 #[derive(Debug)]
-pub struct Ethtool(Family);
+pub struct Ethtool(GenericFamily);
 
-/// How many packets a driver and its interface hand to each other at most, and how many they could.
+/// Sizes of the queues between a driver and its interface, packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rings {
-    /// Received: now and at most.
+pub struct RingSizes {
+    /// Receive queue: current and maximum size.
     pub receive: Option<[u32; 2]>,
-    /// Sent: now and at most.
+    /// Send queue: current and maximum size.
     pub send: Option<[u32; 2]>,
 }
 
 impl Ethtool {
-    /// Opens one in the namespace of the calling thread.
+    /// Opens a netlink socket in the namespace of the calling thread.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn open() -> Result<Self, Refusal> {
-        Family::open("ethtool").map(Self)
+    /// The error of the kernel.
+    pub fn open() -> Result<Self, NetlinkError> {
+        GenericFamily::open("ethtool").map(Self)
     }
 
-    /// What an interface does now to checksums and lengths of frames, by the names of `ethtool -k`.
+    /// The active offloads of an interface that affect checksums and frame lengths, by the names of `ethtool -k`.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn offloads(&mut self, interface: &str) -> Result<Vec<String>, Refusal> {
+    /// The error of the kernel.
+    pub fn offloads(&mut self, interface: &str) -> Result<Vec<String>, NetlinkError> {
         let answers = self.ask(MSG_FEATURES_GET, vec![header(FEATURES_HEADER, interface)])?;
         let mut found = None;
         for active in answers.iter().flat_map(|answer| &answer.attributes) {
@@ -55,43 +55,44 @@ impl Ethtool {
                 found = Some(names(active).into_iter().filter(|name| is_offload(name)).collect());
             }
         }
-        found.ok_or_else(|| Refusal::Unreadable("no active features are told".into()))
+        found.ok_or_else(|| NetlinkError::Unreadable("no active features are reported".into()))
     }
 
-    /// The queues between an interface and its driver (`ethtool -g`); an interface of software has none, and refuses.
+    /// The queues between an interface and its driver (`ethtool -g`). A virtual interface has none and returns an error.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn rings(&mut self, interface: &str) -> Result<Rings, Refusal> {
+    /// The error of the kernel.
+    pub fn rings(&mut self, interface: &str) -> Result<RingSizes, NetlinkError> {
         let answers = self.ask(MSG_RINGS_GET, vec![header(RINGS_HEADER, interface)])?;
-        let told: Vec<_> = answers.iter().flat_map(|answer| &answer.attributes).collect();
+        let fields: Vec<_> = answers.iter().flat_map(|answer| &answer.attributes).collect();
         let number = |wanted: u16| {
-            let bytes = told.iter().find(|attribute| kind(attribute) == wanted).map(|found| value(found))?;
+            let bytes =
+                fields.iter().find(|attribute| kind(attribute) == wanted).map(|found| value(found))?;
             bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
         };
         let pair = |now: u16, most: u16| Some([number(now)?, number(most)?]);
-        Ok(Rings { receive: pair(RINGS_RX, RINGS_RX_MAX), send: pair(RINGS_TX, RINGS_TX_MAX) })
+        Ok(RingSizes { receive: pair(RINGS_RX, RINGS_RX_MAX), send: pair(RINGS_TX, RINGS_TX_MAX) })
     }
 
-    /// Asks an interface to stop `offloads`. Whether it did is told by asking again.
+    /// Asks an interface to switch `offloads` off. Read them again to see whether it did.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn switch_off(&mut self, interface: &str, offloads: &[String]) -> Result<(), Refusal> {
-        // A bit that is listed without a value is one to be cleared; those that are not listed stay.
+    /// The error of the kernel.
+    pub fn switch_off(&mut self, interface: &str, offloads: &[String]) -> Result<(), NetlinkError> {
+        // A listed bit without a value is cleared; unlisted bits keep their values.
         let bits =
             offloads.iter().map(|name| nest(BITSET_BITS_BIT, &[string(BIT_NAME, name)])).collect::<Vec<_>>();
         let wanted = nest(FEATURES_WANTED, &[nest(BITSET_BITS, &bits)]);
         self.ask(MSG_FEATURES_SET, vec![header(FEATURES_HEADER, interface), wanted]).map(drop)
     }
 
-    fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
+    fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<GenericMessage>, NetlinkError> {
         self.0.ask(command, attributes)
     }
 }
 
-/// Whether a feature leaves checksums to hardware that is not there, or makes frames that no line carries. Told by the
-/// pattern of the kernel's names, so that one that a later kernel adds counts too.
+/// Whether a feature leaves checksums to missing hardware, or makes frames that are longer than those on the wire. It is
+/// recognised by the pattern of its name, so that features of later kernels are included.
 fn is_offload(feature: &str) -> bool {
     feature.starts_with("tx-checksum-")
         || feature.ends_with("-segmentation")
@@ -100,7 +101,7 @@ fn is_offload(feature: &str) -> bool {
         || ["rx-checksum", "rx-lro"].contains(&feature)
 }
 
-/// The names of the bits that are set, of a bitset without a mask.
+/// The names of the set bits in a bitset without a mask.
 fn names(bitset: &DefaultNla) -> Vec<String> {
     let inside = |attribute: &DefaultNla, wanted: u16| {
         attributes(&value(attribute)).into_iter().filter(move |inner| kind(inner) == wanted)

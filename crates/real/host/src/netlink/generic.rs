@@ -1,5 +1,5 @@
-//! Families of generic netlink (Documentation/networking/netlink_spec, `genetlink`): a number that the kernel gives to
-//! each by its name, and messages of a command with attributes.
+//! Generic netlink families (Documentation/networking/netlink_spec, `genetlink`). The kernel assigns a number to each family
+//! name; a message has a command and attributes.
 
 use std::convert::Infallible;
 
@@ -9,34 +9,34 @@ use netlink_packet_core::{
 };
 use netlink_sys::constants::NETLINK_GENERIC;
 
-use super::{Conversation, Refusal, attributes, value};
+use super::{NetlinkError, NetlinkSocket, attributes, value};
 
-/// `nlctrl`, who knows the numbers of the other families.
+/// `nlctrl`, which gives the numbers of the other families.
 const CONTROL: u16 = 16;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 
-/// Length of a `genlmsghdr`: command, version and two bytes that mean nothing.
+/// Length of a `genlmsghdr`: command, version and two reserved bytes.
 const HEADER: usize = 4;
 
-/// A conversation with one family, about the calling thread's namespace.
+/// A socket for one family, in the calling thread's namespace.
 #[derive(Debug)]
-pub struct Family {
-    conversation: Conversation,
+pub struct GenericFamily {
+    conversation: NetlinkSocket,
     number: u16,
 }
 
 /// A message of generic netlink.
 #[derive(Debug)]
-pub struct Message {
+pub struct GenericMessage {
     family: u16,
     command: u8,
-    /// What it says.
+    /// Attributes of the message.
     pub attributes: Vec<DefaultNla>,
 }
 
-impl NetlinkSerializable for Message {
+impl NetlinkSerializable for GenericMessage {
     fn message_type(&self) -> u16 {
         self.family
     }
@@ -46,13 +46,13 @@ impl NetlinkSerializable for Message {
     }
 
     fn serialize(&self, buffer: &mut [u8]) {
-        // Version 1 of all families that are spoken to here.
+        // All families used here have version 1.
         buffer[..HEADER].copy_from_slice(&[self.command, 1, 0, 0]);
         self.attributes.as_slice().emit(&mut buffer[HEADER..]);
     }
 }
 
-impl NetlinkDeserializable for Message {
+impl NetlinkDeserializable for GenericMessage {
     type Error = Infallible;
 
     fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, Infallible> {
@@ -62,53 +62,62 @@ impl NetlinkDeserializable for Message {
     }
 }
 
-impl Family {
-    /// Opens a conversation with the family `name` in the namespace of the calling thread.
+impl GenericFamily {
+    /// Opens a socket for the family `name` in the namespace of the calling thread.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn open(name: &str) -> Result<Self, Refusal> {
-        let mut conversation = Conversation::open(NETLINK_GENERIC)?;
+    /// The error of the kernel.
+    pub fn open(name: &str) -> Result<Self, NetlinkError> {
+        let mut conversation = NetlinkSocket::open(NETLINK_GENERIC)?;
         let named = string(CTRL_ATTR_FAMILY_NAME, name);
-        let question = Message { family: CONTROL, command: CTRL_CMD_GETFAMILY, attributes: vec![named] };
+        let question =
+            GenericMessage { family: CONTROL, command: CTRL_CMD_GETFAMILY, attributes: vec![named] };
         let answers = conversation.ask(question, 0)?;
         let number = answers.iter().flat_map(|answer| &answer.attributes);
         let number = number.filter(|attribute| attribute.kind() == CTRL_ATTR_FAMILY_ID).map(value).next();
         match number.as_deref() {
             Some(&[low, high]) => Ok(Self { conversation, number: u16::from_ne_bytes([low, high]) }),
-            _ => Err(Refusal::Unreadable(format!("the family `{name}` has no number"))),
+            _ => Err(NetlinkError::Unreadable(format!("the family `{name}` has no number"))),
         }
     }
 
-    /// Gives a command, and returns what is answered.
+    /// Sends a command and returns the answers.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn ask(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
-        self.conversation.ask(Message { family: self.number, command, attributes }, 0)
+    /// The error of the kernel.
+    pub fn ask(
+        &mut self,
+        command: u8,
+        attributes: Vec<DefaultNla>,
+    ) -> Result<Vec<GenericMessage>, NetlinkError> {
+        self.conversation.ask(GenericMessage { family: self.number, command, attributes }, 0)
     }
 
-    /// Gives a command whose answer is a list.
+    /// Sends a command whose answer is a list.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn list(&mut self, command: u8, attributes: Vec<DefaultNla>) -> Result<Vec<Message>, Refusal> {
-        let question = Message { family: self.number, command, attributes };
+    /// The error of the kernel.
+    pub fn list(
+        &mut self,
+        command: u8,
+        attributes: Vec<DefaultNla>,
+    ) -> Result<Vec<GenericMessage>, NetlinkError> {
+        let question = GenericMessage { family: self.number, command, attributes };
         self.conversation.ask(question, NLM_F_DUMP)
     }
 }
 
-/// What an attribute is, whether it has others inside or not.
+/// The type of an attribute, without the flag of nested attributes.
 pub fn kind(attribute: &DefaultNla) -> u16 {
     attribute.kind() & !NLA_F_NESTED
 }
 
-/// A text with its end, as attributes have it.
+/// An attribute with a zero-terminated text.
 pub fn string(kind: u16, text: &str) -> DefaultNla {
     DefaultNla::new(kind, [text.as_bytes(), &[0]].concat())
 }
 
-/// An attribute with others inside.
+/// An attribute with nested attributes.
 pub fn nest(kind: u16, inside: &[DefaultNla]) -> DefaultNla {
     let mut bytes = vec![0; inside.buffer_len()];
     inside.emit(&mut bytes);

@@ -1,4 +1,4 @@
-//! By which interface packets leave, and what that is: `rtnetlink(7)`, read only.
+//! Interfaces and routes: `rtnetlink(7)`, read only.
 
 use std::net::IpAddr;
 
@@ -7,53 +7,52 @@ use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::constants::NETLINK_ROUTE;
 
-use super::{Conversation, Refusal};
+use super::{NetlinkError, NetlinkSocket};
 
-/// A conversation about the interfaces and routes of the calling thread's namespace. It changes nothing.
+/// Reads the interfaces and routes of the calling thread's namespace.
 #[derive(Debug)]
-pub struct Links(Conversation);
+pub struct Links(NetlinkSocket);
 
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// The kernel's number for it, in its namespace.
+    /// The kernel's index of the interface, in its namespace.
     pub index: u32,
     /// Its name.
     pub name: String,
     /// The longest IP packet that it takes, bytes.
     pub mtu: Option<u32>,
-    /// Packets that wait for it at most (`txqueuelen`), where its queue discipline counts packets.
+    /// Maximum queue length, packets (`txqueuelen`), if its queue discipline counts packets.
     pub queue: Option<u32>,
-    /// The queue discipline at its root: `fq_codel`.
+    /// The root queue discipline, such as `fq_codel`.
     pub discipline: Option<String>,
 }
 
-/// How packets to an address leave.
+/// The route of packets to an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// The interface's number.
+    /// Index of the interface.
     pub interface: u32,
-    /// The router that they are handed to; nothing for neighbours.
+    /// The next router; `None` for neighbours.
     pub gateway: Option<IpAddr>,
-    /// The kernel will forget something of it after a time: a router on the way has told it how long packets may be there (RFC
-    /// 1191, RFC 8201).
+    /// Whether the route has an entry that expires: a router on the path reported its MTU (RFC 1191, RFC 8201).
     pub is_learnt: bool,
 }
 
 impl Links {
-    /// Opens one in the namespace of the calling thread.
+    /// Opens a netlink socket in the namespace of the calling thread.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn open() -> Result<Self, Refusal> {
-        Conversation::open(NETLINK_ROUTE).map(Self)
+    /// The error of the kernel.
+    pub fn open() -> Result<Self, NetlinkError> {
+        NetlinkSocket::open(NETLINK_ROUTE).map(Self)
     }
 
-    /// The interface by which packets to this address leave, as the kernel's routes and rules are now.
+    /// The outgoing interface of packets to this address, by the current routes and rules.
     ///
     /// # Errors
-    /// What the kernel answers: it may know no way there.
-    pub fn towards(&mut self, address: IpAddr) -> Result<Interface, Refusal> {
+    /// The error of the kernel, for example without a route.
+    pub fn towards(&mut self, address: IpAddr) -> Result<Interface, NetlinkError> {
         let route = self.route(address)?;
         self.interface(route.interface)
     }
@@ -61,8 +60,8 @@ impl Links {
     /// How packets to this address leave.
     ///
     /// # Errors
-    /// As of [`towards`](Self::towards).
-    pub fn route(&mut self, address: IpAddr) -> Result<Route, Refusal> {
+    /// Like [`towards`](Self::towards).
+    pub fn route(&mut self, address: IpAddr) -> Result<Route, NetlinkError> {
         let mut message = RouteMessage::default();
         (message.header.address_family, message.header.destination_prefix_length) = match address {
             IpAddr::V4(_) => (AddressFamily::Inet, 32),
@@ -85,15 +84,15 @@ impl Links {
             }
         }
         route.interface =
-            interface.ok_or_else(|| Refusal::Unreadable("a route without an interface".into()))?;
+            interface.ok_or_else(|| NetlinkError::Unreadable("a route without an interface".into()))?;
         Ok(route)
     }
 
-    /// The interface of this number.
+    /// The interface of this index.
     ///
     /// # Errors
-    /// What the kernel answers: it may have none.
-    pub fn interface(&mut self, index: u32) -> Result<Interface, Refusal> {
+    /// The error of the kernel, for example if there is no such interface.
+    pub fn interface(&mut self, index: u32) -> Result<Interface, NetlinkError> {
         let mut message = LinkMessage::default();
         message.header.index = index;
         let answers = self.0.ask(RouteNetlinkMessage::GetLink(message), 0)?;
@@ -119,15 +118,15 @@ impl Links {
 mod tests {
     use super::*;
 
-    /// Every namespace has it, and nobody gives it another name.
+    /// Every namespace has `lo`, under this name.
     #[test]
     fn what_goes_to_this_host_itself_leaves_by_loopback() {
         let mut links = Links::open().unwrap();
         for address in ["127.0.0.1", "::1"] {
             let interface = links.towards(address.parse().unwrap()).unwrap();
             assert_eq!((interface.name.as_str(), interface.discipline.as_deref()), ("lo", Some("noqueue")));
-            let told = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
-            assert_eq!(interface.mtu, told.trim().parse().ok());
+            let expected = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
+            assert_eq!(interface.mtu, expected.trim().parse().ok());
             let route = links.route(address.parse().unwrap()).unwrap();
             let wanted = Route { interface: interface.index, gateway: None, is_learnt: false };
             assert_eq!(route, wanted);

@@ -1,4 +1,4 @@
-//! Netlink, asked one question at a time (netlink(7)).
+//! Netlink with one request at a time (netlink(7)).
 
 mod ethtool;
 pub mod generic;
@@ -6,7 +6,7 @@ mod link;
 mod radio;
 mod sockets;
 
-pub use ethtool::{Ethtool, Rings};
+pub use ethtool::{Ethtool, RingSizes};
 pub use link::{Interface, Links, Route};
 pub use radio::{RadioLink, Radios};
 pub use sockets::{BoundSocket, SocketList};
@@ -20,52 +20,52 @@ use netlink_packet_core::{
 };
 use netlink_sys::{Socket, SocketAddr};
 
-/// NLMSGERR_ATTR_MSG of Linux's `netlink.h`: the kernel's words about an error.
+/// NLMSGERR_ATTR_MSG of Linux's `netlink.h`: the kernel's text of an error.
 const ERROR_WORDS: u16 = 1;
 /// Length of a `nlmsghdr`.
 const HEADER: usize = 16;
 
-/// A conversation with the kernel, about the namespace in which it was opened.
+/// A netlink socket. It works in the network namespace in which it was opened.
 #[derive(Debug)]
-pub struct Conversation {
+pub struct NetlinkSocket {
     socket: Socket,
     sequence: u32,
 }
 
-/// Why a question has no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
-    /// The kernel said no.
+pub enum NetlinkError {
+    /// The kernel refused the request.
     #[error(transparent)]
     Kernel(#[from] io::Error),
-    /// The kernel said something else.
+    /// The kernel's answer cannot be parsed.
     #[error("the kernel's answer cannot be read: {0}")]
     Unreadable(String),
 }
 
-impl Conversation {
-    /// Opens one in the namespace of the calling thread.
+impl NetlinkSocket {
+    /// Opens a socket in the namespace of the calling thread.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn open(protocol: isize) -> Result<Self, Refusal> {
+    /// The error of the kernel.
+    pub fn open(protocol: isize) -> Result<Self, NetlinkError> {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        // Errors come with the kernel's own words, and without a copy of the question.
+        // Errors contain the kernel's text and no copy of the request.
         socket.set_ext_ack(true)?;
         socket.set_cap_ack(true)?;
         if !(socket.get_ext_ack()? && socket.get_cap_ack()?) {
-            return Err(Refusal::Unreadable("NETLINK_EXT_ACK or NETLINK_CAP_ACK did not take".into()));
+            return Err(NetlinkError::Unreadable("NETLINK_EXT_ACK or NETLINK_CAP_ACK did not take".into()));
         }
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Asks with `flags` beside those of a request, and waits for the acknowledgement. Returns what came before it.
+    /// Sends a request with additional `flags`, and waits for the acknowledgement. Returns the messages before it.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn ask<M>(&mut self, message: M, flags: u16) -> Result<Vec<M>, Refusal>
+    /// The error of the kernel.
+    pub fn ask<M>(&mut self, message: M, flags: u16) -> Result<Vec<M>, NetlinkError>
     where
         M: NetlinkSerializable + NetlinkDeserializable + Debug,
     {
@@ -78,17 +78,17 @@ impl Conversation {
         let mut bytes = vec![0; question.buffer_len()];
         question.serialize(&mut bytes);
         self.socket.send(&bytes, 0)?;
-        self.hear()
+        self.read_answers()
     }
 
-    fn hear<M: NetlinkDeserializable + Debug>(&self) -> Result<Vec<M>, Refusal> {
+    fn read_answers<M: NetlinkDeserializable + Debug>(&self) -> Result<Vec<M>, NetlinkError> {
         let mut answers = Vec::new();
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
             let mut rest = bytes.as_slice();
             while !rest.is_empty() {
                 let answer = NetlinkMessage::<M>::deserialize(rest);
-                let answer = answer.map_err(|error| Refusal::Unreadable(error.to_string()))?;
+                let answer = answer.map_err(|error| NetlinkError::Unreadable(error.to_string()))?;
                 let length = (answer.header.length as usize).next_multiple_of(4).max(HEADER);
                 rest = rest.get(length..).unwrap_or_default();
                 if answer.header.sequence_number != self.sequence {
@@ -97,29 +97,29 @@ impl Conversation {
                 match answer.payload {
                     NetlinkPayload::InnerMessage(message) => answers.push(message),
                     NetlinkPayload::Error(error) if error.code.is_some() => {
-                        return Err(Refusal::Kernel(words(&error)));
+                        return Err(NetlinkError::Kernel(words(&error)));
                     }
                     NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(answers),
                     NetlinkPayload::Noop => {}
-                    other => return Err(Refusal::Unreadable(format!("{other:?}"))),
+                    other => return Err(NetlinkError::Unreadable(format!("{other:?}"))),
                 }
             }
         }
     }
 }
 
-/// The error with the kernel's own words, if it has some.
+/// The error with the kernel's text, if there is one.
 fn words(error: &ErrorMessage) -> io::Error {
-    let told = error.to_io();
+    let number = error.to_io();
     let attributes = error.header.get(HEADER..).unwrap_or_default();
-    let said = NlasIterator::new(attributes).flatten().find(|nla| nla.kind() == ERROR_WORDS);
-    match said.and_then(|nla| String::from_utf8(nla.value().to_vec()).ok()) {
-        Some(said) => io::Error::new(told.kind(), format!("{told}: {}", said.trim_end_matches('\0'))),
-        None => told,
+    let text = NlasIterator::new(attributes).flatten().find(|nla| nla.kind() == ERROR_WORDS);
+    match text.and_then(|nla| String::from_utf8(nla.value().to_vec()).ok()) {
+        Some(text) => io::Error::new(number.kind(), format!("{number}: {}", text.trim_end_matches('\0'))),
+        None => number,
     }
 }
 
-/// Attributes one after the other.
+/// Parses a list of attributes.
 pub fn attributes(bytes: &[u8]) -> Vec<DefaultNla> {
     NlasIterator::new(bytes).flatten().filter_map(|nla| DefaultNla::parse(&nla).ok()).collect()
 }

@@ -1,9 +1,9 @@
-//! What a driver tells of a wireless link (nl80211, include/uapi/linux/nl80211.h).
+//! Statistics of wireless links (nl80211, include/uapi/linux/nl80211.h).
 
 use netlink_packet_core::DefaultNla;
 
-use super::generic::{Family, kind};
-use super::{Refusal, attributes, value};
+use super::generic::{GenericFamily, kind};
+use super::{NetlinkError, attributes, value};
 
 const CMD_GET_STATION: u8 = 17;
 const ATTR_IFINDEX: u16 = 3;
@@ -21,57 +21,57 @@ const RATE_BITRATE32: u16 = 5;
 /// The unit of a radio's rates, bit/s.
 const RATE_UNIT: u64 = 100_000;
 
-/// A conversation about the radios of the calling thread's namespace.
+/// Reads the wireless interfaces of the calling thread's namespace.
 #[derive(Debug)]
-pub struct Radios(Family);
+pub struct Radios(GenericFamily);
 
-/// A link over a radio, to the one station that an interface speaks with. What a driver does not tell is absent, or zero.
+/// A wireless link of an interface to its only station. Values that the driver does not report are absent or zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RadioLink {
-    /// How strong the other station was heard last, dBm.
+    /// Signal strength of the last frame from the other station, dBm.
     pub signal_dbm: Option<i8>,
-    /// What frames are sent at, bit/s; gaps, headers and acknowledgements take their part of it.
+    /// Bit rate of sent frames, bit/s; gaps, headers and acknowledgements take a part of it.
     pub sends_at: Option<u64>,
-    /// What they are received at, bit/s.
+    /// Bit rate of received frames, bit/s.
     pub receives_at: Option<u64>,
     /// Frames sent, each once.
     pub sent: u32,
-    /// Frames sent again.
+    /// Retransmissions of frames.
     pub sent_again: u32,
-    /// Frames that were given up.
+    /// Frames that were not acknowledged after all retransmissions.
     pub failed: u32,
 }
 
 impl Radios {
-    /// Opens one in the namespace of the calling thread.
+    /// Opens a netlink socket in the namespace of the calling thread.
     ///
     /// # Errors
-    /// What the kernel answers; one without drivers of radios knows no such family.
-    pub fn open() -> Result<Self, Refusal> {
-        Family::open("nl80211").map(Self)
+    /// The error of the kernel; without wireless drivers the family does not exist.
+    pub fn open() -> Result<Self, NetlinkError> {
+        GenericFamily::open("nl80211").map(Self)
     }
 
-    /// The link of an interface, by its number; nothing of one that has no station to speak with, or several.
+    /// The link of the interface with this index; `None` if it has no station or several.
     ///
     /// # Errors
-    /// What the kernel answers: the interface may be none of a radio.
-    pub fn link(&mut self, interface: u32) -> Result<Option<RadioLink>, Refusal> {
+    /// The error of the kernel, for example if the interface is not wireless.
+    pub fn link(&mut self, interface: u32) -> Result<Option<RadioLink>, NetlinkError> {
         let which = DefaultNla::new(ATTR_IFINDEX, interface.to_ne_bytes().to_vec());
         let answers = self.0.list(CMD_GET_STATION, vec![which])?;
         let mut stations = answers.iter().filter_map(|answer| {
-            let told = answer.attributes.iter().find(|attribute| kind(attribute) == ATTR_STA_INFO)?;
-            Some(RadioLink::of(&attributes(&value(told))))
+            let fields = answer.attributes.iter().find(|attribute| kind(attribute) == ATTR_STA_INFO)?;
+            Some(RadioLink::of(&attributes(&value(fields))))
         });
         Ok(stations.next().filter(|_| stations.next().is_none()))
     }
 }
 
 impl RadioLink {
-    fn of(told: &[DefaultNla]) -> Self {
-        let number = |wanted: u16| number(told, wanted).and_then(|number| u32::try_from(number).ok());
+    fn of(fields: &[DefaultNla]) -> Self {
+        let number = |wanted: u16| number(fields, wanted).and_then(|number| u32::try_from(number).ok());
         let rate = |wanted: u16| {
-            let inside = attributes(&value(told.iter().find(|attribute| kind(attribute) == wanted)?));
-            // Rates that do not fit into 16 bits are told in 32.
+            let inside = attributes(&value(fields.iter().find(|attribute| kind(attribute) == wanted)?));
+            // Rates that do not fit in 16 bits have an attribute of 32 bits.
             let units = self::number(&inside, RATE_BITRATE32).or_else(|| self::number(&inside, RATE_BITRATE));
             units.filter(|units| *units > 0).map(|units| units * RATE_UNIT)
         };
@@ -86,9 +86,9 @@ impl RadioLink {
     }
 }
 
-/// The number that an attribute of this kind has, of whatever length.
-fn number(told: &[DefaultNla], wanted: u16) -> Option<u64> {
-    let bytes = value(told.iter().find(|attribute| kind(attribute) == wanted)?);
+/// The number in an attribute of this type, with 8, 16 or 32 bits.
+fn number(fields: &[DefaultNla], wanted: u16) -> Option<u64> {
+    let bytes = value(fields.iter().find(|attribute| kind(attribute) == wanted)?);
     match bytes[..] {
         [one] => Some(one.into()),
         [a, b] => Some(u16::from_ne_bytes([a, b]).into()),
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::netlink::generic::nest;
 
-    fn told(kind: u16, bytes: &[u8]) -> DefaultNla {
+    fn fields(kind: u16, bytes: &[u8]) -> DefaultNla {
         DefaultNla::new(kind, bytes.to_vec())
     }
 
@@ -110,13 +110,13 @@ mod tests {
     #[test]
     fn a_stations_numbers_are_read_in_the_kernels_units() {
         let both =
-            [told(RATE_BITRATE, &650_u16.to_ne_bytes()), told(RATE_BITRATE32, &9000_u32.to_ne_bytes())];
+            [fields(RATE_BITRATE, &650_u16.to_ne_bytes()), fields(RATE_BITRATE32, &9000_u32.to_ne_bytes())];
         let link = RadioLink::of(&[
-            told(STA_SIGNAL, &[(-67_i8).cast_unsigned()]),
+            fields(STA_SIGNAL, &[(-67_i8).cast_unsigned()]),
             nest(STA_TX_BITRATE, &both),
-            nest(STA_RX_BITRATE, &[told(RATE_BITRATE, &65_u16.to_ne_bytes())]),
-            told(STA_TX_PACKETS, &1000_u32.to_ne_bytes()),
-            told(STA_TX_RETRIES, &180_u32.to_ne_bytes()),
+            nest(STA_RX_BITRATE, &[fields(RATE_BITRATE, &65_u16.to_ne_bytes())]),
+            fields(STA_TX_PACKETS, &1000_u32.to_ne_bytes()),
+            fields(STA_TX_RETRIES, &180_u32.to_ne_bytes()),
         ]);
         let expected = RadioLink {
             signal_dbm: Some(-67),
@@ -130,10 +130,10 @@ mod tests {
         assert_eq!(RadioLink::of(&[]), RadioLink::default());
     }
 
-    /// Where there are radios loopback is none of them; where there are none, nobody answers for them.
+    /// Loopback is not a wireless interface. Without wireless drivers the kernel returns an error.
     #[test]
     fn loopback_is_no_radio() {
         let link = Radios::open().and_then(|mut radios| radios.link(1));
-        assert!(matches!(link, Ok(None) | Err(Refusal::Kernel(_))), "{link:?}");
+        assert!(matches!(link, Ok(None) | Err(NetlinkError::Kernel(_))), "{link:?}");
     }
 }

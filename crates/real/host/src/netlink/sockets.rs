@@ -8,10 +8,10 @@ use netlink_packet_core::{
 };
 use netlink_sys::constants::NETLINK_SOCK_DIAG;
 
-use super::{Conversation, Refusal, attributes, value};
+use super::{NetlinkError, NetlinkSocket, attributes, value};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// INET_DIAG_SKMEMINFO of Linux's `inet_diag.h`: what a socket holds of memory.
+/// INET_DIAG_SKMEMINFO of Linux's `inet_diag.h`: memory of a socket.
 const SKMEMINFO: u16 = 7;
 /// SK_MEMINFO_RCVBUF and SK_MEMINFO_DROPS of Linux's `sock_diag.h`.
 const RCVBUF: usize = 1;
@@ -27,11 +27,11 @@ const LISTEN: u8 = 10;
 pub struct BoundSocket {
     /// The address to which it is bound.
     pub local: SocketAddr,
-    /// Its inode, by which `/proc/PID/fd` names it.
+    /// Its inode, as in `/proc/PID/fd`.
     pub inode: u32,
-    /// Received datagrams that wait in it, bytes with the kernel's book-keeping; of a listening socket, connections.
+    /// Received datagrams that wait in it, bytes with the kernel's overhead; for a listening socket, waiting connections.
     pub waiting: u32,
-    /// The size of its receive buffer, bytes, as the kernel counts it: twice the size that was asked for (socket(7)).
+    /// The size of its receive buffer, bytes, as the kernel counts it: twice the requested size (socket(7)).
     pub receive_buffer: u32,
     /// Datagrams that were dropped since it was opened because the receive buffer was full.
     pub dropped: u32,
@@ -39,9 +39,9 @@ pub struct BoundSocket {
 
 /// Lists the sockets of a network namespace.
 #[derive(Debug)]
-pub struct SocketList(Conversation);
+pub struct SocketList(NetlinkSocket);
 
-/// `inet_diag_req_v2`, and what the kernel answers.
+/// An `inet_diag_req_v2`, or the kernel's answer.
 #[derive(Debug)]
 struct DiagMessage(Vec<u8>);
 
@@ -71,16 +71,16 @@ impl SocketList {
     /// Opens a list of the namespace of the calling thread.
     ///
     /// # Errors
-    /// What the kernel answers.
-    pub fn open() -> Result<Self, Refusal> {
-        Conversation::open(NETLINK_SOCK_DIAG).map(Self)
+    /// The error of the kernel.
+    pub fn open() -> Result<Self, NetlinkError> {
+        NetlinkSocket::open(NETLINK_SOCK_DIAG).map(Self)
     }
 
     /// The UDP sockets, or the TCP sockets that listen, that are bound to a port of any address of either family.
     ///
     /// # Errors
-    /// What the kernel answers; it may have been built without `inet_diag`.
-    pub fn bound_to(&mut self, port: u16, tcp: bool) -> Result<Vec<BoundSocket>, Refusal> {
+    /// The error of the kernel, for example if it was built without `inet_diag`.
+    pub fn bound_to(&mut self, port: u16, tcp: bool) -> Result<Vec<BoundSocket>, NetlinkError> {
         let protocol = if tcp { libc::IPPROTO_TCP } else { libc::IPPROTO_UDP };
         let states: u32 = if tcp { 1 << LISTEN } else { u32::MAX };
         let mut all = Vec::new();
@@ -99,7 +99,7 @@ impl SocketList {
 }
 
 impl BoundSocket {
-    /// From an `inet_diag_msg` and its attributes.
+    /// Parses an `inet_diag_msg` and its attributes.
     fn read(answer: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_ne_bytes(answer.get(at..at + 4)?.try_into().ok()?));
         let port = u16::from_be_bytes(answer.get(4..6)?.try_into().ok()?);

@@ -1,51 +1,51 @@
-//! What the kernel puts beside a message of a socket's error queue: `struct sock_extended_err` (ip(7), `IP_RECVERR`).
+//! The control message of a socket's error queue: `struct sock_extended_err` (ip(7), `IP_RECVERR`).
 
 use std::net::IpAddr;
 
 use super::socket_name::{NAME, decode_name};
 
-/// Octets of the structure; the address of who said it follows.
+/// Octets of the structure; the address of the sender of the error follows.
 const LEN: usize = 16;
 
 /// `SO_EE_RFC4884_FLAG_INVALID` (include/uapi/linux/errqueue.h).
 const INVALID: u8 = 1;
 
-/// Who says it.
+/// Origin of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ErrorOrigin {
     /// This host.
     Local,
-    /// A packet of ICMP.
+    /// An ICMP packet.
     Icmp,
-    /// A packet of ICMPv6.
+    /// An ICMPv6 packet.
     Icmp6,
-    /// It is about a stamp.
+    /// A transmit time stamp.
     Stamp,
-    /// None of these.
+    /// Another origin.
     Other,
 }
 
-/// What a message of the error queue is about.
+/// An error of the error queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtendedError {
     /// The number of the error (errno(3)).
     pub errno: i32,
-    /// Who says it.
-    pub origin: Origin,
-    /// Type of ICMP.
+    /// Origin of the error.
+    pub origin: ErrorOrigin,
+    /// ICMP type.
     pub kind: u8,
-    /// Code of ICMP.
+    /// ICMP code.
     pub code: u8,
-    /// The MTU, where that is what is said.
+    /// The MTU, if the error reports one.
     pub info: u32,
-    /// Which datagram, of a stamp; of ICMP where its extension is (RFC 4884), as the kernel writes it.
+    /// For a time stamp, the datagram's number; for ICMP, the offset of its extension (RFC 4884), as the kernel writes it.
     data: [u8; 4],
-    /// The host that sent the packet of ICMP.
+    /// The host that sent the ICMP packet.
     pub offender: Option<IpAddr>,
 }
 
 impl ExtendedError {
-    /// What these octets say; nothing if they are too few.
+    /// Parses the octets; `None` if they are too few.
     pub fn parse(content: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_ne_bytes(*content.get(at..)?.first_chunk()?));
         let data = *content.get(12..)?.first_chunk()?;
@@ -56,11 +56,11 @@ impl ExtendedError {
         Some(Self {
             errno: word(0)?.cast_signed(),
             origin: match content.get(4)? {
-                1 => Origin::Local,
-                2 => Origin::Icmp,
-                3 => Origin::Icmp6,
-                4 => Origin::Stamp,
-                _ => Origin::Other,
+                1 => ErrorOrigin::Local,
+                2 => ErrorOrigin::Icmp,
+                3 => ErrorOrigin::Icmp6,
+                4 => ErrorOrigin::Stamp,
+                _ => ErrorOrigin::Other,
             },
             kind: *content.get(5)?,
             code: *content.get(6)?,
@@ -70,29 +70,30 @@ impl ExtendedError {
         })
     }
 
-    /// Which datagram was given to the device, if that is what is said (Documentation/networking/timestamping).
+    /// The number of the datagram that was given to the device, if this is a transmit time stamp
+    /// (Documentation/networking/timestamping).
     pub fn stamped(&self) -> Option<u32> {
         const STAMPED_WHEN_SENT: u32 = 0;
-        (self.origin == Origin::Stamp && self.info == STAMPED_WHEN_SENT)
+        (self.origin == ErrorOrigin::Stamp && self.info == STAMPED_WHEN_SENT)
             .then(|| u32::from_ne_bytes(self.data))
     }
 
-    /// Where in the repeated octets the extension of RFC 4884 begins, if the packet says so and the socket was asked to tell
-    /// (`IP_RECVERR_RFC4884`); one whose octets are not as they should be is none.
+    /// Offset of the RFC 4884 extension in the quoted octets, if the packet has one and the socket reports it
+    /// (`IP_RECVERR_RFC4884`). An invalid extension is ignored.
     pub fn extension(&self) -> Option<usize> {
         let at = usize::from(u16::from_ne_bytes([self.data[0], self.data[1]]));
-        let is_said = matches!(self.origin, Origin::Icmp | Origin::Icmp6) && at > 0;
+        let is_said = matches!(self.origin, ErrorOrigin::Icmp | ErrorOrigin::Icmp6) && at > 0;
         (is_said && self.data[2] & INVALID == 0).then_some(at)
     }
 
-    /// Whether it is one of those messages of ICMP: "Host, network, port or protocol unreachable errors, or parameter problem
-    /// errors SHOULD cause the transport layer to inform the transport user of a failure in sending." (RFC 3261 section 18.4)
+    /// Whether it is one of these ICMP messages: "Host, network, port or protocol unreachable errors, or parameter problem errors
+    /// SHOULD cause the transport layer to inform the transport user of a failure in sending." (RFC 3261 section 18.4)
     pub fn says_unreachable(&self) -> bool {
-        /// A datagram that is too long and must not be cut is told by the size of the way, and sent again in pieces.
+        /// This message reports the path MTU for a datagram with DF, which is then sent again in fragments.
         const FRAGMENTATION_NEEDED: u8 = 4;
         match (self.origin, self.kind) {
-            (Origin::Icmp, 3) => self.code != FRAGMENTATION_NEEDED,
-            (Origin::Icmp, 12) | (Origin::Icmp6, 1 | 4) => true,
+            (ErrorOrigin::Icmp, 3) => self.code != FRAGMENTATION_NEEDED,
+            (ErrorOrigin::Icmp, 12) | (ErrorOrigin::Icmp6, 1 | 4) => true,
             _ => false,
         }
     }
@@ -118,7 +119,7 @@ mod tests {
         said.extend((libc::AF_INET as u16).to_ne_bytes());
         said.extend([0, 0, 192, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
         let error = ExtendedError::parse(&said).unwrap();
-        assert_eq!((error.errno, error.origin, error.info), (113, Origin::Icmp, 1400));
+        assert_eq!((error.errno, error.origin, error.info), (113, ErrorOrigin::Icmp, 1400));
         assert_eq!(error.offender, Some([192, 0, 2, 1].into()));
         assert!(!error.says_unreachable() && error.stamped().is_none() && error.extension().is_none());
     }

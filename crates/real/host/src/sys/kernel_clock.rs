@@ -1,16 +1,16 @@
-//! What the kernel knows of its wall clock (adjtimex(2)).
+//! The kernel's state of its wall clock (adjtimex(2)).
 
 /// The state of `CLOCK_REALTIME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelClock {
-    /// Somebody (NTP, PTP) keeps it right and says so.
+    /// Whether it is synchronised (NTP, PTP).
     pub synchronised: bool,
-    /// It is wrong by no more than this, nanoseconds: 16 s if nobody keeps it.
+    /// Maximum error, nanoseconds: 16 s if it is not synchronised.
     pub error_ns: u64,
 }
 
 impl KernelClock {
-    /// The state now; as if nobody kept it if the kernel does not tell.
+    /// Reads the state. If the kernel does not report it, the clock counts as not synchronised.
     #[expect(unsafe_code, reason = "no safe wrapper asks without setting")]
     pub fn read() -> Self {
         const UNKNOWN: KernelClock = KernelClock { synchronised: false, error_ns: 16_000_000_000 };

@@ -1,8 +1,8 @@
 //! Many datagrams with one system call: `recvmmsg(2)` and `sendmmsg(2)`, with the kernel's segmentation (`UDP_SEGMENT`,
 //! `UDP_GRO`: udp(7)).
 //!
-//! The kernel overwrites the lengths in the headers that it is given, so they are made anew for each call, on the stack;
-//! what it writes into the buffers is read as bytes.
+//! The kernel overwrites the lengths in the headers, so they are built anew for each call, on the stack. The contents of the
+//! buffers are read as bytes.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -11,74 +11,74 @@ use std::os::fd::{AsFd, AsRawFd};
 use super::extended_error::ExtendedError;
 use super::socket_name::{NAME, decode_name};
 
-/// Messages that one call takes or gives.
+/// Maximum messages of one call.
 const BATCH: usize = 32;
 
-/// Bytes for control messages: three time stamps need 64 of them, TTL and traffic class 48, an error report 64, a length of
-/// segments 24, a count of those without room 24.
+/// Bytes for control messages: 64 for three time stamps, 48 for TTL and traffic class, 64 for an error, 24 for the segment length
+/// and 24 for the count of drops.
 const CONTROL: usize = 232;
 
-/// A socket address as the kernel has it.
+/// A socket address in the kernel's format.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Name([u8; NAME]);
+struct AddressBytes([u8; NAME]);
 
-/// Space for control messages, aligned as their headers are.
+/// Space for control messages, with the alignment of their headers.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; CONTROL]);
+struct BatchControl([u8; CONTROL]);
 
-/// What was received in one piece: a datagram, or several of one sender that the kernel has put together (`UDP_GRO`).
+/// A received message: a datagram, or several datagrams of one sender that the kernel coalesced (`UDP_GRO`).
 #[derive(Debug)]
 pub struct Incoming<'a> {
     /// The sender.
     pub from: SocketAddr,
-    /// The first bytes, as many as were kept.
+    /// The kept first bytes.
     pub head: &'a [u8],
-    /// The length, however much of it was kept.
+    /// The full length.
     pub len: usize,
     /// The length of each datagram but the last, which may be shorter.
     segment: usize,
     /// When the kernel received it, nanoseconds of `CLOCK_REALTIME`.
     pub stamp: Option<u64>,
-    /// Its TTL or hop limit, if the socket was asked to tell (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
+    /// Its TTL or hop limit, if the socket reports it (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
     pub ttl: Option<u8>,
-    /// Its DSCP and ECN, if the socket was asked to tell (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
+    /// Its DSCP and ECN, if the socket reports them (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
     pub class: Option<u8>,
-    /// How many the socket had no room for before it was received, if it was asked to tell and there were any (`SO_RXQ_OVFL`).
+    /// Number of datagrams that the socket dropped before, if it reports them and there were any (`SO_RXQ_OVFL`).
     pub dropped: Option<u32>,
 }
 
-/// When a datagram was given to the network's device.
+/// When a datagram was given to the network device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransmitStamp {
-    /// How many datagrams the socket had sent before it (`SOF_TIMESTAMPING_OPT_ID`), modulo 2³².
+    /// Number of datagrams that the socket had sent before (`SOF_TIMESTAMPING_OPT_ID`), modulo 2³².
     pub number: u32,
     /// Nanoseconds of `CLOCK_REALTIME`.
     pub at: u64,
 }
 
-/// What is said of a datagram that was sent: by a host on the way by ICMP, or by this host.
+/// An error about a sent datagram, from ICMP or from this host.
 #[derive(Debug)]
-pub struct Objection<'a> {
-    /// By whom, and what.
+pub struct QueuedError<'a> {
+    /// The error and its origin.
     pub error: ExtendedError,
-    /// What it repeats of the datagram: of UDP from the payload on, of ICMP and of raw sockets from the header of what IP
-    /// carries on; as many bytes as were kept.
+    /// The quoted part of the datagram, as far as kept. For UDP it starts at the payload, for ICMP and raw sockets at the header
+    /// after IP's.
     pub head: &'a [u8],
-    /// How many bytes there were.
+    /// Length of the quoted part, bytes.
     pub len: usize,
     /// When the kernel received it, nanoseconds of `CLOCK_REALTIME`.
     pub stamp: Option<u64>,
-    /// TTL or hop limit of the packet of ICMP, if the socket was asked to tell.
+    /// TTL or hop limit of the ICMP packet, if the socket reports it.
     pub ttl: Option<u8>,
 }
 
 impl<'a> Incoming<'a> {
-    /// Each datagram: the bytes of it that were kept, and its length.
+    /// Each datagram: its kept bytes and its length.
     pub fn datagrams(&self) -> impl Iterator<Item = (&'a [u8], usize)> {
         let (head, len, segment) = (self.head, self.len, self.segment.max(1));
-        // An empty datagram is one too.
+        // An empty datagram counts too.
         (0..len.max(1)).step_by(segment).map(move |start| {
             let end = len.min(start + segment);
             (&head[start.min(head.len())..end.min(head.len())], end - start)
@@ -90,9 +90,9 @@ impl<'a> Incoming<'a> {
 pub struct ReceiveBatch {
     keep: usize,
     buffers: Vec<u8>,
-    names: [Name; BATCH],
-    controls: [Control; BATCH],
-    /// Of each datagram of the last call, its length and that of its control messages.
+    names: [AddressBytes; BATCH],
+    controls: [BatchControl; BATCH],
+    /// For each message of the last call, its length and the length of its control messages.
     lengths: [(usize, usize); BATCH],
 }
 
@@ -100,34 +100,34 @@ impl ReceiveBatch {
     /// Buffers that keep the first `keep` bytes of each datagram, at least one.
     pub fn new(keep: usize) -> Self {
         assert!(keep > 0, "buffers of no bytes");
-        let controls = [Control([0; CONTROL]); BATCH];
+        let controls = [BatchControl([0; CONTROL]); BATCH];
         Self {
             keep,
             buffers: vec![0; keep * BATCH],
-            names: [Name([0; NAME]); BATCH],
+            names: [AddressBytes([0; NAME]); BATCH],
             controls,
             lengths: [(0, 0); BATCH],
         }
     }
 
-    /// Takes what waits in `socket`, as many as one call can; how many, also none.
+    /// Receives the messages that wait in `socket`, up to a full batch. Returns their number, which may be zero.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         self.take(BATCH, socket, 0)
     }
 
-    /// Takes what waits in `socket`, so many at most; how many, also none.
+    /// Receives at most `most` messages that wait in `socket`. Returns their number, which may be zero.
     pub fn receive_up_to(&mut self, most: usize, socket: impl AsFd) -> io::Result<usize> {
         self.take(most.min(BATCH), socket, 0)
     }
 
-    /// Takes what waits in the error queue of `socket`, where transmit stamps come; how many.
+    /// Receives the messages that wait in the error queue of `socket`, which include transmit time stamps. Returns their number.
     pub fn receive_errors(&mut self, socket: impl AsFd) -> io::Result<usize> {
         self.take(BATCH, socket, libc::MSG_ERRQUEUE)
     }
 
     #[expect(unsafe_code, reason = "no safe wrapper resets the lengths that the kernel overwrites")]
     fn take(&mut self, most: usize, socket: impl AsFd, queue: i32) -> io::Result<usize> {
-        // One borrow, cut into as many: to borrow all of it again for each would end the borrows behind earlier pointers.
+        // One borrow is split into all buffers. A new borrow of the whole for each buffer would invalidate earlier pointers.
         let mut buffers = self.buffers.chunks_exact_mut(self.keep);
         let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|_| {
             let buffer = buffers.next().unwrap_or_default();
@@ -164,7 +164,7 @@ impl ReceiveBatch {
         Ok(received)
     }
 
-    /// Number `at` of the last call's messages; nothing of one without an Internet address.
+    /// Message `at` of the last call; `None` if its sender has no Internet address.
     pub fn get(&self, at: usize) -> Option<Incoming<'_>> {
         let len = self.lengths[at].0;
         let (from, head) = (decode_name(&self.names[at].0)?, self.head(at));
@@ -188,30 +188,29 @@ impl ReceiveBatch {
         Some(incoming)
     }
 
-    /// The destination and the first bytes of the datagram that number `at` of the last call's errors says to have reached
-    /// nobody, if that is what it says.
+    /// The destination and the first bytes of an undelivered datagram, if error `at` of the last call reports it as unreachable.
     pub fn undelivered(&self, at: usize) -> Option<(SocketAddr, &[u8])> {
         let error = self.extended_error(at).filter(ExtendedError::says_unreachable);
         let to = decode_name(&self.names[at].0).filter(|_| error.is_some())?;
         Some((to, self.head(at)))
     }
 
-    /// The transmit stamp that number `at` of the last call's errors is, if it is one.
+    /// Error `at` of the last call, if it is a transmit time stamp.
     pub fn transmit_stamp(&self, at: usize) -> Option<TransmitStamp> {
         let number = self.extended_error(at)?.stamped()?;
         Some(TransmitStamp { number, at: self.stamp(at)? })
     }
 
-    /// What a host on the way, or this one, says of a datagram that was sent, if number `at` of the last call's errors is such.
-    pub fn objection(&self, at: usize) -> Option<Objection<'_>> {
+    /// Error `at` of the last call, if it is about a sent datagram and not a transmit time stamp.
+    pub fn queued_error(&self, at: usize) -> Option<QueuedError<'_>> {
         let error = self.extended_error(at).filter(|error| error.stamped().is_none())?;
-        let told = self.control_messages(at).find_map(|message| match message {
+        let ttl = self.control_messages(at).find_map(|message| match message {
             (libc::IPPROTO_IP, libc::IP_TTL, content)
             | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, content) => small_number(content),
             _ => None,
         });
         let (len, head) = (self.lengths[at].0, self.head(at));
-        Some(Objection { error, head, len, stamp: self.stamp(at), ttl: told })
+        Some(QueuedError { error, head, len, stamp: self.stamp(at), ttl })
     }
 
     fn control_messages(&self, at: usize) -> impl Iterator<Item = (i32, i32, &[u8])> {
@@ -233,7 +232,7 @@ impl ReceiveBatch {
         })
     }
 
-    /// What was kept of number `at` of the last call's messages.
+    /// The kept bytes of message `at` of the last call.
     fn head(&self, at: usize) -> &[u8] {
         &self.buffers[at * self.keep..][..self.lengths[at].0.min(self.keep)]
     }
@@ -266,13 +265,13 @@ pub(super) fn stamp(content: &[u8]) -> Option<u64> {
     (at > 0).then_some(at)
 }
 
-/// The length of each datagram in what the kernel has put together: an `int`.
+/// The length of each coalesced datagram: an `int`.
 fn segment(content: &[u8]) -> Option<usize> {
     usize::try_from(i32::from_ne_bytes(*content.first_chunk()?)).ok()
 }
 
-/// The bytes of an address as the kernel wants it, and how many count.
-fn encode_name(to: SocketAddr) -> (Name, libc::socklen_t) {
+/// An address in the kernel's format, and its length.
+fn encode_name(to: SocketAddr) -> (AddressBytes, libc::socklen_t) {
     let mut name = [0; NAME];
     let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     name[..2].copy_from_slice(&(family as libc::sa_family_t).to_ne_bytes());
@@ -288,31 +287,31 @@ fn encode_name(to: SocketAddr) -> (Name, libc::socklen_t) {
             size_of::<libc::sockaddr_in6>()
         }
     };
-    (Name(name), len as libc::socklen_t)
+    (AddressBytes(name), len as libc::socklen_t)
 }
 
-/// One call's worth of what is to be sent to one address: one datagram, or several of one length of which the kernel cuts
-/// the bytes into as many (`UDP_SEGMENT`, udp(7)).
+/// A message to one address: one datagram, or several of one length, into which the kernel segments the bytes (`UDP_SEGMENT`,
+/// udp(7)).
 pub struct Outgoing<'a> {
-    /// To whom; nobody if the socket is connected to them.
+    /// The destination; `None` if the socket is connected to it.
     pub to: Option<SocketAddr>,
-    /// All bytes, in any number of pieces.
+    /// The bytes, in any number of pieces.
     pub pieces: &'a [IoSlice<'a>],
-    /// Payload of each datagram but the last, if there are several.
+    /// Payload of each datagram except the last, if there are several, bytes.
     pub segment: Option<u16>,
 }
 
-/// Messages that one call of [`send_many`] takes.
+/// Maximum messages of one call of [`send_many`].
 pub const MESSAGES: usize = BATCH;
 
-/// Sends one message; whether its datagrams went is an error or nothing.
+/// Sends one message. If the kernel did not accept it, returns the error.
 pub fn send_one(socket: impl AsFd, message: &Outgoing) -> io::Result<()> {
     send_up_to::<1>(socket, std::slice::from_ref(message)).map(drop)
 }
 
-/// Sends messages, at most [`MESSAGES`] of them; how many the kernel took before there was no room, at least one.
+/// Sends at most [`MESSAGES`] messages. Returns how many the kernel accepted before it had no room, at least one.
 pub fn send_many(socket: impl AsFd, messages: &[Outgoing]) -> io::Result<usize> {
-    // Space that is cleared for many headers is time that two of them notice.
+    // Clearing the space of many headers would delay a call with few.
     if messages.len() <= FEW {
         send_up_to::<FEW>(socket, messages)
     } else {
@@ -320,15 +319,15 @@ pub fn send_many(socket: impl AsFd, messages: &[Outgoing]) -> io::Result<usize> 
     }
 }
 
-/// Messages of a call that is made for what was due within microseconds.
+/// Usual maximum of messages that are due within microseconds.
 const FEW: usize = 4;
 
-/// Sends at most `N` messages: the space for their headers is on the stack, and for one there need not be that for all.
+/// Sends at most `N` messages. Their headers are on the stack, so a small `N` needs less space.
 #[expect(unsafe_code, reason = "no safe wrapper sends several messages, or says how they are to be cut")]
 fn send_up_to<const N: usize>(socket: impl AsFd, messages: &[Outgoing]) -> io::Result<usize> {
     let messages = &messages[..messages.len().min(N)];
-    let mut names = [(Name([0; NAME]), 0); N];
-    let mut controls = [Segment([0; SEGMENT]); N];
+    let mut names = [(AddressBytes([0; NAME]), 0); N];
+    let mut controls = [SegmentControl([0; SEGMENT]); N];
     // SAFETY: all zeros is a valid `mmsghdr`: null pointers and lengths of zero.
     let mut headers: [libc::mmsghdr; N] = unsafe { std::mem::zeroed() };
     for (at, message) in messages.iter().enumerate() {
@@ -358,12 +357,12 @@ fn send_up_to<const N: usize>(socket: impl AsFd, messages: &[Outgoing]) -> io::R
 /// Bytes of the control message `UDP_SEGMENT`: its header, a 16-bit number, and room up to the next word.
 const SEGMENT: usize = size_of::<libc::cmsghdr>() + size_of::<usize>();
 
-/// Space for it, aligned as its header is.
+/// Space for it, with the alignment of its header.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Segment([u8; SEGMENT]);
+struct SegmentControl([u8; SEGMENT]);
 
-fn encode_segment(segment: u16) -> Segment {
+fn encode_segment(segment: u16) -> SegmentControl {
     const HEADER: usize = size_of::<libc::cmsghdr>();
     const LEVEL: usize = size_of::<usize>();
     let mut bytes = [0; SEGMENT];
@@ -371,7 +370,7 @@ fn encode_segment(segment: u16) -> Segment {
     bytes[LEVEL..LEVEL + 4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
     bytes[LEVEL + 4..HEADER].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
     bytes[HEADER..HEADER + 2].copy_from_slice(&segment.to_ne_bytes());
-    Segment(bytes)
+    SegmentControl(bytes)
 }
 
 #[cfg(test)]
@@ -382,7 +381,7 @@ mod tests {
 
     use super::*;
 
-    /// Each datagram lies in a buffer of its own, cut to what is kept.
+    /// Each datagram has its own buffer, truncated to the kept length.
     #[test]
     fn every_datagram_has_its_buffer() {
         let [near, far] = [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -426,7 +425,7 @@ mod tests {
             prop_assert_eq!(decode_name(&encode_name(to).0.0), Some(to));
         }
 
-        /// Cut at every segment, and nothing lost, whatever was kept.
+        /// Split at every segment without loss, for any kept length.
         #[test]
         fn datagrams_that_were_put_together_come_apart(len in 0_usize..3000, kept in 0_usize..4000, segment in 1_usize..1500) {
             let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
@@ -448,7 +447,7 @@ mod tests {
             prop_assert_eq!(content, length.to_ne_bytes());
         }
 
-        /// Whatever stands there, reading ends.
+        /// Parsing ends for any bytes.
         #[test]
         fn any_control_bytes_are_read_to_their_end(bytes in proptest::collection::vec(any::<u8>(), 0..CONTROL)) {
             prop_assert!(control_messages(&bytes).count() <= CONTROL);

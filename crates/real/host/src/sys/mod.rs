@@ -1,4 +1,4 @@
-//! The few system calls that no library wraps safely, each behind a function that cannot be misused.
+//! The few system calls without a safe wrapper in a library, each behind a safe function.
 
 mod extended_error;
 mod kernel_clock;
@@ -8,11 +8,11 @@ mod scheduling;
 mod socket_name;
 mod stream;
 
-pub use extended_error::{ExtendedError, Origin};
+pub use extended_error::{ErrorOrigin, ExtendedError};
 pub use kernel_clock::KernelClock;
 pub use messages::{
-    Incoming, MESSAGES, Objection, Outgoing, ReceiveBatch, TransmitStamp, send_many, send_one,
+    Incoming, MESSAGES, Outgoing, QueuedError, ReceiveBatch, TransmitStamp, send_many, send_one,
 };
 pub use options::{option_bytes, option_int, set_option_int};
 pub use scheduling::{become_real_time, leave_real_time};
-pub use stream::{receive_stamped, stamp_what_comes};
+pub use stream::{receive_stamped, stamp_received};

@@ -1,14 +1,14 @@
-//! Which class of the kernel's scheduler a thread is in (sched(7)).
+//! Scheduling classes of threads (sched(7)).
 
 use std::io;
 use std::num::NonZeroU64;
 
-/// Puts the calling thread into the real-time class: first in, first out, at the lowest of its priorities. It then wakes at
-/// its time and not up to 50 µs later.
+/// Moves the calling thread to the real-time class `SCHED_FIFO` at its lowest priority, and removes the timer slack of 50 µs from
+/// its wake-ups.
 ///
-/// All threads of a run that have to be on time share this priority. A router with a higher one pushed each source off its
-/// processor 700 times in a second, and a source on time is worth more than a frame some microseconds earlier: what enters a
-/// link has the kernel's stamp.
+/// All time-critical threads of a run share this priority. A router with a higher priority preempted each source 700 times a
+/// second. A punctual source is worth more than a frame that is some microseconds earlier, because frames enter a link with the
+/// kernel's stamp.
 #[expect(unsafe_code, reason = "no safe wrapper sets a thread's scheduler")]
 pub fn become_real_time() -> io::Result<()> {
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
@@ -18,7 +18,7 @@ pub fn become_real_time() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The calling thread has no real-time class any more.
+/// Moves the calling thread back to the normal class.
 #[expect(unsafe_code, reason = "no safe wrapper sets a thread's scheduler")]
 pub fn leave_real_time() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };

@@ -1,11 +1,11 @@
-//! Socket addresses as the kernel writes them.
+//! Socket addresses in the kernel's format.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// Bytes kept of a socket address: as long as the longest, `sockaddr_in6`.
+/// Length of the longest socket address, `sockaddr_in6`.
 pub(super) const NAME: usize = size_of::<libc::sockaddr_in6>();
 
-/// A `sockaddr_in` or `sockaddr_in6` (ip(7), ipv6(7)).
+/// Parses a `sockaddr_in` or `sockaddr_in6` (ip(7), ipv6(7)).
 pub(super) fn decode_name(name: &[u8; NAME]) -> Option<SocketAddr> {
     let family = i32::from(u16::from_ne_bytes([name[0], name[1]]));
     let port = u16::from_be_bytes([name[2], name[3]]);

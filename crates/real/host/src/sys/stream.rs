@@ -1,4 +1,4 @@
-//! Bytes of a connection, with when the kernel received them.
+//! Bytes of a connection with the kernel's time stamps.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -9,22 +9,22 @@ use super::set_option_int;
 /// Bytes for control messages: three time stamps with their header.
 const CONTROL: usize = 64;
 
-/// Space for control messages, aligned as their headers are.
+/// Space for control messages, with the alignment of their headers.
 #[repr(C, align(8))]
-struct Control([u8; CONTROL]);
+struct StreamControl([u8; CONTROL]);
 
-/// Has the kernel stamp what comes, without hardware (Documentation/networking/timestamping).
-pub fn stamp_what_comes(socket: impl AsFd) -> io::Result<()> {
+/// Switches on software time stamps of received data (Documentation/networking/timestamping).
+pub fn stamp_received(socket: impl AsFd) -> io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
     set_option_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
 }
 
-/// Reads what is there: how many bytes, none at the end, and when the last of them came, ns of `CLOCK_REALTIME`, if the
-/// kernel was asked to stamp them.
+/// Reads the available bytes. Returns their number, zero at the end, and the arrival of the last byte, ns of `CLOCK_REALTIME`, if
+/// time stamps are switched on.
 #[expect(unsafe_code, reason = "no safe wrapper reads the stamps of a stream")]
 pub fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = Control([0; CONTROL]);
+    let mut control = StreamControl([0; CONTROL]);
     // SAFETY: all zeros is a valid `msghdr`: null pointers and lengths of zero.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = &raw mut vector;
@@ -67,15 +67,15 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
-        stamp_what_comes(&far).unwrap();
-        // Stamping begins soon after it was asked for (net_enable_timestamp in Linux's net/core/dev.c).
+        stamp_received(&far).unwrap();
+        // Time stamps start a short time after they are switched on (net_enable_timestamp in Linux's net/core/dev.c).
         std::thread::sleep(std::time::Duration::from_millis(50));
         let mut buffer = [0; 100];
         assert_eq!(receive_stamped(&far, &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let before = realtime_nanos();
         near.write_all(b"hello").unwrap();
         let after = realtime_nanos();
-        // They lie there for a while.
+        // The bytes wait in the socket for a while.
         std::thread::sleep(std::time::Duration::from_millis(20));
         let (count, at) = receive_stamped(&far, &mut buffer).unwrap();
         assert_eq!(&buffer[..count], b"hello");

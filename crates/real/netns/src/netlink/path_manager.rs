@@ -4,10 +4,10 @@
 use std::net::IpAddr;
 
 use netlink_packet_core::{DefaultNla, Nla};
-use netrig_host::netlink::generic::{Family, Message, kind, nest};
+use netrig_host::netlink::generic::{GenericFamily, GenericMessage, kind, nest};
 use netrig_host::netlink::{attributes, value};
 
-use super::Refusal;
+use super::NetlinkError;
 
 const CMD_ADD_ADDR: u8 = 1;
 const CMD_GET_ADDR: u8 = 3;
@@ -54,39 +54,39 @@ pub(crate) struct Limits {
 }
 
 /// A conversation with the path manager of the calling thread's namespace.
-pub(crate) struct PathManager(Family);
+pub(crate) struct PathManager(GenericFamily);
 
 impl PathManager {
     /// Opens one in the namespace of the calling thread.
-    pub(crate) fn open() -> Result<Self, Refusal> {
-        Family::open("mptcp_pm").map(Self)
+    pub(crate) fn open() -> Result<Self, NetlinkError> {
+        GenericFamily::open("mptcp_pm").map(Self)
     }
 
     /// Adds an address.
-    pub(crate) fn add(&mut self, endpoint: &MptcpEndpoint) -> Result<(), Refusal> {
+    pub(crate) fn add(&mut self, endpoint: &MptcpEndpoint) -> Result<(), NetlinkError> {
         self.0.ask(CMD_ADD_ADDR, vec![endpoint.attribute()]).map(drop)
     }
 
     /// The addresses that were added, in the order of their numbers.
-    pub(crate) fn endpoints(&mut self) -> Result<Vec<MptcpEndpoint>, Refusal> {
+    pub(crate) fn endpoints(&mut self) -> Result<Vec<MptcpEndpoint>, NetlinkError> {
         let answers = self.0.list(CMD_GET_ADDR, Vec::new())?;
         answers.iter().map(MptcpEndpoint::of).collect()
     }
 
     /// Sets the limits.
-    pub(crate) fn set_limits(&mut self, limits: Limits) -> Result<(), Refusal> {
+    pub(crate) fn set_limits(&mut self, limits: Limits) -> Result<(), NetlinkError> {
         let Limits { subflows, addresses_accepted } = limits;
         let limits = vec![number(ATTR_RCV_ADD_ADDRS, addresses_accepted), number(ATTR_SUBFLOWS, subflows)];
         self.0.ask(CMD_SET_LIMITS, limits).map(drop)
     }
 
     /// The limits that hold.
-    pub(crate) fn limits(&mut self) -> Result<Limits, Refusal> {
+    pub(crate) fn limits(&mut self) -> Result<Limits, NetlinkError> {
         let answers = self.0.ask(CMD_GET_LIMITS, Vec::new())?;
         let found: Vec<_> = answers.into_iter().flat_map(|answer| answer.attributes).collect();
         let limit = |kind| {
             number_in(&found, kind)
-                .ok_or_else(|| Refusal::Unreadable("a limit of subflows is missing".into()))
+                .ok_or_else(|| NetlinkError::Unreadable("a limit of subflows is missing".into()))
         };
         Ok(Limits { subflows: limit(ATTR_SUBFLOWS)?, addresses_accepted: limit(ATTR_RCV_ADD_ADDRS)? })
     }
@@ -109,8 +109,9 @@ impl MptcpEndpoint {
     }
 
     /// What one answer tells.
-    fn of(answer: &Message) -> Result<Self, Refusal> {
-        let unreadable = || Refusal::Unreadable("an address of the path manager cannot be understood".into());
+    fn of(answer: &GenericMessage) -> Result<Self, NetlinkError> {
+        let unreadable =
+            || NetlinkError::Unreadable("an address of the path manager cannot be understood".into());
         let told = answer.attributes.iter().find(|attribute| kind(attribute) == ATTR_ADDR);
         let told = attributes(&value(told.ok_or_else(unreadable)?));
         let bytes = |kind| told.iter().find(|attribute| attribute.kind() == kind).map(value);

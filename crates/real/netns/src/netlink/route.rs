@@ -15,13 +15,13 @@ use netlink_packet_route::route::{
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::constants::NETLINK_ROUTE;
-use netrig_host::netlink::Conversation;
+use netrig_host::netlink::NetlinkSocket;
 
-use super::Refusal;
+use super::NetlinkError;
 
 /// A conversation about what the calling thread's namespace has.
 pub(crate) struct Rtnetlink {
-    conversation: Conversation,
+    conversation: NetlinkSocket,
     /// What becomes of a thing that is made and is there already: a flag of netlink(7).
     existing: u16,
 }
@@ -80,16 +80,16 @@ impl Lengths {
 
 impl Rtnetlink {
     /// Opens one in the namespace of the calling thread. What is there already is not made again.
-    pub(crate) fn open() -> Result<Self, Refusal> {
-        Ok(Self { conversation: Conversation::open(NETLINK_ROUTE)?, existing: NLM_F_EXCL })
+    pub(crate) fn open() -> Result<Self, NetlinkError> {
+        Ok(Self { conversation: NetlinkSocket::open(NETLINK_ROUTE)?, existing: NLM_F_EXCL })
     }
 
     /// The same for putting things back: what is there already is replaced.
-    pub(crate) fn open_to_restore() -> Result<Self, Refusal> {
+    pub(crate) fn open_to_restore() -> Result<Self, NetlinkError> {
         Ok(Self { existing: NLM_F_REPLACE, ..Self::open()? })
     }
 
-    fn create(&mut self, message: RouteNetlinkMessage) -> Result<(), Refusal> {
+    fn create(&mut self, message: RouteNetlinkMessage) -> Result<(), NetlinkError> {
         let flags = NLM_F_CREATE | self.existing;
         self.conversation.ask(message, flags).map(drop)
     }
@@ -101,7 +101,7 @@ impl Rtnetlink {
         there: &VethEnd<'_>,
         namespace: BorrowedFd<'_>,
         group: u32,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), NetlinkError> {
         let mut peer = there.message();
         peer.attributes.push(LinkAttribute::NetNsFd(namespace.as_raw_fd()));
         let mut message = here.message();
@@ -114,14 +114,19 @@ impl Rtnetlink {
     }
 
     /// Removes all interfaces of `group`, and with them the other ends of veth pairs.
-    pub(crate) fn delete_group(&mut self, group: u32) -> Result<(), Refusal> {
+    pub(crate) fn delete_group(&mut self, group: u32) -> Result<(), NetlinkError> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::Group(group));
         self.conversation.ask(RouteNetlinkMessage::DelLink(message), 0).map(drop)
     }
 
     /// Switches flags of an interface on and off.
-    pub(crate) fn set_flags(&mut self, index: u32, on: LinkFlags, off: LinkFlags) -> Result<(), Refusal> {
+    pub(crate) fn set_flags(
+        &mut self,
+        index: u32,
+        on: LinkFlags,
+        off: LinkFlags,
+    ) -> Result<(), NetlinkError> {
         let mut message = LinkMessage::default();
         message.header.index = index;
         message.header.flags = on;
@@ -131,7 +136,7 @@ impl Rtnetlink {
 
     /// Whether an interface is in operation (ifOperStatus of RFC 2863 section 3.1.14), as the kernel has found out by itself: that a
     /// link has come up it notices up to a second late (linkwatch), or, since Linux 6.9, when it is asked for that one.
-    pub(crate) fn is_running(&mut self, index: u32) -> Result<bool, Refusal> {
+    pub(crate) fn is_running(&mut self, index: u32) -> Result<bool, NetlinkError> {
         let mut message = LinkMessage::default();
         message.header.index = index;
         let answers = self.conversation.ask(RouteNetlinkMessage::GetLink(message), 0)?;
@@ -141,7 +146,12 @@ impl Rtnetlink {
     }
 
     /// Gives an interface an address, usable at once: nobody is asked whether another one has it (RFC 4862 section 5.4).
-    pub(crate) fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8) -> Result<(), Refusal> {
+    pub(crate) fn add_address(
+        &mut self,
+        index: u32,
+        address: IpAddr,
+        prefix: u8,
+    ) -> Result<(), NetlinkError> {
         let mut message = AddressMessage::default();
         message.header.family = family(&address);
         message.header.prefix_len = prefix;
@@ -155,7 +165,12 @@ impl Rtnetlink {
     }
 
     /// Tells who has a neighbour's address, for good.
-    pub(crate) fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: [u8; 6]) -> Result<(), Refusal> {
+    pub(crate) fn add_neighbour(
+        &mut self,
+        index: u32,
+        address: IpAddr,
+        mac: [u8; 6],
+    ) -> Result<(), NetlinkError> {
         let mut message = NeighbourMessage::default();
         message.header.family = family(&address);
         message.header.ifindex = index;
@@ -166,7 +181,7 @@ impl Rtnetlink {
     }
 
     /// Adds a route to a single address.
-    pub(crate) fn add_route(&mut self, route: &NewRoute) -> Result<(), Refusal> {
+    pub(crate) fn add_route(&mut self, route: &NewRoute) -> Result<(), NetlinkError> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(&route.to);
         message.header.destination_prefix_length = bits(&route.to);
@@ -192,7 +207,7 @@ impl Rtnetlink {
     }
 
     /// How long what goes to `to`, from `source` if one is given, may be as the kernel has it.
-    pub(crate) fn lengths_to(&mut self, to: IpAddr, source: Option<IpAddr>) -> Result<Lengths, Refusal> {
+    pub(crate) fn lengths_to(&mut self, to: IpAddr, source: Option<IpAddr>) -> Result<Lengths, NetlinkError> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(&to);
         message.header.destination_prefix_length = bits(&to);
@@ -220,7 +235,7 @@ impl Rtnetlink {
     }
 
     /// Lets packets from `source` look into `table` before the main one.
-    pub(crate) fn add_rule(&mut self, source: IpAddr, table: u32, priority: u32) -> Result<(), Refusal> {
+    pub(crate) fn add_rule(&mut self, source: IpAddr, table: u32, priority: u32) -> Result<(), NetlinkError> {
         let mut message = RuleMessage::default();
         message.header.family = family(&source);
         message.header.src_len = bits(&source);

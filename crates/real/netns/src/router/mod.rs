@@ -20,7 +20,7 @@ use netrig_core::{
     Subject, Timeline, quantity,
 };
 use netrig_experiment::{Action, LinkSettings, Run, RunError, Scenario};
-use netrig_host::{Clock, RealtimeOffset, Wakefulness, become_real_time};
+use netrig_host::{Clock, CpuLatencyLimit, RealtimeOffset, become_real_time};
 use netrig_link::wire::{Events, words};
 use netrig_link::{Wire, WireId, WireMeters};
 
@@ -178,7 +178,7 @@ impl Router {
     /// If the kernel fails it, or packets do not balance: a defect of a link.
     pub fn run(mut self, clock: Clock, stop: &Stop) -> Result<RouterReport, RunError> {
         self.report.no_priority = become_real_time().err().map(|error| error.to_string());
-        let _awake = Wakefulness::keep();
+        let _awake = CpuLatencyLimit::keep();
         let mut offset = RealtimeOffset::measure();
         let ended = self.forward(&clock, &mut offset, stop);
         if ended.is_err() {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use netrig_agent::{EndReport, Side, SocketPassage};
 use netrig_core::{Duration, Instant, IpHeader};
 use netrig_experiment::{Action, Carrier, Scenario, server_port};
-use netrig_host::Stamp;
+use netrig_host::DatagramStamp;
 
 use super::SETTLING;
 use super::fragments::{Ends, Fragments, content, ends};
@@ -172,7 +172,7 @@ impl Passages {
             return None;
         }
         let (flow, _) = self.end_of(node, &ends(parcel)?, true)?;
-        let stamp = Stamp::decode(content(parcel)?).filter(|stamp| stamp.flow == flow)?;
+        let stamp = DatagramStamp::decode(content(parcel)?).filter(|stamp| stamp.flow == flow)?;
         Some(stamp.intended())
     }
 

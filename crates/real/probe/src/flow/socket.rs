@@ -15,7 +15,7 @@ use super::{Heard, What};
 use netrig_host::RealtimeOffset;
 use netrig_host::random;
 use netrig_host::socket::SocketError;
-use netrig_host::sys::{Objection, Origin};
+use netrig_host::sys::{ErrorOrigin, QueuedError};
 use netrig_host::{HostAddress, realtime_nanos};
 
 /// Batches of answers that are taken before it is seen what is to be sent.
@@ -159,7 +159,9 @@ impl FlowSocket {
                 left.extend(number.map(|number| Event::Left(*number, stamp.at)));
             },
             |objection| match objection.error.origin {
-                Origin::Local if objection.error.errno == libc::EMSGSIZE => *local_mtu = objection.error.info,
+                ErrorOrigin::Local if objection.error.errno == libc::EMSGSIZE => {
+                    *local_mtu = objection.error.info
+                }
                 _ => heard.extend(event(flow, objection)),
             },
         );
@@ -213,7 +215,7 @@ impl FlowSocket {
 }
 
 /// What a message of ICMP says of a packet of a flow.
-fn event(flow: &Flow, objection: &Objection<'_>) -> Option<Event> {
+fn event(flow: &Flow, objection: &QueuedError<'_>) -> Option<Event> {
     let error = objection.error;
     let (from, said) = icmp(&error)?;
     let extension = Extension::find(objection.head, error.extension(), flow.unrepeated());

@@ -16,8 +16,8 @@ use crate::wire::{Wire, readable};
 use netrig_host::RealtimeOffset;
 use netrig_host::frames::{FrameError, read_frame_within, write_frame};
 use netrig_host::{HostAddress, monotonic_nanos};
-use netrig_host::{Kept, Memory};
-use netrig_host::{is_of_newcomer, is_passing};
+use netrig_host::{MemoryBudget, MemoryReservation};
+use netrig_host::{is_connection_error, is_transient};
 
 /// How long a probe may be silent between two requests.
 const PATIENCE: StdDuration = StdDuration::from_secs(30);
@@ -30,7 +30,7 @@ const SWALLOW: usize = 256 << 10;
 /// One probe's talk with us.
 struct Talk<'a> {
     /// What all probes share.
-    memory: &'a Memory,
+    memory: &'a MemoryBudget,
     peer: IpAddr,
     local: HostAddress,
     reader: BufReader<Wire<'a>>,
@@ -44,7 +44,7 @@ struct Talk<'a> {
 pub(crate) fn serve(
     stream: &TcpStream,
     peer: IpAddr,
-    memory: &Memory,
+    memory: &MemoryBudget,
     stop: &AtomicBool,
 ) -> Result<u64, FrameError> {
     let wire = Wire::new(stream, stop, PATIENCE)?;
@@ -160,7 +160,7 @@ impl Talk<'_> {
                         sinks.push(scope.spawn(move || swallow(stream, is_over)));
                     }
                     Ok(_) => {}
-                    Err(error) if is_passing(&error) || is_of_newcomer(&error) => {}
+                    Err(error) if is_transient(&error) || is_connection_error(&error) => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -193,7 +193,7 @@ fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64>
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(bytes),
             Ok(some) => bytes += some as u64,
-            Err(error) if is_passing(&error) => {}
+            Err(error) if is_transient(&error) => {}
             Err(error) => return Err(error),
         }
     }
@@ -208,11 +208,16 @@ struct Ear {
     keep: usize,
     arrivals: ArrivalLog,
     /// What they take.
-    kept: Kept,
+    kept: MemoryReservation,
 }
 
 impl Ear {
-    fn open(local: HostAddress, from: IpAddr, keep: usize, kept: Kept) -> Result<Self, ProbeError> {
+    fn open(
+        local: HostAddress,
+        from: IpAddr,
+        keep: usize,
+        kept: MemoryReservation,
+    ) -> Result<Self, ProbeError> {
         let socket = ProbeSocket::udp(local.at(0), 0)?;
         let port = socket.local().map_err(ProbeError::kernel("getsockname"))?.port();
         Ok(Self { socket, port, from, keep, arrivals: ArrivalLog::default(), kept })

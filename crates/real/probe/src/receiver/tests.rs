@@ -175,7 +175,7 @@ fn probes_share_what_a_far_end_may_keep() {
         let mut asked: Vec<_> = (0..3).map(|_| ask()).collect();
         assert!(asked.iter().all(|(_, answer)| matches!(answer, FromFarEnd::Ready { .. })));
         let (_, FromFarEnd::Refused { why }) = ask() else { panic!("a fourth was taken") };
-        assert!(why.starts_with("all peers here together keep no more than 268435456 B"), "{why}");
+        assert!(why.starts_with("the memory for all peers (268435456 B) is used up"), "{why}");
         assert!(Remote::connect(address, None).unwrap().sink(1, Duration::from_secs(5)).is_ok());
         drop(asked.pop());
         // It takes the far end a moment to see that.

@@ -16,7 +16,7 @@ use super::verdict::{Limit, Seen, Watch};
 use crate::ProbeError;
 use netrig_bulk::Effort;
 use netrig_host::socket::TcpOptions;
-use netrig_host::socket::{Making, hold_window};
+use netrig_host::socket::{SocketBuilder, hold_window};
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
 
 /// Read and written at a time.
@@ -324,7 +324,7 @@ impl Session<'_> {
 /// it ends too.
 fn connect(to: SocketAddr, options: &TcpOptions, dscp: u8, sockets: &Sockets) -> Result<TcpStream, String> {
     let local = HostAddress::unspecified_for(to).at(0);
-    let making = Making::tcp(options, dscp, local).map_err(|error| error.to_string())?;
+    let making = SocketBuilder::tcp(options, dscp, local).map_err(|error| error.to_string())?;
     let stream = TcpStream::from(making.bound().map_err(|error| error.to_string())?);
     sockets.add(&stream).map_err(|error| error.to_string())?;
     stream.set_nonblocking(false).map_err(|error| error.to_string())?;

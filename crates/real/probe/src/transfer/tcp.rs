@@ -15,7 +15,7 @@ use crate::ProbeError;
 use crate::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
 use crate::wire::writable;
 use netrig_bulk::Effort;
-use netrig_host::socket::Making;
+use netrig_host::socket::SocketBuilder;
 use netrig_host::socket::TcpOptions;
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
 
@@ -222,7 +222,7 @@ fn connect(
     order: &TcpOrder,
     cancel: &AtomicBool,
 ) -> Result<TcpStream, ProbeError> {
-    let socket = Making::tcp(&order.options, order.dscp, HostAddress::from(local).at(0))?.bound()?;
+    let socket = SocketBuilder::tcp(&order.options, order.dscp, HostAddress::from(local).at(0))?.bound()?;
     let failed = |error: Errno| ProbeError::Connect { target: to, source: error.into() };
     match rustix::net::connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => {}

@@ -19,7 +19,7 @@ use crate::datagrams::DatagramSocket;
 use crate::send_batch::OutgoingDatagram;
 use netrig_host::RealtimeOffset;
 use netrig_host::socket::SocketError;
-use netrig_host::socket::Stamped;
+use netrig_host::socket::TimestampMode;
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 use netrig_host::{Clock, HostAddress};
 
@@ -141,7 +141,7 @@ impl Asker {
         let watched = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let mut sockets = Vec::with_capacity(SOCKETS);
         for place in 0..SOCKETS {
-            let socket = DatagramSocket::open(any, ROOM, Some(Stamped::Received))?;
+            let socket = DatagramSocket::open(any, ROOM, Some(TimestampMode::Received))?;
             let data = epoll::EventData::new_u64(place as u64);
             epoll::add(&watched, socket.fd(), data, epoll::EventFlags::IN)
                 .map_err(|error| failed(error.into()))?;

@@ -12,9 +12,9 @@ use std::net::{IpAddr, TcpStream};
 use netrig_core::{Duration, Instant};
 
 use super::talk::{PREFIX, first_framed, framed};
-use netrig_host::is_passing;
-use netrig_host::{ConnectionSlots, Entered, SlotId, SlotLimits};
-use netrig_host::{Kept, Memory, NoRoom};
+use netrig_host::is_transient;
+use netrig_host::{ConnectionSlots, EnteredSlot, SlotId, SlotLimits};
+use netrig_host::{MemoryBudget, MemoryExhausted, MemoryReservation};
 
 /// A connection along which no whole question has come for so long is closed (RFC 7766 section 6.2.3).
 const IDLE: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ const PIECE: usize = 4096;
 /// All connections, by their slots.
 pub(super) struct NameConnections {
     slots: ConnectionSlots,
-    memory: Memory,
+    memory: MemoryBudget,
     open: BTreeMap<SlotId, NameConnection>,
     /// Connections that were closed for want of a slot or of memory.
     pub refused: u64,
@@ -54,7 +54,7 @@ struct NameConnection {
     until: Instant,
     /// The peer has said all that it will, and may still take answers.
     has_finished: bool,
-    kept: Kept,
+    kept: MemoryReservation,
 }
 
 impl NameConnections {
@@ -62,7 +62,7 @@ impl NameConnections {
     pub fn new(limits: SlotLimits) -> Self {
         Self {
             slots: ConnectionSlots::new(limits),
-            memory: Memory::of(MOST_KEPT),
+            memory: MemoryBudget::of(MOST_KEPT),
             open: BTreeMap::new(),
             refused: 0,
         }
@@ -70,7 +70,7 @@ impl NameConnections {
 
     /// A peer has called. If there is no slot for it, its connection is closed.
     pub fn accept(&mut self, now: Instant, stream: TcpStream, from: IpAddr) {
-        let Ok(Entered { slot, gives_way }) = self.slots.enter(from) else {
+        let Ok(EnteredSlot { slot, gives_way }) = self.slots.enter(from) else {
             self.refused += 1;
             return;
         };
@@ -127,14 +127,14 @@ impl NameConnections {
     }
 
     /// Counts the bytes of an answer that is kept back, until it is sent. If there is no room for them, the connection is closed.
-    pub fn owe(&mut self, slot: SlotId, bytes: usize) -> Option<Kept> {
+    pub fn owe(&mut self, slot: SlotId, bytes: usize) -> Option<MemoryReservation> {
         let connection = self.open.get_mut(&slot)?;
         match self.memory.reserve(bytes) {
             Ok(kept) => {
                 connection.owed += bytes;
                 Some(kept)
             }
-            Err(NoRoom { .. }) => {
+            Err(MemoryExhausted { .. }) => {
                 self.refuse(slot);
                 None
             }
@@ -142,7 +142,7 @@ impl NameConnections {
     }
 
     /// The time of an answer has come: it is sent, or waits until the peer takes it.
-    pub fn send(&mut self, now: Instant, slot: SlotId, message: &[u8], kept: Kept) {
+    pub fn send(&mut self, now: Instant, slot: SlotId, message: &[u8], kept: MemoryReservation) {
         let Some(connection) = self.open.get_mut(&slot) else { return };
         connection.owed -= kept.bytes();
         drop(kept);
@@ -187,7 +187,7 @@ impl NameConnection {
                 Ok(0) => break false,
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_passing(&error) => break true,
+                Err(error) if is_transient(&error) => break true,
                 Err(_) => break false,
             }
         };
@@ -203,7 +203,7 @@ impl NameConnection {
                 Ok(0) => self.has_finished = true,
                 Ok(count) => self.got.extend_from_slice(&piece[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_passing(&error) => break,
+                Err(error) if is_transient(&error) => break,
                 Err(_) => return false,
             }
         }
@@ -221,7 +221,7 @@ impl NameConnection {
     ///
     /// # Errors
     /// It is too much with what is kept for all others.
-    fn recount(&mut self) -> Result<(), NoRoom> {
+    fn recount(&mut self) -> Result<(), MemoryExhausted> {
         if self.taken > 0 {
             self.got.drain(..self.taken);
             self.got.shrink_to_fit();

@@ -19,8 +19,8 @@ use crate::ListeningPoint;
 use crate::datagrams::DatagramSocket;
 use crate::ledger::{AmplificationLedger, FACTOR};
 use crate::send_batch::OutgoingDatagram;
-use netrig_host::Kept;
-use netrig_host::socket::Making;
+use netrig_host::MemoryReservation;
+use netrig_host::socket::SocketBuilder;
 use netrig_host::socket::{SocketError, TcpOptions};
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 use netrig_host::{Clock, DescriptorShortage, Pacer, SlotId, SlotLimits, Watch, connections_within};
@@ -96,7 +96,7 @@ pub struct NameTally {
 enum To {
     Datagram(usize, SocketAddr),
     /// The bytes of the answer are counted until it is sent.
-    Connection(SlotId, Kept),
+    Connection(SlotId, MemoryReservation),
 }
 
 /// A server whose sockets are open.
@@ -137,7 +137,7 @@ impl NameServer {
                         source: error.into(),
                     }
                 };
-                let socket = Making::tcp(&TcpOptions::default(), 0, *address)?.bound()?;
+                let socket = SocketBuilder::tcp(&TcpOptions::default(), 0, *address)?.bound()?;
                 rustix::net::listen(&socket, BACKLOG).map_err(refused("listen"))?;
                 let local = rustix::net::getsockname(&socket).map_err(refused("getsockname"))?;
                 listeners.push(socket);

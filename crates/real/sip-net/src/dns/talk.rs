@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 
 use netrig_host::HostAddress;
-use netrig_host::is_passing;
-use netrig_host::socket::Making;
+use netrig_host::is_transient;
+use netrig_host::socket::SocketBuilder;
 use netrig_host::socket::TcpOptions;
 
 /// The length before each message, bytes.
@@ -28,8 +28,9 @@ impl Talk {
     /// Connects, and will ask as soon as that stands.
     pub fn open(server: SocketAddr, message: &[u8]) -> io::Result<Self> {
         let any = HostAddress::unspecified_for(server).at(0);
-        let made = Making::tcp(&TcpOptions { no_delay: true, ..TcpOptions::default() }, 0, any);
-        let socket = made.and_then(Making::bound).map_err(|error| io::Error::other(error.to_string()))?;
+        let made = SocketBuilder::tcp(&TcpOptions { no_delay: true, ..TcpOptions::default() }, 0, any);
+        let socket =
+            made.and_then(SocketBuilder::bound).map_err(|error| io::Error::other(error.to_string()))?;
         match rustix::net::connect(&socket, &server) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
@@ -49,7 +50,7 @@ impl Talk {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => drop(self.unsent.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_passing(&error) => return Ok(None),
+                Err(error) if is_transient(&error) => return Ok(None),
                 Err(error) => return Err(error),
             }
         }
@@ -62,7 +63,7 @@ impl Talk {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => self.got.extend_from_slice(&piece[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_passing(&error) => return Ok(None),
+                Err(error) if is_transient(&error) => return Ok(None),
                 Err(error) => return Err(error),
             }
         }

@@ -23,7 +23,7 @@ use super::tester::TesterSecond;
 use crate::{Bounds, SipStream, StreamError, Turn};
 use netrig_host::RealtimeOffset;
 use netrig_host::socket::TcpOptions;
-use netrig_host::socket::{Making, Stamped};
+use netrig_host::socket::{SocketBuilder, TimestampMode};
 use netrig_host::{Clock, HostAddress, Watch};
 
 /// Connections that wait to be accepted.
@@ -130,9 +130,9 @@ impl LoadStreams {
         (connecting, reconnecting): (Connecting, Reconnecting),
         tls: Option<LoadTls>,
     ) -> Result<Self, LoadError> {
-        let making = Making::tcp(&TcpOptions { no_delay: true, ..TcpOptions::default() }, 0, local)?;
+        let making = SocketBuilder::tcp(&TcpOptions { no_delay: true, ..TcpOptions::default() }, 0, local)?;
         // As long as one socket wants stamps, the kernel makes them for all.
-        making.stamped(Stamped::Received)?;
+        making.stamped(TimestampMode::Received)?;
         let listener = making.bound()?;
         rustix::net::listen(&listener, BACKLOG).map_err(kernel("listen"))?;
         let name = rustix::net::getsockname(&listener).map_err(kernel("getsockname"))?;

@@ -15,8 +15,8 @@ use rustls::{ClientConfig, ServerConfig};
 use super::tally::ConnectionTally;
 use super::unsent::{ConnectionEnd, SendError};
 use crate::{Bounds, SipStream, StreamError, Turn, server_name};
-use netrig_host::{ConnectionSlots, Entered, HostAddress, Pacer, SlotId, SlotLimits, Watch};
-use netrig_host::{Kept, Memory, NoRoom};
+use netrig_host::{ConnectionSlots, EnteredSlot, HostAddress, Pacer, SlotId, SlotLimits, Watch};
+use netrig_host::{MemoryBudget, MemoryExhausted, MemoryReservation};
 
 /// How often that is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -102,7 +102,7 @@ pub(super) struct Connections {
     dirty: Vec<usize>,
     /// Connections without a slot, at most [`MOST_REFUSED`].
     refused: usize,
-    memory: Memory,
+    memory: MemoryBudget,
     look: Instant,
     /// Messages that have not left, and never will.
     unsent: Vec<(Bytes, ConnectionEnd)>,
@@ -134,7 +134,7 @@ struct Connection {
     /// Requests of the peer's to which there was no final response.
     open: u32,
     unreadable: u32,
-    kept: Kept,
+    kept: MemoryReservation,
 }
 
 /// Where to open a connection, if there is none.
@@ -145,7 +145,12 @@ pub(super) struct Opening<'a> {
 
 impl Connections {
     /// At most so many, which keep no more than `memory` has. With `records_changes` there is [`Connections::take_changes`].
-    pub fn new(most: usize, limits: Limits, (tls, memory): (Tls, Memory), records_changes: bool) -> Self {
+    pub fn new(
+        most: usize,
+        limits: Limits,
+        (tls, memory): (Tls, MemoryBudget),
+        records_changes: bool,
+    ) -> Self {
         Self {
             most,
             limits,
@@ -179,7 +184,7 @@ impl Connections {
     /// A peer has called.
     pub fn accept(&mut self, now: Instant, pacer: &Pacer, socket: OwnedFd, from: Source) {
         self.admission.set_total(self.most.saturating_sub(self.opened()));
-        let Ok(Entered { slot, gives_way }) = self.admission.enter(from.address.ip()) else {
+        let Ok(EnteredSlot { slot, gives_way }) = self.admission.enter(from.address.ip()) else {
             self.tally.refused += 1;
             self.refuse(now, pacer, socket, from);
             return;
@@ -492,7 +497,7 @@ impl Connections {
     fn recount(&mut self, place: usize) -> Result<(), StreamError> {
         let Some(connection) = &mut self.slots[place] else { return Ok(()) };
         let kept = connection.stream.waiting() + connection.stream.incomplete();
-        connection.kept.set(kept).map_err(|NoRoom { most }| StreamError::NoRoom { most })
+        connection.kept.set(kept).map_err(|MemoryExhausted { most }| StreamError::NoRoom { most })
     }
 
     fn end(&mut self, place: usize, why: Option<ConnectionEnd>) {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, Scope};
 use std::time::{Duration, Instant};
 
-use netrig_host::{Busy, NoSlot, SlotLimits, ThreadSlot, ThreadSlots};
+use netrig_host::{SlotLimits, SlotRefusal, ThreadSlot, ThreadSlotError, ThreadSlots};
 
 /// How long nobody may come before it looks whether it is over.
 const LOOK: Duration = Duration::from_millis(50);
@@ -111,14 +111,14 @@ fn begin<'scope>(
             // A client that is gone or says nothing has no answer. Without a thread its connection is closed.
             let _ = thread.spawn_scoped(scope, move || drop(answer(stream, &slot, || shared.page())));
         }
-        Err(NoSlot::Busy(why)) => say_busy(stream, why),
+        Err(ThreadSlotError::Busy(why)) => say_busy(stream, why),
         // The system has no descriptor for it.
-        Err(NoSlot::Io(_)) => {}
+        Err(ThreadSlotError::Io(_)) => {}
     }
 }
 
 /// Tells a client that there is no slot for it, without waiting for it: one that does not listen need not know.
-fn say_busy(mut stream: TcpStream, why: Busy) {
+fn say_busy(mut stream: TcpStream, why: SlotRefusal) {
     if stream.set_nonblocking(true).is_ok() {
         // What was read is no reason for the kernel to throw away the answer.
         let _ = stream.read(&mut [0; LONGEST]);
@@ -317,7 +317,7 @@ mod tests {
         let len = connected(&answerer, 2).read(&mut said).unwrap();
         let said = String::from_utf8_lossy(&said[..len]).into_owned();
         assert!(said.starts_with("HTTP/1.1 503 ") && said.contains("\r\nRetry-After: 1\r\n"), "{said}");
-        assert!(said.contains("your address has as many connections here as one may have (3)"), "{said}");
+        assert!(said.contains("your address has reached its limit of connections (3)"), "{said}");
         // Another address takes the last slot, and a third one that of the oldest of the first.
         let _last = connected(&answerer, 3);
         let mut asking = connected(&answerer, 4);

@@ -13,8 +13,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use netrig_bulk::{
-    AssociationOrder, Associations, Carried, DatagramSink, DatagramSource, Direction, Effort, HostCounters,
-    Radio, Reading, Sent, SourceOrder, Spacing, StreamOrder, Streams, Throttle, pacing,
+    AssociationOrder, Associations, DatagramSink, DatagramSource, Effort, HostCounters, Radio, Reading,
+    SourceOrder, SourceReading, Spacing, StreamCounts, StreamOrder, Streams, Throttle, TransferDirection,
+    pacing,
 };
 use netrig_core::{Duration, Rate};
 use netrig_host::{Clock, SourceReport, monotonic_nanos, random};
@@ -41,11 +42,11 @@ pub enum Role {
 
 impl Role {
     /// What this end does with data that goes such a way.
-    pub const fn direction(self, way: Way) -> Direction {
+    pub const fn direction(self, way: Way) -> TransferDirection {
         match (self, way) {
-            (_, Way::Both) => Direction::Both,
-            (Self::Client, Way::Up) | (Self::Server, Way::Down) => Direction::Sends,
-            (Self::Client, Way::Down) | (Self::Server, Way::Up) => Direction::Receives,
+            (_, Way::Both) => TransferDirection::Both,
+            (Self::Client, Way::Up) | (Self::Server, Way::Down) => TransferDirection::Sends,
+            (Self::Client, Way::Down) | (Self::Server, Way::Up) => TransferDirection::Receives,
         }
     }
 }
@@ -186,7 +187,7 @@ impl Counter {
 struct StreamsEnd {
     counted: Vec<Counted>,
     effort: Effort,
-    last: Vec<Carried>,
+    last: Vec<StreamCounts>,
     buffers: Option<[u64; 2]>,
     window: Option<u32>,
     congestion: Option<String>,
@@ -196,7 +197,7 @@ struct StreamsEnd {
 }
 
 struct SourceEnd {
-    last: Sent,
+    last: SourceReading,
     report: SourceReport,
 }
 
@@ -253,7 +254,7 @@ impl Carrying {
         match (&phase.carrier, sockets) {
             (Carrier::Tcp { way, congestion, .. }, Sockets::Tcp { streams, window }) => {
                 let direction = role.direction(*way);
-                if let Some(name) = congestion.as_ref().filter(|_| direction != Direction::Receives) {
+                if let Some(name) = congestion.as_ref().filter(|_| direction != TransferDirection::Receives) {
                     streams.iter().try_for_each(|socket| set_congestion(socket, name))?;
                 }
                 let (pacing, every) = (each_of(most, streams.len()), phase.every());
@@ -263,10 +264,10 @@ impl Carrying {
             (Carrier::Udp { way, size, load }, Sockets::Udp(socket)) => {
                 carrying.buffers = buffers(&socket);
                 let direction = role.direction(*way);
-                if direction != Direction::Sends {
+                if direction != TransferDirection::Sends {
                     carrying.take_datagrams(phase, socket.try_clone()?, told)?;
                 }
-                if direction != Direction::Receives {
+                if direction != TransferDirection::Receives {
                     carrying.send_datagrams(phase, *size, *load, socket)?;
                 }
             }
@@ -480,7 +481,7 @@ impl Carrying {
         let counter = self.counter.clone();
         let send = move || {
             let mut source = DatagramSource::new(socket, Clock::starting_at(begun), order, &throttle)?;
-            let mut last = Sent::default();
+            let mut last = SourceReading::default();
             let report = source.send(&stop, &mut |sent| {
                 counter.sent(sent.datagrams * u64::from(size));
                 last = *sent;
@@ -526,9 +527,9 @@ fn set_congestion(socket: &TcpStream, name: &str) -> io::Result<()> {
 }
 
 /// What a connection was made with: its buffers to send and to receive, and the congestion control of what it sends.
-fn settings(socket: &TcpStream, direction: Direction) -> (Option<[u64; 2]>, Option<String>) {
+fn settings(socket: &TcpStream, direction: TransferDirection) -> (Option<[u64; 2]>, Option<String>) {
     let congestion =
-        if direction == Direction::Receives { None } else { sockopt::tcp_congestion(socket).ok() };
+        if direction == TransferDirection::Receives { None } else { sockopt::tcp_congestion(socket).ok() };
     (buffers(socket), congestion)
 }
 

@@ -1,14 +1,14 @@
 //! What was read of what carries data, in the protocol's words.
 
-use netrig_bulk::{Borne, Carried, Taken};
+use netrig_bulk::{AssociationCounts, SinkReading, StreamCounts};
 use netrig_core::{Duration, Instant};
 
 use super::STRAGGLERS;
 use crate::protocol::{Counted, Datagrams, Heard};
 
 /// A connection, in the protocol's words.
-impl From<&Carried> for Counted {
-    fn from(carried: &Carried) -> Self {
+impl From<&StreamCounts> for Counted {
+    fn from(carried: &StreamCounts) -> Self {
         let info = carried.info.unwrap_or_default();
         Self {
             received: carried.received,
@@ -31,8 +31,8 @@ impl From<&Carried> for Counted {
 }
 
 /// An association, in the protocol's words. Its send buffer is netrig's own and holds nothing back.
-impl From<&Borne> for Counted {
-    fn from(borne: &Borne) -> Self {
+impl From<&AssociationCounts> for Counted {
+    fn from(borne: &AssociationCounts) -> Self {
         Self {
             received: borne.received,
             sent: borne.sent,
@@ -49,7 +49,7 @@ impl From<&Borne> for Counted {
 }
 
 /// A reading of datagrams, in the protocol's words.
-pub(super) fn heard_of(taken: &Taken, begun: u64) -> Heard {
+pub(super) fn heard_of(taken: &SinkReading, begun: u64) -> Heard {
     Heard {
         at_ns: taken.at - begun,
         received: taken.arrivals.received,
@@ -64,7 +64,7 @@ pub(super) fn heard_of(taken: &Taken, begun: u64) -> Heard {
 }
 
 /// One datagram alone tells of no change, s.
-fn jitter_of(taken: &Taken) -> Option<f64> {
+fn jitter_of(taken: &SinkReading) -> Option<f64> {
     (taken.arrivals.received > 1).then_some(taken.jitter)
 }
 
@@ -101,7 +101,7 @@ fn both(one: Option<[i64; 3]>, other: Option<[i64; 3]>, counts: [u64; 2]) -> Opt
     Some([one[0].min(other[0]), mean.round() as i64, one[2].max(other[2])])
 }
 
-pub(super) fn tell_taken(taken: &Taken, datagrams: &mut Datagrams) {
+pub(super) fn tell_taken(taken: &SinkReading, datagrams: &mut Datagrams) {
     datagrams.received = taken.arrivals.received;
     datagrams.duplicated = Some(taken.arrivals.duplicated);
     datagrams.reordered = Some(taken.arrivals.reordered);

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_bulk::{HostCounters, Radio, take_one_by_one};
+use netrig_bulk::{HostCounters, Radio, disable_gro};
 use netrig_core::{Duration, Rate};
 use netrig_host::monotonic_nanos;
 use rustix::io::Errno;
@@ -313,7 +313,7 @@ impl Stream {
                 code: Code::SET_BUFFER,
                 errno: error.raw_os_error().unwrap_or(0),
             };
-            take_one_by_one(socket).map_err(refused)?;
+            disable_gro(socket).map_err(refused)?;
         }
         if matches!(self.socket, Socket::Tcp(_)) && asked.no_delay {
             sockopt::set_tcp_nodelay(socket, true).map_err(refused(Code::SET_NO_DELAY))?;

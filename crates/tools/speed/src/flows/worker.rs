@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use netrig_bulk::{
-    Carried, DatagramSink, DatagramSource, Direction, Effort, SourceOrder, Spacing, StreamOrder, Streams,
-    Taken, Throttle, pacing,
+    DatagramSink, DatagramSource, Effort, SinkReading, SourceOrder, Spacing, StreamCounts, StreamOrder,
+    Streams, Throttle, TransferDirection, pacing,
 };
 use netrig_core::{Duration, Instant, Rate};
 use netrig_host::{Clock, DatagramFormat, STAMP_LEN, monotonic_nanos};
@@ -63,7 +63,7 @@ impl Work {
     /// Carries connections.
     pub fn connections(self, sockets: Vec<TcpStream>) -> io::Result<Worked> {
         let first = sockets.first().map(TcpStream::try_clone).transpose()?;
-        let direction = if self.sends { Direction::Sends } else { Direction::Receives };
+        let direction = if self.sends { TransferDirection::Sends } else { TransferDirection::Receives };
         let pacing = self.rate.map(pacing);
         let order = StreamOrder { direction, every: EVERY, bytes: None, pacing, window: None };
         let mut streams = Streams::new(sockets, order)?;
@@ -157,7 +157,7 @@ impl Work {
         self.board.bytes[usize::from(self.sends)].fetch_add(more, Ordering::Relaxed);
     }
 
-    fn mark(&self, carried: &Carried) -> Mark {
+    fn mark(&self, carried: &StreamCounts) -> Mark {
         let tcp = carried.info.filter(|_| self.sends).map(|info| TcpReadings {
             retransmits: info.counts.segments_retransmitted,
             congestion_window: info.cwnd,
@@ -179,7 +179,7 @@ impl Work {
 
 /// What has arrived of datagrams. Each counts once: a copy is neither payload nor out of order, and takes no loss away, as it
 /// does where iperf3 itself receives (RFC 5560, RFC 7680).
-fn arrived(taken: &Taken) -> Mark {
+fn arrived(taken: &SinkReading) -> Mark {
     let arrivals = taken.arrivals;
     let udp = UdpReadings {
         packets: arrivals.expected,
@@ -246,7 +246,7 @@ fn ran() -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use netrig_bulk::LossPeriods;
-    use netrig_host::Arrivals;
+    use netrig_host::ArrivalCounts;
 
     use super::*;
 
@@ -277,18 +277,19 @@ mod tests {
     /// 1676 datagrams of 1200 bytes, of which 34 are lost, 180 arrive twice and 5 arrive late.
     #[test]
     fn copies_are_no_goodput_and_take_no_loss_away() {
-        let arrivals = Arrivals { received: 1642, duplicated: 180, reordered: 5, stale: 0, expected: 1676 };
+        let arrivals =
+            ArrivalCounts { received: 1642, duplicated: 180, reordered: 5, stale: 0, expected: 1676 };
         let taken =
-            Taken { arrivals, bytes: 1642 * 1200, all_bytes: 1822 * 1200, jitter: 0.001, ..nothing() };
+            SinkReading { arrivals, bytes: 1642 * 1200, all_bytes: 1822 * 1200, jitter: 0.001, ..nothing() };
         let mark = arrived(&taken);
         assert_eq!((mark.bytes, mark.twice), (1642 * 1200, 180));
         assert_eq!(mark.udp, UdpReadings { packets: 1676, lost: 34, out_of_order: 5, jitter: 0.001 });
     }
 
-    fn nothing() -> Taken {
-        Taken {
+    fn nothing() -> SinkReading {
+        SinkReading {
             at: 0,
-            arrivals: Arrivals::default(),
+            arrivals: ArrivalCounts::default(),
             bytes: 0,
             all_bytes: 0,
             jitter: 0.0,

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_host::{Busy, ConnectionSlots, SlotId, SlotLimits, is_passing};
+use netrig_host::{ConnectionSlots, SlotId, SlotLimits, SlotRefusal, is_transient};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::say_busy;
@@ -47,7 +47,7 @@ pub(super) enum Stranger {
     #[error("a connection that says nothing that is spoken here")]
     Unknown,
     #[error("a connection too many: {0}")]
-    Busy(#[from] Busy),
+    Busy(#[from] SlotRefusal),
     #[error("a connection that said nothing, and gave way to others")]
     GaveWay,
     #[error("data that belongs to no session")]
@@ -83,7 +83,7 @@ struct Newcomer {
 /// A connection that has no slot.
 struct TurnedAway {
     socket: TcpStream,
-    why: Busy,
+    why: SlotRefusal,
     until: StdInstant,
     /// Whether it has said something, which did not suffice.
     has_begun: bool,
@@ -98,7 +98,7 @@ impl TurnedAway {
                 self.has_begun = true;
                 len == 0 || !matches!(Opening::of(&bytes[..len]), Opening::More)
             }
-            Err(error) => !is_passing(&error),
+            Err(error) => !is_transient(&error),
         };
         if is_known {
             say_busy(&self.socket, self.why);
@@ -206,7 +206,7 @@ impl Door {
                         opening => Some(Ok(opening)),
                     }
                 }
-                Err(error) if is_passing(&error) => None,
+                Err(error) if is_transient(&error) => None,
                 Err(error) => Some(Err(error.into())),
             };
             let told = told.or_else(|| (StdInstant::now() > newcomer.until).then_some(Err(Stranger::Silent)));
@@ -279,7 +279,7 @@ mod tests {
                 break error;
             }
         };
-        assert!(matches!(turned_away, Stranger::Busy(Busy::Address(MOST_OF_ONE))));
+        assert!(matches!(turned_away, Stranger::Busy(SlotRefusal::Address(MOST_OF_ONE))));
         assert_eq!(ends.len(), MOST_OF_ONE + 1);
         let (near, far, _) = pair(&listener);
         ends.push(near);
@@ -312,7 +312,7 @@ mod tests {
         let (_silent, far, peer) = pair(&listener);
         door.enter(far, peer).unwrap();
         let (mut asks, far, peer) = pair(&listener);
-        assert!(matches!(door.enter(far, peer), Err(Stranger::Busy(Busy::Full))));
+        assert!(matches!(door.enter(far, peer), Err(Stranger::Busy(SlotRefusal::Full))));
         assert_eq!((door.known().len(), door.silent().count()), (0, 2));
         asks.write_all(b"GE").unwrap();
         while door.silent().count() > 1 {

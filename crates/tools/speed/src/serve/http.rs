@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_bulk::{Direction, End, Reading, StreamOrder, Streams, pacing};
+use netrig_bulk::{Reading, StreamOrder, Streams, TransferDirection, TransferEnd, pacing};
 use netrig_core::Duration;
 use netrig_probe::web::answer::{Answer, Objects};
 use netrig_probe::web::message::{HttpError, Request, Response};
@@ -160,7 +160,7 @@ fn with_body(response: &Response, body: &[u8]) -> Vec<u8> {
 fn give(socket: TcpStream, answer: &Answer, mut slot: Slot<'_>, shared: &Shared) -> Result<(), RequestError> {
     write_until(&socket, &answer.head, StdInstant::now() + PATIENCE)?;
     let order = StreamOrder {
-        direction: Direction::Sends,
+        direction: TransferDirection::Sends,
         every: EVERY,
         bytes: Some(answer.fill),
         pacing: slot.held_to().map(pacing),
@@ -175,7 +175,7 @@ fn give(socket: TcpStream, answer: &Answer, mut slot: Slot<'_>, shared: &Shared)
     })?;
     match (overrun, end) {
         (Some(overrun), _) => Err(overrun.into()),
-        (None, End::Gone) => Err(RequestError::Cut),
-        (None, End::Sent | End::Stopped) => Ok(()),
+        (None, TransferEnd::Gone) => Err(RequestError::Cut),
+        (None, TransferEnd::Sent | TransferEnd::Stopped) => Ok(()),
     }
 }

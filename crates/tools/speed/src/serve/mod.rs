@@ -30,7 +30,8 @@ use netrig_core::Duration;
 use netrig_host::socket::Buffers;
 use netrig_host::tls::{self, Identity};
 use netrig_host::{
-    Busy, Clock, DescriptorShortage, NoSlot, SlotLimits, ThreadSlot, ThreadSlots, connections_within,
+    Clock, DescriptorShortage, SlotLimits, SlotRefusal, ThreadSlot, ThreadSlotError, ThreadSlots,
+    connections_within,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ServerConfig;
@@ -265,11 +266,11 @@ impl Server {
     ) -> Result<(), Stranger> {
         let caller = match Caller::of(&self.shared, &socket, peer) {
             Ok(caller) => caller,
-            Err(NoSlot::Busy(busy)) => {
+            Err(ThreadSlotError::Busy(busy)) => {
                 say_busy(&socket, busy);
                 return Err(busy.into());
             }
-            Err(NoSlot::Io(error)) => return Err(error.into()),
+            Err(ThreadSlotError::Io(error)) => return Err(error.into()),
         };
         socket.set_nonblocking(false)?;
         rustix::net::sockopt::set_tcp_user_timeout(&socket, UNANSWERED_MS).map_err(io::Error::from)?;
@@ -286,7 +287,7 @@ struct Caller {
 }
 
 impl Caller {
-    fn of(shared: &Arc<Shared>, socket: &TcpStream, peer: SocketAddr) -> Result<Self, NoSlot> {
+    fn of(shared: &Arc<Shared>, socket: &TcpStream, peer: SocketAddr) -> Result<Self, ThreadSlotError> {
         let slot = shared.callers.enter(socket, peer.ip())?;
         shared.connections.fetch_add(1, Ordering::Relaxed);
         Ok(Self { shared: Arc::clone(shared), slot })
@@ -296,7 +297,7 @@ impl Caller {
     ///
     /// # Errors
     /// If there are as many such clients as there may be.
-    fn prove(&self) -> Result<(), Busy> {
+    fn prove(&self) -> Result<(), SlotRefusal> {
         self.slot.prove()
     }
 }
@@ -325,7 +326,7 @@ const fn slot_limits(limits: &Limits) -> SlotLimits {
 }
 
 /// Tells a client in the words of its protocol that there is no room for it, as far as it listens.
-fn say_busy(mut socket: &TcpStream, why: Busy) {
+fn say_busy(mut socket: &TcpStream, why: SlotRefusal) {
     let mut said = [0; 1 << 12];
     let Ok(len) = socket.peek(&mut said) else { return };
     let words = match Opening::of(&said[..len]) {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use netrig_host::{HostSettings, Outlet};
+use netrig_host::{EgressInterface, HostSettings};
 
 use super::{Finding, Path, Verdict, number, sysctl};
 
@@ -46,7 +46,7 @@ fn backlog(read: &HostSettings, path: &Path) -> Finding {
 }
 
 /// The MTU, and the segments that come of it.
-fn length(outlet: &Outlet, path: &Path) -> Finding {
+fn length(outlet: &EgressInterface, path: &Path) -> Finding {
     let interface = &outlet.interface;
     let name = format!("mtu of {}", interface.name);
     let Some(mtu) = interface.mtu else {
@@ -77,7 +77,7 @@ fn length(outlet: &Outlet, path: &Path) -> Finding {
 /// Of a path that carries less than the interface sends, which the kernel has been told and forgets.
 fn shortened(
     finding: impl FnOnce(String) -> Finding,
-    outlet: &Outlet,
+    outlet: &EgressInterface,
     host: IpAddr,
     carried: u32,
     segments: &str,
@@ -96,7 +96,7 @@ fn shortened(
 }
 
 /// Where packets wait before the interface.
-fn discipline(read: &HostSettings, outlet: &Outlet) -> Finding {
+fn discipline(read: &HostSettings, outlet: &EgressInterface) -> Finding {
     let interface = &outlet.interface;
     let name = format!("queue discipline of {}", interface.name);
     let control = read.sysctls.get("net.ipv4.tcp_congestion_control").map_or("", String::as_str);
@@ -154,7 +154,7 @@ impl Finding {
 }
 
 /// The length of a queue that counts packets.
-fn queue(outlet: &Outlet, path: &Path) -> Option<Finding> {
+fn queue(outlet: &EgressInterface, path: &Path) -> Option<Finding> {
     let interface = &outlet.interface;
     let counts = matches!(interface.discipline.as_deref(), Some("pfifo_fast" | "pfifo" | "bfifo"));
     let length = interface.queue.filter(|_| counts)?;
@@ -174,7 +174,7 @@ fn queue(outlet: &Outlet, path: &Path) -> Option<Finding> {
 }
 
 /// Whether many packets are handled as one.
-fn offloads(outlet: &Outlet, path: &Path) -> Vec<Finding> {
+fn offloads(outlet: &EgressInterface, path: &Path) -> Vec<Finding> {
     let interface = &outlet.interface.name;
     let segmentation = if path.host.is_some_and(|host| host.is_ipv6()) {
         "tx-tcp6-segmentation"
@@ -203,7 +203,7 @@ fn offloads(outlet: &Outlet, path: &Path) -> Vec<Finding> {
 }
 
 /// The queues between the interface and its driver.
-fn rings(outlet: &Outlet, path: &Path) -> Vec<Finding> {
+fn rings(outlet: &EgressInterface, path: &Path) -> Vec<Finding> {
     let interface = &outlet.interface.name;
     let Some(rings) = outlet.rings else { return Vec::new() };
     let one = |name: &str, short: &str, ring: Option<[u32; 2]>| {

@@ -1,8 +1,8 @@
 //! Tables of hosts and paths, and what is to be said of them.
 
 use netrig_core::{Duration, Rate};
-use netrig_host::netlink::{Interface, Rings, Route};
-use netrig_host::{HostSettings, Outlet};
+use netrig_host::netlink::{Interface, RingSizes, Route};
+use netrig_host::{EgressInterface, HostSettings};
 
 use super::{Finding, Path, RateFrom, SYSCTLS, Tuning, Verdict};
 use Verdict::{Fits, TooSmall, Unfit, Unknown};
@@ -42,13 +42,13 @@ fn host(otherwise: &[(&str, &str)]) -> HostSettings {
         processors: Some(4),
         governor: None,
         disciplines: Some(["fq", "fq_codel"].map(str::to_owned).into()),
-        outlet: Some(Outlet {
+        outlet: Some(EgressInterface {
             interface,
             route: Route { interface: 2, gateway: Some([192, 0, 2, 254].into()), is_learnt: false },
             path_mtu: Some(1500),
             bits_per_s: Some(1_000_000_000),
             offloads: Some(on.into()),
-            rings: Some(Rings { receive: Some([256, 4096]), send: None }),
+            rings: Some(RingSizes { receive: Some([256, 4096]), send: None }),
             steering: vec!["0".to_owned()],
         }),
         unread: Vec::new(),

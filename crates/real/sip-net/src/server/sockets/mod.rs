@@ -24,9 +24,9 @@ use super::tally::Tally;
 use crate::ListeningPoint;
 use crate::ledger::{AmplificationLedger, Purse};
 use crate::tap::{MessageTap, PassedMessage};
-use netrig_host::Memory;
+use netrig_host::MemoryBudget;
 use netrig_host::socket::TcpOptions;
-use netrig_host::socket::{Making, SocketError, refused};
+use netrig_host::socket::{SocketBuilder, SocketError, refused};
 use netrig_host::sys::ReceiveBatch;
 use netrig_host::{Clock, DescriptorShortage, Pacer, SPIN, Watch};
 use netrig_host::{RealtimeOffset, monotonic_nanos};
@@ -64,7 +64,7 @@ struct SocketsTap {
 impl CommonParts {
     pub fn new(order: &SocketsOrder) -> Result<Self, ServeError> {
         let clock = Clock::starting_in(Duration::ZERO);
-        Ok(Self { clock, tls: speaking(order)?, memory: Memory::of(MOST_KEPT) })
+        Ok(Self { clock, tls: speaking(order)?, memory: MemoryBudget::of(MOST_KEPT) })
     }
 }
 
@@ -108,7 +108,7 @@ pub(super) struct CommonParts {
     clock: Clock,
     tls: Tls,
     /// What connections have the server keep.
-    memory: Memory,
+    memory: MemoryBudget,
 }
 
 impl Sockets {
@@ -387,7 +387,7 @@ impl Sockets {
 fn listen(point: &ListeningPoint, is_shared: bool) -> Result<(Listener, SocketAddr), SocketError> {
     let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
     let failed = |what| move |error: Errno| refused(what, point.address, error);
-    let making = Making::tcp(&options, 0, point.address)?;
+    let making = SocketBuilder::tcp(&options, 0, point.address)?;
     if is_shared {
         making.share_address()?;
     }

@@ -1,17 +1,17 @@
-//! Which errors of a call say only that it is to be made again.
+//! Errors after which a system call is repeated.
 
 use std::io::{self, ErrorKind};
 
-/// Whether a read, a write or an accept did nothing and may do something later: nothing was there or there was no room
-/// (`EAGAIN`, of a connection that does not stand yet, too), or a signal came first (`EINTR`).
-pub fn is_passing(error: &io::Error) -> bool {
+/// Whether a read, a write or an accept had no effect and may succeed later. It would have blocked (`EAGAIN`, also on a
+/// connection that is not yet established), or a signal interrupted it (`EINTR`).
+pub fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Whether an accept failed for the connection that it would have given, and not for the listening socket: that ended before, or
-/// the network said something of it. "For reliable operation the application should detect the network errors defined for the
-/// protocol after accept() and treat them like EAGAIN by retrying" (accept(2)).
-pub fn is_of_newcomer(error: &io::Error) -> bool {
+/// Whether an accept failed because of the new connection and not of the listening socket: the connection ended before, or had a
+/// network error. "For reliable operation the application should detect the network errors defined for the protocol after
+/// accept() and treat them like EAGAIN by retrying" (accept(2)).
+pub fn is_connection_error(error: &io::Error) -> bool {
     const ERRORS: [i32; 9] = [
         libc::ECONNABORTED,
         libc::ENETDOWN,
@@ -39,12 +39,12 @@ mod tests {
     fn what_ends_a_connection_does_not_pass() {
         let of = |number| io::Error::from_raw_os_error(number);
         for number in [libc::EAGAIN, libc::EINTR] {
-            assert!(is_passing(&of(number)) && !is_of_newcomer(&of(number)));
+            assert!(is_transient(&of(number)) && !is_connection_error(&of(number)));
         }
         for number in [libc::ECONNRESET, libc::ENOTCONN, libc::ETIMEDOUT, libc::EPIPE, libc::EMFILE] {
-            assert!(!is_passing(&of(number)) && !is_of_newcomer(&of(number)), "{}", of(number));
+            assert!(!is_transient(&of(number)) && !is_connection_error(&of(number)), "{}", of(number));
         }
-        assert!(is_of_newcomer(&of(libc::ECONNABORTED)) && !is_passing(&of(libc::ECONNABORTED)));
+        assert!(is_connection_error(&of(libc::ECONNABORTED)) && !is_transient(&of(libc::ECONNABORTED)));
     }
 
     #[test]
@@ -52,11 +52,11 @@ mod tests {
         let tried = |to: SocketAddr| {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             let made = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
-            // It cannot stand at once.
+            // It cannot be established at once.
             let _ = connect(&made, &to);
             TcpStream::from(made)
         };
-        // Of a listener that accepts nothing, the queue is full after some: others are not answered.
+        // The listener accepts nothing, so its queue becomes full and further connections are not answered.
         let listener =
             socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
         bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -71,8 +71,8 @@ mod tests {
             }
             all.push(one);
         };
-        assert!(is_passing(&read) && is_passing(&written), "{read}; {written}");
+        assert!(is_transient(&read) && is_transient(&written), "{read}; {written}");
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert!(!is_passing(&tried(closed).read(&mut [0]).unwrap_err()));
+        assert!(!is_transient(&tried(closed).read(&mut [0]).unwrap_err()));
     }
 }
