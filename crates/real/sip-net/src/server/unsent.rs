@@ -9,7 +9,7 @@ use netrig_sip::server::Source;
 use super::names::NameError;
 use crate::StreamError;
 
-/// Why a message does not leave. The sentences have few different words, for they are counted.
+/// Why a message is not sent. The texts have few variants, because they are counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SendError {
     #[error(transparent)]
@@ -59,7 +59,7 @@ pub(super) enum ConnectionEnd {
     NoRoom,
     #[error("{0}")]
     Kernel(io::ErrorKind),
-    /// What TLS says of it.
+    /// The description of TLS.
     #[error("{0}")]
     Tls(String),
 }
