@@ -23,14 +23,14 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(10);
 /// A path to a server and back, with a clock that starts when it is opened.
 #[derive(Debug)]
 pub struct Line {
-    way: Way,
+    carrier: LineSocket,
     server: SocketAddr,
     local: SocketAddr,
     clock: Clock,
 }
 
 #[derive(Debug)]
-enum Way {
+enum LineSocket {
     Datagrams(UdpSocket),
     Connection(Box<SipStream>),
 }
@@ -58,7 +58,7 @@ impl Line {
             };
             let socket = UdpSocket::bind(local.at(0))?;
             let local = socket.local_addr()?;
-            return Ok(Self { way: Way::Datagrams(socket), server, local, clock });
+            return Ok(Self { carrier: LineSocket::Datagrams(socket), server, local, clock });
         }
         let from = local.unwrap_or_else(|| HostAddress::unspecified_for(server)).at(0);
         let tls = tls.as_ref().map(|(config, name)| (config, name.clone()));
@@ -73,7 +73,7 @@ impl Line {
             stream.receive(true, |_, _| ())?;
         }
         let local = stream.local()?;
-        Ok(Self { way: Way::Connection(Box::new(stream)), server, local, clock })
+        Ok(Self { carrier: LineSocket::Connection(Box::new(stream)), server, local, clock })
     }
 
     /// The address that responses are sent to.
@@ -91,9 +91,11 @@ impl Line {
     /// # Errors
     /// If the connection has ended.
     pub fn send(&mut self, message: &Bytes) -> Result<(), StreamError> {
-        match &mut self.way {
-            Way::Datagrams(socket) => socket.send_to(message, self.server).map(drop).map_err(StreamError::Io),
-            Way::Connection(stream) => {
+        match &mut self.carrier {
+            LineSocket::Datagrams(socket) => {
+                socket.send_to(message, self.server).map(drop).map_err(StreamError::Io)
+            }
+            LineSocket::Connection(stream) => {
                 stream.queue(message.clone())?;
                 stream.flush()
             }
@@ -106,10 +108,10 @@ impl Line {
     /// # Errors
     /// If the connection has ended.
     pub fn receive(&mut self, within: Duration) -> Result<Vec<(Instant, Bytes)>, StreamError> {
-        let Self { way, server, clock, .. } = self;
+        let Self { carrier, server, clock, .. } = self;
         let mut came = Vec::new();
-        match way {
-            Way::Datagrams(socket) => {
+        match carrier {
+            LineSocket::Datagrams(socket) => {
                 let mut buffer = vec![0; 65_535];
                 // A time-out of zero means no time-out to the socket.
                 socket.set_read_timeout(Some(within.max(Duration::from_micros(1)).into()))?;
@@ -122,7 +124,7 @@ impl Line {
                     Err(error) => return Err(error.into()),
                 }
             }
-            Way::Connection(stream) => {
+            LineSocket::Connection(stream) => {
                 ready(stream, within)?;
                 let received = stream.receive(true, |framed, _| {
                     if let Framed::Message(message) = framed {

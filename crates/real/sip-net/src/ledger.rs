@@ -28,7 +28,7 @@ const MOST_SECRETS: usize = 16;
 /// Bytes and proofs of addresses. Memory: at most 2 × 32,768 accounts of about 200 bytes, and as many proofs of 40 bytes.
 #[derive(Debug, Default)]
 pub struct AmplificationLedger {
-    accounts: RecentMap<IpAddr, Account>,
+    accounts: RecentMap<IpAddr, ByteAccount>,
     /// Until when an address is proven. With port 0: all ports of the host.
     proofs: RecentMap<SocketAddr, Instant>,
     hasher: RandomState,
@@ -36,7 +36,7 @@ pub struct AmplificationLedger {
 
 /// The remaining bytes of an address without proof.
 #[derive(Debug, Default)]
-struct Account {
+struct ByteAccount {
     /// Remaining bytes.
     left: u64,
     /// Hashes of tags and branches that only a receiver of this address knows.

@@ -286,7 +286,7 @@ impl SipStream {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
             // A peer that misses the alert sees the end of the connection.
-            let _ = tls.write_tls(&mut Wire::new(&self.socket));
+            let _ = tls.write_tls(&mut TlsTransport::new(&self.socket));
         }
     }
 
@@ -330,7 +330,7 @@ impl SipStream {
     fn flush_tls(&mut self, tls: &mut Connection) -> Result<(), StreamError> {
         loop {
             while tls.wants_write() {
-                match tls.write_tls(&mut Wire::new(&self.socket)) {
+                match tls.write_tls(&mut TlsTransport::new(&self.socket)) {
                     Ok(_) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                     Err(error) => return Err(error.into()),
@@ -399,7 +399,7 @@ impl SipStream {
 
     /// Decrypted bytes, at least one; zero at the end.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, StreamError> {
-        let mut wire = Wire::new(&self.socket);
+        let mut wire = TlsTransport::new(&self.socket);
         let Some(tls) = &mut self.tls else {
             let count = wire.read(buffer)?;
             self.stamp = wire.stamp;
@@ -452,19 +452,19 @@ pub fn server_name(host: &Host) -> Option<ServerName<'static>> {
 }
 
 /// The socket as TLS reads and writes it.
-struct Wire<'a> {
+struct TlsTransport<'a> {
     socket: BorrowedFd<'a>,
     /// Time stamp of the last read.
     stamp: Option<u64>,
 }
 
-impl<'a> Wire<'a> {
+impl<'a> TlsTransport<'a> {
     fn new(socket: &'a OwnedFd) -> Self {
         Self { socket: socket.as_fd(), stamp: None }
     }
 }
 
-impl io::Read for Wire<'_> {
+impl io::Read for TlsTransport<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let (count, stamp) = receive_stamped(self.socket, buffer)?;
         self.stamp = stamp;
@@ -472,7 +472,7 @@ impl io::Read for Wire<'_> {
     }
 }
 
-impl io::Write for Wire<'_> {
+impl io::Write for TlsTransport<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         Ok(rustix::io::retry_on_intr(|| rustix::net::send(self.socket, bytes, flags))?)

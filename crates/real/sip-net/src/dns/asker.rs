@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::message::{Reading, query, read};
-use super::talk::Talk;
+use super::tcp_query::TcpQuery;
 use crate::datagrams::DatagramSocket;
 use crate::send_batch::OutgoingDatagram;
 use netrig_host::RealtimeOffset;
@@ -42,7 +42,7 @@ const ROOM: u32 = 1 << 20;
 const REPORTS: usize = 64;
 
 /// Keys of TCP connections start at this number.
-const TALKS: u64 = 1 << 32;
+const FIRST_TCP_KEY: u64 = 1 << 32;
 
 /// A DNS server and the parameters of queries to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ struct Pending {
     message: Vec<u8>,
     tries: u32,
     due: Instant,
-    talk: Option<Talk>,
+    tcp: Option<TcpQuery>,
 }
 
 /// A DNS client that never blocks.
@@ -192,7 +192,7 @@ impl Asker {
             message: Vec::new(),
             tries: 0,
             due: now,
-            talk: None,
+            tcp: None,
         };
         self.begin(now, pending);
     }
@@ -241,7 +241,7 @@ impl Asker {
             self.due.remove(&(due, number));
             let Some(pending) = self.pending.get(&number) else { continue };
             // Over TCP the kernel retransmits.
-            if pending.tries < self.asking.tries && pending.talk.is_none() {
+            if pending.tries < self.asking.tries && pending.tcp.is_none() {
                 self.counts.again += 1;
                 self.send(now, number);
             } else {
@@ -265,7 +265,7 @@ impl Asker {
             for event in events {
                 let event: epoll::Event = event;
                 match event.data.u64() {
-                    number if number >= TALKS => self.talk(number - TALKS, clock.now()),
+                    number if number >= FIRST_TCP_KEY => self.tcp(number - FIRST_TCP_KEY, clock.now()),
                     place => self.receive_at(place as usize, clock, offset)?,
                 }
             }
@@ -295,15 +295,15 @@ impl Asker {
         let Some(pending) = self.pending.get_mut(&number) else { return };
         match read(bytes, pending.id, &pending.current) {
             Reading::Foreign => self.counts.foreign += 1,
-            Reading::Truncated if pending.talk.is_some() => {}
-            Reading::Truncated => self.begin_talk(number, now),
+            Reading::Truncated if pending.tcp.is_some() => {}
+            Reading::Truncated => self.begin_tcp(number, now),
             Reading::Alias(name) => {
                 let Some(mut pending) = self.remove(number) else { return };
                 pending.aliases += 1;
                 if pending.aliases > MOST_ALIASES {
                     return self.answer(pending, Err(Unlocated::Malformed), 0, at);
                 }
-                (pending.current.name, pending.tries, pending.talk) = (name, 0, None);
+                (pending.current.name, pending.tries, pending.tcp) = (name, 0, None);
                 self.counts.asked += 1;
                 self.begin(now, pending);
             }
@@ -314,17 +314,17 @@ impl Asker {
     }
 
     /// Repeats the query over TCP.
-    fn begin_talk(&mut self, number: u64, now: Instant) {
+    fn begin_tcp(&mut self, number: u64, now: Instant) {
         let Some(pending) = self.pending.get_mut(&number) else { return };
         self.counts.over_tcp += 1;
-        let made = Talk::open(self.asking.server, &pending.message).and_then(|talk| {
+        let made = TcpQuery::open(self.asking.server, &pending.message).and_then(|tcp| {
             let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
-            epoll::add(&self.watched, talk.fd(), epoll::EventData::new_u64(TALKS + number), flags)?;
-            Ok(talk)
+            epoll::add(&self.watched, tcp.fd(), epoll::EventData::new_u64(FIRST_TCP_KEY + number), flags)?;
+            Ok(tcp)
         });
         match made {
-            Ok(talk) => {
-                pending.talk = Some(talk);
+            Ok(tcp) => {
+                pending.tcp = Some(tcp);
                 self.due.remove(&(pending.due, number));
                 pending.due = now + self.asking.retry * u64::from(self.asking.tries);
                 self.due.insert((pending.due, number));
@@ -333,16 +333,16 @@ impl Asker {
         }
     }
 
-    fn talk(&mut self, number: u64, now: Instant) {
-        let Some(talk) = self.pending.get_mut(&number).and_then(|pending| pending.talk.as_mut()) else {
+    fn tcp(&mut self, number: u64, now: Instant) {
+        let Some(tcp) = self.pending.get_mut(&number).and_then(|pending| pending.tcp.as_mut()) else {
             return;
         };
-        match talk.go_on() {
+        match tcp.go_on() {
             Ok(None) => {}
             Ok(Some(bytes)) => {
                 self.take(number, &bytes, now, now);
                 // A response to another question over the query's own connection is malformed.
-                let is_open = self.pending.get(&number).is_some_and(|pending| pending.talk.is_some());
+                let is_open = self.pending.get(&number).is_some_and(|pending| pending.tcp.is_some());
                 if is_open {
                     self.end(number, Err(Unlocated::Malformed), 0, now);
                 }

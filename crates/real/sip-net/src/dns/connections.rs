@@ -11,7 +11,7 @@ use std::net::{IpAddr, TcpStream};
 
 use netrig_core::{Duration, Instant};
 
-use super::talk::{PREFIX, first_framed, framed};
+use super::tcp_query::{PREFIX, first_framed, framed};
 use netrig_host::is_passing;
 use netrig_host::{ConnectionSlots, Entered, SlotId, SlotLimits};
 use netrig_host::{Kept, Memory, NoRoom};

@@ -108,7 +108,7 @@ impl Found {
 }
 
 /// A look-up in progress.
-struct Search {
+struct ServerSearch {
     locator: Locator,
     began: Instant,
     /// The most severe error of a query.
@@ -119,17 +119,17 @@ struct Search {
 pub struct Finder {
     uri: SipUri,
     reach: Reach,
-    source: Source,
+    source: RecordSource,
     seeds: Seeds,
     cache: Option<Cache>,
     /// Look-ups that wait for a response that is to be cached.
     waiting: HashMap<Question, Vec<u64>>,
-    searches: HashMap<u64, Search>,
+    searches: HashMap<u64, ServerSearch>,
     found: Vec<(u64, Result<Found, Unlocated>)>,
     kept: u64,
 }
 
-enum Source {
+enum RecordSource {
     Table(Arc<Zone>),
     Server(Box<Asker>),
 }
@@ -141,8 +141,8 @@ impl Finder {
     /// If a socket cannot be opened.
     pub fn open(location: &Location, reach: Reach, seeds: Seeds) -> Result<Self, SocketError> {
         let source = match &location.source {
-            NameSource::Table(zone) => Source::Table(Arc::clone(zone)),
-            NameSource::Server(asking) => Source::Server(Box::new(Asker::open(*asking)?)),
+            NameSource::Table(zone) => RecordSource::Table(Arc::clone(zone)),
+            NameSource::Server(asking) => RecordSource::Server(Box::new(Asker::open(*asking)?)),
         };
         Ok(Self {
             uri: location.uri.clone(),
@@ -160,8 +160,8 @@ impl Finder {
     /// A descriptor that is readable while there is something to receive. `None` for a table.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.source {
-            Source::Table(_) => None,
-            Source::Server(asker) => Some(asker.fd()),
+            RecordSource::Table(_) => None,
+            RecordSource::Server(asker) => Some(asker.fd()),
         }
     }
 
@@ -173,7 +173,7 @@ impl Finder {
         let Reach { transports, families, .. } = self.reach.clone();
         let random = self.seeds.stream(&format!("sip/location/{number}"));
         let locator = Locator::new(&self.uri, Abilities { transports, families }, random)?;
-        self.searches.insert(number, Search { locator, began: now, worst: None });
+        self.searches.insert(number, ServerSearch { locator, began: now, worst: None });
         self.go_on(now, number);
         Ok(())
     }
@@ -183,14 +183,14 @@ impl Finder {
         while let Some(search) = self.searches.get_mut(&number) {
             let Some(question) = search.locator.poll_question() else { break };
             match &mut self.source {
-                Source::Table(zone) => {
+                RecordSource::Table(zone) => {
                     let records = match zone.answer(&question) {
                         ZoneAnswer::Records(records, _) => Some(records.clone()),
                         ZoneAnswer::NoRecords | ZoneAnswer::NoSuchName => None,
                     };
                     search.take(&question, Ok(records));
                 }
-                Source::Server(asker) => {
+                RecordSource::Server(asker) => {
                     if let Some(cache) = &self.cache {
                         if let Some(records) = cache.get(now, &question) {
                             self.kept += 1;
@@ -217,14 +217,14 @@ impl Finder {
     /// The latest time for the next call of [`Finder::handle_timeout`].
     pub fn next_deadline(&self) -> Option<Instant> {
         match &self.source {
-            Source::Table(_) => None,
-            Source::Server(asker) => asker.next_deadline(),
+            RecordSource::Table(_) => None,
+            RecordSource::Server(asker) => asker.next_deadline(),
         }
     }
 
     /// Retransmits queries that were not answered in time.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if let Source::Server(asker) = &mut self.source {
+        if let RecordSource::Server(asker) = &mut self.source {
             asker.handle_timeout(now);
         }
         self.settle();
@@ -235,7 +235,7 @@ impl Finder {
     /// # Errors
     /// If a system call fails that succeeds in normal operation.
     pub fn receive(&mut self, clock: &Clock, offset: &RealtimeOffset) -> io::Result<()> {
-        if let Source::Server(asker) = &mut self.source {
+        if let RecordSource::Server(asker) = &mut self.source {
             asker.receive(clock, offset)?;
         }
         self.settle();
@@ -245,7 +245,7 @@ impl Finder {
     /// Continues the look-ups whose queries have ended.
     fn settle(&mut self) {
         loop {
-            let Source::Server(asker) = &mut self.source else { return };
+            let RecordSource::Server(asker) = &mut self.source else { return };
             let answers = asker.take_answers();
             if answers.is_empty() {
                 return;
@@ -278,13 +278,13 @@ impl Finder {
     pub fn take_counts(&mut self) -> DnsCounts {
         let kept = std::mem::take(&mut self.kept);
         match &mut self.source {
-            Source::Table(_) => DnsCounts::default(),
-            Source::Server(asker) => DnsCounts { kept, ..asker.take_counts() },
+            RecordSource::Table(_) => DnsCounts::default(),
+            RecordSource::Server(asker) => DnsCounts { kept, ..asker.take_counts() },
         }
     }
 }
 
-impl Search {
+impl ServerSearch {
     fn take(&mut self, question: &Question, found: Result<Option<Records>, Unlocated>) {
         // A query without a response has no records (RFC 3263 section 4). Its error counts if nothing is found.
         let records = found.unwrap_or_else(|why| {

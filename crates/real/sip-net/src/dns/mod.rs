@@ -16,7 +16,7 @@ mod finder;
 mod live;
 pub mod message;
 mod server;
-mod talk;
+mod tcp_query;
 
 pub use asker::{Asking, DnsCounts};
 pub use finder::{Finder, Found, LocateError, Location, Lookup, NameSource, Reach, locate};

@@ -93,7 +93,7 @@ pub struct NameTally {
     pub refused: u64,
 }
 
-enum To {
+enum ResponsePath {
     Datagram(usize, SocketAddr),
     /// The bytes of the response are counted until it is sent.
     Connection(SlotId, Kept),
@@ -107,7 +107,7 @@ pub struct NameServer {
     listens: Vec<ListeningPoint>,
     loss: Stream,
     delay: Stream,
-    waiting: BTreeMap<(Instant, u64), (To, Vec<u8>)>,
+    waiting: BTreeMap<(Instant, u64), (ResponsePath, Vec<u8>)>,
     connections: NameConnections,
     number: u64,
     /// Addresses that a connection has proved.
@@ -232,7 +232,7 @@ impl NameServer {
             let most = if is_proven { usize::MAX } else { FACTOR as usize * bytes.len() };
             match self.answer(&bytes, (from.ip(), Transport::Udp), most) {
                 Some(_) if self.loss.chance(self.order.loss) => self.tally.lost += 1,
-                Some(message) => self.put(now, To::Datagram(place, from), message),
+                Some(message) => self.put(now, ResponsePath::Datagram(place, from), message),
                 None => self.tally.ignored += 1,
             }
         }
@@ -252,7 +252,7 @@ impl NameServer {
     }
 
     /// Delays a response.
-    fn put(&mut self, now: Instant, to: To, message: Vec<u8>) {
+    fn put(&mut self, now: Instant, to: ResponsePath, message: Vec<u8>) {
         if self.waiting.len() >= MOST_WAITING {
             self.tally.ignored += 1;
             return;
@@ -288,7 +288,7 @@ impl NameServer {
                 let answer = answer.filter(|_| self.waiting.len() < MOST_WAITING);
                 let kept = answer.as_ref().and_then(|answer| self.connections.owe(slot, answer.capacity()));
                 match (answer, kept) {
-                    (Some(answer), Some(kept)) => self.put(now, To::Connection(slot, kept), answer),
+                    (Some(answer), Some(kept)) => self.put(now, ResponsePath::Connection(slot, kept), answer),
                     _ => self.tally.ignored += 1,
                 }
             }
@@ -302,12 +302,12 @@ impl NameServer {
             let (to, message) = first.remove();
             self.tally.answered += 1;
             match to {
-                To::Datagram(place, to) => {
+                ResponsePath::Datagram(place, to) => {
                     // A datagram that the kernel refuses counts as lost in the network.
                     let datagram = OutgoingDatagram { to, bytes: &message, order_key: None };
                     self.datagrams[place].send(now, &[datagram], |_, _| ());
                 }
-                To::Connection(slot, kept) => self.connections.send(now, slot, &message, kept),
+                ResponsePath::Connection(slot, kept) => self.connections.send(now, slot, &message, kept),
             }
         }
     }

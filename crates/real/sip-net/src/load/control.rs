@@ -24,14 +24,14 @@ pub const SPEEDS: (f64, f64) = (1.0 / 64.0, 64.0);
 #[derive(Debug)]
 pub struct Control {
     clock: Clock,
-    deeds: Mutex<Vec<(Instant, Deed)>>,
+    changes: Mutex<Vec<(Instant, LoadChange)>>,
     /// Their number.
     count: AtomicUsize,
 }
 
 /// A change.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Deed {
+enum LoadChange {
     /// Speed as a factor of the plan; zero is a pause.
     Speed(f64),
     /// No new attempt starts.
@@ -52,7 +52,7 @@ pub struct Intervention {
 impl Default for Control {
     fn default() -> Self {
         let clock = Clock::starting_in(Duration::ZERO);
-        Self { clock, deeds: Mutex::default(), count: AtomicUsize::new(0) }
+        Self { clock, changes: Mutex::default(), count: AtomicUsize::new(0) }
     }
 }
 
@@ -60,20 +60,20 @@ impl Control {
     /// Sets the speed of the plan to a factor within [`SPEEDS`]; 0 is a pause.
     pub fn speed(&self, factor: f64) {
         let (least, most) = SPEEDS;
-        self.deed(Deed::Speed(if factor > 0.0 { factor.clamp(least, most) } else { 0.0 }));
+        self.change(LoadChange::Speed(if factor > 0.0 { factor.clamp(least, most) } else { 0.0 }));
     }
 
     /// Ends new attempts; pending ones are completed.
     pub fn enough(&self) {
-        self.deed(Deed::Enough);
+        self.change(LoadChange::Enough);
     }
 
-    fn deed(&self, deed: Deed) {
+    fn change(&self, change: LoadChange) {
         let at = self.clock.now() + AHEAD;
         // A thread that panicked with the lock has left a complete list.
-        let mut deeds = self.deeds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        deeds.push((at, deed));
-        self.count.store(deeds.len(), Ordering::Release);
+        let mut changes = self.changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        changes.push((at, change));
+        self.count.store(changes.len(), Ordering::Release);
     }
 
     /// The clock of the changes.
@@ -87,33 +87,33 @@ impl Control {
     }
 
     fn whole(&self, start: Instant) -> (PlanClock, usize) {
-        let deeds = self.deeds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let changes = self.changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut course = PlanClock::default();
-        for (at, deed) in deeds.iter() {
+        for (at, change) in changes.iter() {
             let at = Instant::ZERO + (*at - start);
-            match deed {
-                Deed::Speed(speed) => course.turn(at, *speed),
-                Deed::Enough => course.enough(at),
+            match change {
+                LoadChange::Speed(speed) => course.turn(at, *speed),
+                LoadChange::Enough => course.enough(at),
             }
         }
-        (course, deeds.len())
+        (course, changes.len())
     }
 
     /// Changes until the end of a load that started at `start`.
     pub(super) fn interventions(&self, start: Instant, end: Instant) -> Vec<Intervention> {
-        let deeds = self.deeds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let changes = self.changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut factor = 1.0;
-        let row = |(at, deed): &(Instant, Deed)| {
-            let what = match deed {
-                Deed::Speed(0.0) => "pause",
-                Deed::Speed(_) => "rate",
-                Deed::Enough => "end",
+        let row = |(at, change): &(Instant, LoadChange)| {
+            let what = match change {
+                LoadChange::Speed(0.0) => "pause",
+                LoadChange::Speed(_) => "rate",
+                LoadChange::Enough => "end",
             };
-            factor = if let Deed::Speed(speed) = deed { *speed } else { factor };
+            factor = if let LoadChange::Speed(speed) = change { *speed } else { factor };
             Intervention { at: (*at - start).as_secs_f64(), what, factor }
         };
         // An end after the last attempt takes effect at the end of the load.
-        deeds.iter().take_while(|(at, _)| *at < end || *at - end < AHEAD).map(row).collect()
+        changes.iter().take_while(|(at, _)| *at < end || *at - end < AHEAD).map(row).collect()
     }
 }
 

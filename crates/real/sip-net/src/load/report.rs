@@ -144,7 +144,7 @@ pub struct SecondRow {
     pub retransmissions: u64,
     /// Delays of attempts that ended in it.
     pub delays: Vec<DelayRow>,
-    /// Processor time of the thread, s.
+    /// Processor time of the threads, s.
     pub tester_cpu: f64,
     /// Why the second is not the server's result.
     pub faults: Vec<String>,

@@ -15,9 +15,9 @@ use super::locating::look_for_server;
 use super::order::{Connecting, LoadError, LoadOrder, Span};
 use super::report::{LoadReport, SecondRow, SoFar};
 use super::reporting::{Ending, Reporting};
-use super::shard::{SecondOfShard, Shard, Shared, Told};
+use super::shard::{SecondOfShard, Shard, ShardEvent, SharedLoad};
 use super::source_ports::ephemeral_ports;
-use super::wire::Wire;
+use super::wire::ShardSocket;
 use crate::dns::Lookup;
 use crate::point::source_towards;
 use netrig_host::allowed_descriptors;
@@ -77,13 +77,13 @@ pub fn run<'a, N: Into<Next>>(
 }
 
 /// The plan's clock of a load that has started.
-fn course(shared: &Shared<'_>) -> PlanClock {
+fn course(shared: &SharedLoad<'_>) -> PlanClock {
     let begins = Instant::from_nanos(shared.begins.load(Ordering::Acquire));
     shared.control.and_then(|control| control.course(begins, 0)).map(|(course, _)| course).unwrap_or_default()
 }
 
 /// Planned starts in a second of an open loop.
-fn intended(shared: &Shared<'_>, number: u64) -> Option<f64> {
+fn intended(shared: &SharedLoad<'_>, number: u64) -> Option<f64> {
     let Pace::Open(arrivals) = &shared.order.plan.pace else { return None };
     let course = course(shared);
     let end = course.end(shared.order.plan.duration);
@@ -95,7 +95,7 @@ fn intended(shared: &Shared<'_>, number: u64) -> Option<f64> {
 }
 
 /// The facts that are known after the end of a load.
-fn ending(shared: &Shared<'_>, interrupted: bool, left: u32) -> Ending {
+fn ending(shared: &SharedLoad<'_>, interrupted: bool, left: u32) -> Ending {
     let begins = Instant::from_nanos(shared.begins.load(Ordering::Acquire));
     let now = shared.clock.now();
     let interventions = shared.control.map(|control| control.interventions(begins, now)).unwrap_or_default();
@@ -106,7 +106,7 @@ fn ending(shared: &Shared<'_>, interrupted: bool, left: u32) -> Ending {
 /// A load with open sockets.
 pub struct OpenLoad {
     order: LoadOrder,
-    wires: Vec<Wire>,
+    wires: Vec<ShardSocket>,
 }
 
 impl OpenLoad {
@@ -131,7 +131,7 @@ impl OpenLoad {
     }
 
     fn locals(&self) -> Vec<SocketAddr> {
-        self.wires.iter().map(Wire::local).collect()
+        self.wires.iter().map(ShardSocket::local).collect()
     }
 
     /// Information before the start.
@@ -155,7 +155,7 @@ impl OpenLoad {
         let own = || control.map_or_else(|| Clock::starting_in(Duration::ZERO), Control::clock);
         let clock = within.map_or_else(own, |within| within.clock);
         look_for_server(&mut order, clock, within, stop)?;
-        let shared = Shared {
+        let shared = SharedLoad {
             order: &order,
             clock,
             within,
@@ -208,8 +208,8 @@ struct Ended {
 
 /// Runs a thread for each socket until all have ended. Returns their results.
 fn carry_out(
-    shared: &Shared<'_>,
-    parts: impl Iterator<Item = (Wire, Part)>,
+    shared: &SharedLoad<'_>,
+    parts: impl Iterator<Item = (ShardSocket, Part)>,
     starting: &mut dyn FnMut(),
     second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
 ) -> Result<Ended, LoadError> {
@@ -244,11 +244,11 @@ impl Drop for Failing<'_> {
 /// Starts a thread of the load. If it fails, all others end.
 fn spawn<'scope>(
     scope: &'scope Scope<'scope, '_>,
-    shared: &'scope Shared<'_>,
+    shared: &'scope SharedLoad<'_>,
     number: u16,
-    wire: Wire,
+    wire: ShardSocket,
     part: Part,
-    told: Sender<Told>,
+    told: Sender<ShardEvent>,
 ) -> Result<ScopedJoinHandle<'scope, Result<(), LoadError>>, LoadError> {
     let work = move || {
         let _failing = Failing(&shared.failed);
@@ -269,8 +269,8 @@ fn spawn<'scope>(
 /// Starts the load when all threads are ready, and passes on each second when all threads have reported it. Returns when all
 /// threads have ended.
 fn collect(
-    shared: &Shared<'_>,
-    telling: &Receiver<Told>,
+    shared: &SharedLoad<'_>,
+    telling: &Receiver<ShardEvent>,
     starting: &mut dyn FnMut(),
     second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
 ) -> Ended {
@@ -280,7 +280,7 @@ fn collect(
     let mut seconds: BTreeMap<u64, Vec<SecondOfShard>> = BTreeMap::new();
     for told in telling {
         match told {
-            Told::Prepared => {
+            ShardEvent::Prepared => {
                 prepared += 1;
                 if prepared == shards {
                     starting();
@@ -291,10 +291,10 @@ fn collect(
                     shared.begins.store(begins.as_nanos().max(1), Ordering::Release);
                 }
             }
-            Told::Second(told) => seconds.entry(told.number).or_default().push(*told),
-            Told::Done(last) => lasts.push(last),
-            Told::Left(registrations) => ended.left += registrations,
-            Told::Met(samples) => ended.samples.extend(samples),
+            ShardEvent::Second(told) => seconds.entry(told.number).or_default().push(*told),
+            ShardEvent::Done(last) => lasts.push(last),
+            ShardEvent::Left(registrations) => ended.left += registrations,
+            ShardEvent::Met(samples) => ended.samples.extend(samples),
         }
         while let Some(entry) = seconds.first_entry() {
             // A thread that has ended reports no further second.
@@ -317,7 +317,7 @@ fn collect(
 }
 
 /// Opens the sockets of each thread.
-fn open(order: &LoadOrder, local: HostAddress) -> Result<Vec<Wire>, LoadError> {
+fn open(order: &LoadOrder, local: HostAddress) -> Result<Vec<ShardSocket>, LoadError> {
     let needed = descriptors_of(order);
     let allowed = allowed_descriptors(needed + open_at_once(order));
     if allowed < needed {
@@ -340,9 +340,9 @@ fn open(order: &LoadOrder, local: HostAddress) -> Result<Vec<Wire>, LoadError> {
     let wire = |shard| {
         let at = local.at(port(shard)?);
         if order.has_two_transports() {
-            Wire::open_both(order.reconnecting, at, rate)
+            ShardSocket::open_both(order.reconnecting, at, rate)
         } else {
-            Wire::open(&order.carrier, order.reconnecting, at, rate)
+            ShardSocket::open(&order.carrier, order.reconnecting, at, rate)
         }
     };
     (0..order.shards).map(wire).collect()
@@ -381,9 +381,10 @@ fn what_needs(order: &LoadOrder) -> &'static str {
 const TIME_WAIT_S: f64 = 60.0;
 
 /// Conditions that may invalidate the load, with the command that corrects them.
-fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
+fn warnings(order: &LoadOrder, wires: &[ShardSocket]) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Some((wanted, given)) = wires.iter().filter_map(Wire::room).find(|(wanted, given)| given < wanted)
+    if let Some((wanted, given)) =
+        wires.iter().filter_map(ShardSocket::room).find(|(wanted, given)| given < wanted)
     {
         warnings.push(format!(
             "the tester's receive buffers have {given} B, and {} calls/s need {wanted} B: `sysctl -w \

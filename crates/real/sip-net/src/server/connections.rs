@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Number of unreadable messages after which a connection is closed.
 const MOST_UNREADABLE: u32 = 8;
 
-/// Connections without a slot that stay open until their first request, which is answered with 503. The server closes any further
+/// ServerConnections without a slot that stay open until their first request, which is answered with 503. The server closes any further
 /// one at once. They need descriptors beside those of `Limits::connections`.
 pub(super) const MOST_REFUSED: usize = 64;
 
@@ -86,39 +86,39 @@ pub(super) struct ConnectionChange {
 }
 
 /// All connections, by their places.
-pub(super) struct Connections {
+pub(super) struct ServerConnections {
     most: usize,
     limits: Limits,
     tls: Tls,
     /// Slots of connections that peers have opened.
     admission: ConnectionSlots,
     by_slot: HashMap<SlotId, usize>,
-    slots: Vec<Option<Box<Connection>>>,
+    slots: Vec<Option<Box<PeerConnection>>>,
     free: Vec<usize>,
     by_peer: HashMap<Source, usize>,
-    /// Connections whose reading was interrupted.
+    /// ServerConnections whose reading was interrupted.
     go_on: Vec<usize>,
-    /// Connections with data to send.
+    /// ServerConnections with data to send.
     dirty: Vec<usize>,
-    /// Connections without a slot, at most [`MOST_REFUSED`].
+    /// ServerConnections without a slot, at most [`MOST_REFUSED`].
     refused: usize,
     memory: Memory,
     look: Instant,
     /// Messages that can no longer be sent.
     unsent: Vec<(Bytes, ConnectionEnd)>,
-    /// Connections that have opened or ended, if these changes are recorded.
+    /// ServerConnections that have opened or ended, if these changes are recorded.
     changes: Option<Vec<ConnectionChange>>,
     pub tally: ConnectionTally,
 }
 
-struct Connection {
+struct PeerConnection {
     stream: SipStream,
     of: Source,
     /// The slot, if the peer has opened it.
     slot: Option<SlotId>,
     /// The peer opened it and there was no slot: its first request is answered with 503.
     is_refused: bool,
-    /// A message has proved the connection, or the server opened it: see [`Connections::prove`].
+    /// A message has proved the connection, or the server opened it: see [`ServerConnections::prove`].
     is_proven: bool,
     made: Instant,
     /// Time of the last message, or of the establishment.
@@ -143,8 +143,8 @@ pub(super) struct Opening<'a> {
     pub host: &'a Host,
 }
 
-impl Connections {
-    /// At most `most` connections within `memory`. With `records_changes`, [`Connections::take_changes`] returns changes.
+impl ServerConnections {
+    /// At most `most` connections within `memory`. With `records_changes`, [`ServerConnections::take_changes`] returns changes.
     pub fn new(most: usize, limits: Limits, (tls, memory): (Tls, Memory), records_changes: bool) -> Self {
         Self {
             most,
@@ -279,7 +279,7 @@ impl Connections {
             self.free.push(place);
             return Err(error.into());
         }
-        let connection = Connection {
+        let connection = PeerConnection {
             stream,
             of,
             slot,
@@ -515,7 +515,7 @@ impl Connections {
         }
     }
 
-    /// Connections that have opened or ended since the last call.
+    /// ServerConnections that have opened or ended since the last call.
     pub fn take_changes(&mut self) -> Vec<ConnectionChange> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }

@@ -15,7 +15,7 @@ use netrig_sip::location::Abilities;
 use netrig_sip::server::{DelayedResponses, Domain, PlainResponses, Server, TargetChange};
 use rustix::io::Errno;
 
-use super::connections::{ConnectionChange, Connections, FIRST_KEY, MOST_KEPT, Tls};
+use super::connections::{ConnectionChange, FIRST_KEY, MOST_KEPT, ServerConnections, Tls};
 use super::datagrams::DatagramPoint;
 use super::handover::{Handover, HandoverItem};
 use super::names::Names;
@@ -46,7 +46,7 @@ const CONGESTED: Duration = Duration::from_millis(1);
 /// Interval of the calls of the watcher.
 const GLANCE: Duration = Duration::from_secs(1);
 
-struct Listener {
+struct PointListener {
     socket: OwnedFd,
     transport: Transport,
     ready: bool,
@@ -74,8 +74,8 @@ pub struct Sockets {
     pacer: Pacer,
     domain: Domain,
     datagrams: Vec<DatagramPoint>,
-    listeners: Vec<Listener>,
-    connections: Connections,
+    listeners: Vec<PointListener>,
+    connections: ServerConnections,
     /// Responses to the plain request that is being handled.
     responses: PlainResponses,
     /// Peers that use another UDP socket than the first that fits, and its index.
@@ -175,7 +175,7 @@ impl Sockets {
             domain: Domain { names: Vec::new(), listens },
             datagrams,
             listeners,
-            connections: Connections::new(most, order.limits, (tls, memory), is_shared),
+            connections: ServerConnections::new(most, order.limits, (tls, memory), is_shared),
             responses: PlainResponses::default(),
             strangers: HashMap::new(),
             ledger: AmplificationLedger::default(),
@@ -384,7 +384,7 @@ impl Sockets {
     }
 }
 
-fn listen(point: &ListeningPoint, is_shared: bool) -> Result<(Listener, SocketAddr), SocketError> {
+fn listen(point: &ListeningPoint, is_shared: bool) -> Result<(PointListener, SocketAddr), SocketError> {
     let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
     let failed = |what| move |error: Errno| refused(what, point.address, error);
     let making = Making::tcp(&options, 0, point.address)?;
@@ -395,5 +395,5 @@ fn listen(point: &ListeningPoint, is_shared: bool) -> Result<(Listener, SocketAd
     rustix::net::listen(&socket, CALLS).map_err(failed("listen"))?;
     let local = rustix::net::getsockname(&socket).map_err(failed("getsockname"))?;
     let local = local.try_into().map_err(failed("getsockname"))?;
-    Ok((Listener { socket, transport: point.transport, ready: true }, local))
+    Ok((PointListener { socket, transport: point.transport, ready: true }, local))
 }

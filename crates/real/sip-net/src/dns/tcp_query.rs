@@ -18,13 +18,13 @@ pub(super) const PREFIX: usize = 2;
 const PIECE: usize = 4096;
 
 /// A connection for one query and its response.
-pub(super) struct Talk {
+pub(super) struct TcpQuery {
     stream: TcpStream,
     unsent: Vec<u8>,
     got: Vec<u8>,
 }
 
-impl Talk {
+impl TcpQuery {
     /// Starts to connect. The query is sent once the connection is established.
     pub fn open(server: SocketAddr, message: &[u8]) -> io::Result<Self> {
         let any = HostAddress::unspecified_for(server).at(0);
