@@ -55,7 +55,7 @@ pub enum StreamError {
     #[error("the peer has closed the connection")]
     Closed,
     /// The received bytes cannot be divided into messages.
-    #[error("what came is no SIP: {0}")]
+    #[error("the received bytes are not SIP: {0}")]
     Framing(#[from] FramingError),
     /// The TLS handshake or a TLS record failed.
     #[error("TLS: {0}")]

@@ -117,9 +117,7 @@ impl Reporting {
         });
         let (seconds, unread) = match seconds.into_rows() {
             Ok(seconds) => (seconds, None),
-            Err(error) => {
-                (Vec::new(), Some(format!("what was written down of each second cannot be read: {error}")))
-            }
+            Err(error) => (Vec::new(), Some(format!("the recorded seconds cannot be read: {error}"))),
         };
         let thresholds = judged(&order.plan.thresholds, &measured);
         let span = measured_span(order, self.last_begun, ending.paused);
@@ -206,8 +204,9 @@ fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>, measured: &Tally
         )
     });
     let changes = ending.interventions.len();
+    let times = if changes == 1 { "once".to_owned() } else { format!("{changes} times") };
     let by_hand = (changes > 0)
-        .then(|| format!("{changes} times it was changed by hand: this is not the load that was planned"));
+        .then(|| format!("the load was changed by hand {times}: this is not the load that was planned"));
     let note = (is_call && is_foreign).then(|| note.to_owned());
     let unlocated: u64 = What::ALL.into_iter().map(|what| measured.outcomes(what).unlocated).sum();
     let unlocated = (unlocated > 0).then(|| {
@@ -365,7 +364,7 @@ mod tests {
         let by_hand = Intervention { at: 1.0, what: "rate", factor: 2.0 };
         let ending = Ending { left: 3, interventions: vec![by_hand], ..ending() };
         let told = of(&order(Work::Register, 10), &ending);
-        assert!(told[0].starts_with("1 times it was changed by hand"), "{told:?}");
+        assert!(told[0].starts_with("the load was changed by hand once"), "{told:?}");
         assert!(told[1].starts_with("3 registrations could not be taken back"), "{told:?}");
     }
 }

@@ -45,7 +45,7 @@ pub(super) enum ConnectionEnd {
     Refused,
     #[error("the peer has closed the connection")]
     Closed,
-    #[error("what came is no SIP")]
+    #[error("the received bytes are not SIP")]
     NoSip,
     #[error("the peer did not take what was sent")]
     NotTaken,
@@ -53,7 +53,7 @@ pub(super) enum ConnectionEnd {
     HalfHandshake,
     #[error("the peer did not finish a message")]
     HalfMessage,
-    #[error("nothing was said for too long")]
+    #[error("the connection was idle for too long")]
     Idle,
     #[error("all connections together kept as much as they may")]
     NoRoom,

@@ -461,9 +461,11 @@ fn hostile_peers_lose_their_connections_and_others_are_served() {
     let tally = running.finish();
     assert_eq!(tally.connections.refused, 1, "{tally:?}");
     let broken = &tally.connections.broken.0;
-    for why in
-        ["what came is no SIP", "the peer did not finish a message", "the peer did not finish its handshake"]
-    {
+    for why in [
+        "the received bytes are not SIP",
+        "the peer did not finish a message",
+        "the peer did not finish its handshake",
+    ] {
         assert!(broken.contains_key(why), "{why}: {broken:?}");
     }
     assert!(tally.unreadable.total() >= 2 && tally.keep_alives >= 1, "{tally:?}");
