@@ -1,14 +1,14 @@
-//! One end of flows on this machine, to measure it:
+//! Runs one end of flows on this machine, to measure the machine:
 //!
 //! ```text
 //! source receive 10.0.0.2:5001 '{ "cbr": { "interval": "100 us", "size": "512 B" } }' 10
 //! source send 10.0.0.2:5001 '{ "cbr": { "interval": "100 us", "size": "512 B" } }' 10
 //! ```
 //!
-//! The words are: which end, where the receiver listens, what the flow is (as an experiment file has it, in JSON), for how
-//! many seconds, and how many such flows, on ports that follow each other. Each end prints its report of each flow as one
-//! line of JSON, and ends with status 3 if one must not be trusted; a receiver first prints how many bytes arrived, and the
-//! seconds from the first to the last of them.
+//! The arguments are: which end, where the receiver listens, the application (as in an experiment file, as JSON), the
+//! duration in seconds, and the number of such flows, on consecutive ports. Each end prints its report of each flow as one
+//! line of JSON. The exit status is 3 if a run is invalid. A receiver first prints the number of received bytes, and the
+//! time from the first to the last of them in seconds.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -18,33 +18,33 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::process::ExitCode;
 
-use netrig_agent::{CarrierOptions, EndOrder, PreparedRun, Progress, RunOrder, Side};
+use netrig_agent::{CarrierOptions, EndOrder, FlowSide, PreparedRun, Progress, RunOrder};
 use netrig_core::{Duration, quantity};
 use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, RunSignals};
 use netrig_traffic::Settings;
 
-/// How long a receiver waits beyond the flow's own time: for the sender to start, and for what is still underway.
+/// How long a receiver waits beyond the flow's duration: for the sender to start, and for datagrams in flight.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let words: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
     let (side, server, application, seconds, flows) =
-        match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             [side, server, application, seconds] => (*side, *server, *application, *seconds, "1"),
             [side, server, application, seconds, flows] => (*side, *server, *application, *seconds, *flows),
             _ => return Err("source send|receive ADDRESS:PORT APPLICATION SECONDS [FLOWS]".into()),
         };
     let side = match side {
-        "send" => Side::Client,
-        "receive" => Side::Server,
+        "send" => FlowSide::Client,
+        "receive" => FlowSide::Server,
         other => return Err(format!("`send` or `receive`, not `{other}`").into()),
     };
     let application = serde_json::from_str(application)?;
     let span = Duration::from_secs_f64(seconds.parse()?);
     let ends = (0..flows.parse()?).map(|flow| end(flow, side, server.parse()?, &application, span));
     let ends = ends.collect::<Result<_, Box<dyn std::error::Error>>>()?;
-    let duration = if side == Side::Client { span } else { span + PATIENCE };
+    let duration = if side == FlowSide::Client { span } else { span + PATIENCE };
     let run = RunOrder {
         seed: 1,
         duration_ns: duration.as_nanos(),
@@ -81,7 +81,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
 /// One end of flow number `flow`.
 fn end(
     flow: u32,
-    side: Side,
+    side: FlowSide,
     mut server: SocketAddr,
     application: &Settings,
     span: Duration,
@@ -92,7 +92,7 @@ fn end(
         CarrierOptions::Tcp(TcpOptions::default())
     };
     server.set_port(server.port() + u16::try_from(flow)?);
-    // Which of this machine's addresses reaches the receiver is the kernel's to say.
+    // The kernel chooses the local address that reaches the receiver.
     let towards = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
     towards.connect(server)?;
     Ok(EndOrder {

@@ -1,63 +1,65 @@
-//! An agent: carries out what it is told over a stream.
+//! An agent: carries out the requests of a controller that arrive over a stream.
 
 use std::io::{Read, Write};
 use std::sync::mpsc::{self, SyncSender};
 
-use crate::control::{ControlError, Epoch, Reply, Request, ToldEnds, VERSION, note_frames, sample_frames};
+use crate::control::{
+    ControlError, ControlReply, ControlRequest, Epoch, PendingEnds, VERSION, note_frames, sample_frames,
+};
 use crate::event_loop::Progress;
 use crate::{AgentError, EndReport, PreparedRun};
 use netrig_host::frames::{FrameError, read_frame, write_frame};
 use netrig_host::{Clock, RealtimeOffset, RunSignals, monotonic_nanos};
 use netrig_sip_net::FlowTester;
 
-/// Carries out what a controller says, one run after the other.
+/// Carries out the runs that a controller requests, one after the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Agent {
-    /// What flows of SIP use beside loads.
+    /// Tests and scenarios of SIP flows.
     tester: Option<&'static dyn FlowTester>,
 }
 
-/// What may wait to be heard by an agent. Then its controller waits, and so does what its run delivers, which is kept there up
-/// to a limit of its own: a run is late rather than the memory full.
+/// Inputs that may be queued for an agent. If the queue is full, the controller and the agent's run wait. The run keeps its
+/// samples up to a limit of its own: it is late rather than out of memory.
 const INPUTS: usize = 64;
 
-/// What controls of associations are called where they mean nothing.
-const CONTROLS: &str = "a word of controls";
+/// Name of [`ControlRequest::Controls`] in errors.
+const CONTROLS: &str = "a message of controls";
 
-/// What can happen to an agent.
+/// An input of an agent's main loop.
 enum Input {
-    Request(Request),
-    /// The controller has nothing more to say, or said what cannot be understood.
+    Request(ControlRequest),
+    /// The controller closed the stream, sent [`ControlRequest::Bye`], or sent a frame that cannot be parsed.
     Ended(Option<FrameError>),
     Progress(Progress),
     Done(Result<Vec<EndReport>, AgentError>),
 }
 
-/// Where an agent stands.
-enum Stage {
+/// The agent's state.
+enum AgentStage {
     /// No run is prepared.
     Idle,
-    /// The sockets stand.
+    /// The sockets are open.
     Prepared(PreparedRun),
-    /// A run lasts.
+    /// A run is in progress.
     Running,
 }
 
 impl Agent {
-    /// An agent whose flows of SIP have this tester.
+    /// An agent that uses this tester for SIP flows.
     pub const fn with_tester(tester: &'static dyn FlowTester) -> Self {
         Self { tester: Some(tester) }
     }
 
-    /// Serves a controller until it says [`Request::Bye`] or the stream ends; a run that lasts then is given up. What it
-    /// says must come from somebody who may command this machine.
+    /// Serves a controller until it sends [`ControlRequest::Bye`] or the stream ends; a run in progress is then aborted. The caller
+    /// must make sure that the controller is allowed to command this machine.
     ///
-    /// Returns once the stream has ended, so that after an error the controller must close it.
+    /// This function returns once the stream has ended, so the controller must close the stream after an error.
     ///
     /// # Errors
-    /// If the stream breaks, or what comes cannot be understood; the controller has been told why.
+    /// If the stream breaks, or a frame cannot be parsed; the controller has then been sent the reason.
     pub fn serve(self, mut reader: impl Read + Send, mut writer: impl Write) -> Result<(), ControlError> {
-        let (inputs, told) = mpsc::sync_channel(INPUTS);
+        let (inputs, received) = mpsc::sync_channel(INPUTS);
         let signals = RunSignals::default();
         std::thread::scope(|scope| {
             let requests = inputs.clone();
@@ -67,60 +69,62 @@ impl Agent {
                 signals.reset();
                 scope.spawn(move || carry_out(run, at, signals, &inputs));
             };
-            let mut talk = Talk {
+            let mut session = ControlSession {
                 writer: &mut writer,
-                stage: Stage::Idle,
+                stage: AgentStage::Idle,
                 greeted: false,
-                ends: ToldEnds::default(),
+                ends: PendingEnds::default(),
                 signals: &signals,
                 tester: self.tester,
             };
-            let result =
-                told.into_iter().find_map(|input| talk.take(input, start).transpose()).unwrap_or(Ok(()));
+            let result = received
+                .into_iter()
+                .find_map(|input| session.take(input, start).transpose())
+                .unwrap_or(Ok(()));
             signals.end();
             if let Err(error) = &result {
-                // If it was the stream that broke, nobody hears it.
-                let _ = write_frame(&mut writer, &Reply::Error { what: error.to_string() });
+                // If the stream itself is broken, the reply is lost.
+                let _ = write_frame(&mut writer, &ControlReply::Error { what: error.to_string() });
             }
             result
         })
     }
 }
 
-/// An agent's side of its talk with a controller.
-struct Talk<'a, W> {
+/// An agent's side of the control protocol.
+struct ControlSession<'a, W> {
     writer: &'a mut W,
-    stage: Stage,
+    stage: AgentStage,
     greeted: bool,
-    /// Of the run that is prepared next.
-    ends: ToldEnds,
+    /// The ends of the next run to be prepared.
+    ends: PendingEnds,
     signals: &'a RunSignals,
     tester: Option<&'static dyn FlowTester>,
 }
 
-impl<W: Write> Talk<'_, W> {
-    /// Takes what happened; something once the talk is over.
+impl<W: Write> ControlSession<'_, W> {
+    /// Handles an input. Returns something once the session is over.
     fn take(&mut self, input: Input, start: impl Fn(PreparedRun, Epoch)) -> Result<Option<()>, ControlError> {
         match input {
             Input::Request(request) => self.answer(request, start)?,
             Input::Progress(Progress::Samples(samples)) => {
-                sample_frames(&samples).try_for_each(|frame| self.say(&frame))?;
+                sample_frames(&samples).try_for_each(|frame| self.send(&frame))?;
             }
             Input::Progress(Progress::Notes(notes)) => {
-                note_frames(&notes).try_for_each(|frame| self.say(&frame))?;
+                note_frames(&notes).try_for_each(|frame| self.send(&frame))?;
             }
             Input::Progress(Progress::Idle { flow, side, idle }) => {
-                self.say(&Reply::Idle { flow, side, idle })?;
+                self.send(&ControlReply::Idle { flow, side, idle })?;
             }
             Input::Done(result) => {
-                self.stage = Stage::Idle;
+                self.stage = AgentStage::Idle;
                 match result {
                     Ok(ends) => {
                         let mut ends = ends.into_iter().map(Box::new);
-                        ends.try_for_each(|end| self.say(&Reply::Report { end }))?;
-                        self.say(&Reply::Reported)?;
+                        ends.try_for_each(|end| self.send(&ControlReply::Report { end }))?;
+                        self.send(&ControlReply::Reported)?;
                     }
-                    Err(error) => self.say_error(&error)?,
+                    Err(error) => self.send_error(&error)?,
                 }
             }
             Input::Ended(Some(error)) => return Err(error.into()),
@@ -129,37 +133,42 @@ impl<W: Write> Talk<'_, W> {
         Ok(None)
     }
 
-    fn answer(&mut self, request: Request, start: impl Fn(PreparedRun, Epoch)) -> Result<(), ControlError> {
+    fn answer(
+        &mut self,
+        request: ControlRequest,
+        start: impl Fn(PreparedRun, Epoch),
+    ) -> Result<(), ControlError> {
         match request {
-            Request::Hello { version: VERSION } => {
+            ControlRequest::Hello { version: VERSION } => {
                 self.greeted = true;
-                self.say(&Reply::Hello { version: VERSION })
+                self.send(&ControlReply::Hello { version: VERSION })
             }
-            Request::Hello { version } => Err(ControlError::Version(version)),
+            ControlRequest::Hello { version } => Err(ControlError::Version(version)),
             request if !self.greeted => self.refuse(&request, "before the hello"),
-            Request::End { end } => {
+            ControlRequest::End { end } => {
                 self.ends.add(*end);
                 Ok(())
             }
-            Request::Controls { controls } => match self.ends.control(controls) {
+            ControlRequest::Controls { controls } => match self.ends.control(controls) {
                 true => Ok(()),
-                false => {
-                    self.say_error(&ControlError::OutOfOrder { said: CONTROLS, when: "without associations" })
-                }
+                false => self.send_error(&ControlError::OutOfOrder {
+                    message: CONTROLS,
+                    when: "without associations",
+                }),
             },
-            Request::Prepare { run } if !matches!(self.stage, Stage::Running) => {
-                // What was prepared before gives its addresses free first.
-                self.stage = Stage::Idle;
+            ControlRequest::Prepare { run } if !matches!(self.stage, AgentStage::Running) => {
+                // The run that was prepared before releases its addresses first.
+                self.stage = AgentStage::Idle;
                 match PreparedRun::prepare_with(self.ends.complete(run), self.tester) {
                     Ok(run) => {
-                        self.stage = Stage::Prepared(run);
-                        self.say(&prepared())
+                        self.stage = AgentStage::Prepared(run);
+                        self.send(&prepared())
                     }
-                    Err(error) => self.say_error(&error),
+                    Err(error) => self.send_error(&error),
                 }
             }
-            Request::Start { at } => match std::mem::replace(&mut self.stage, Stage::Running) {
-                Stage::Prepared(run) => {
+            ControlRequest::Start { at } => match std::mem::replace(&mut self.stage, AgentStage::Running) {
+                AgentStage::Prepared(run) => {
                     start(run, at);
                     Ok(())
                 }
@@ -168,8 +177,8 @@ impl<W: Write> Talk<'_, W> {
                     self.refuse(&request, self.when())
                 }
             },
-            // One that crosses the report of a run that is over means nothing any more.
-            Request::Stop => {
+            // A stop that crosses the report of a finished run has no effect.
+            ControlRequest::Stop => {
                 self.signals.end();
                 Ok(())
             }
@@ -179,41 +188,41 @@ impl<W: Write> Talk<'_, W> {
 
     const fn when(&self) -> &'static str {
         match self.stage {
-            Stage::Idle => "before a run is prepared",
-            Stage::Prepared(_) => "before the run has started",
-            Stage::Running => "while a run lasts",
+            AgentStage::Idle => "before a run is prepared",
+            AgentStage::Prepared(_) => "before the run has started",
+            AgentStage::Running => "during a run",
         }
     }
 
-    /// Says that a request means nothing now.
-    fn refuse(&mut self, request: &Request, when: &'static str) -> Result<(), ControlError> {
-        let said = match request {
-            Request::Hello { .. } => "hello",
-            Request::End { .. } => "an end",
-            Request::Controls { .. } => CONTROLS,
-            Request::Prepare { .. } => "prepare",
-            Request::Start { .. } => "start",
-            Request::Stop => "stop",
-            Request::Bye => "bye",
+    /// Replies that a request is not allowed in this state.
+    fn refuse(&mut self, request: &ControlRequest, when: &'static str) -> Result<(), ControlError> {
+        let message = match request {
+            ControlRequest::Hello { .. } => "hello",
+            ControlRequest::End { .. } => "an end",
+            ControlRequest::Controls { .. } => CONTROLS,
+            ControlRequest::Prepare { .. } => "prepare",
+            ControlRequest::Start { .. } => "start",
+            ControlRequest::Stop => "stop",
+            ControlRequest::Bye => "bye",
         };
-        self.say_error(&ControlError::OutOfOrder { said, when })
+        self.send_error(&ControlError::OutOfOrder { message, when })
     }
 
-    fn say_error(&mut self, error: &impl std::error::Error) -> Result<(), ControlError> {
-        self.say(&Reply::Error { what: error.to_string() })
+    fn send_error(&mut self, error: &impl std::error::Error) -> Result<(), ControlError> {
+        self.send(&ControlReply::Error { what: error.to_string() })
     }
 
-    fn say(&mut self, reply: &Reply) -> Result<(), ControlError> {
+    fn send(&mut self, reply: &ControlReply) -> Result<(), ControlError> {
         Ok(write_frame(self.writer, reply)?)
     }
 }
 
-/// Passes on what the controller says.
+/// Forwards the controller's requests.
 fn read_requests(reader: &mut impl Read, inputs: &SyncSender<Input>) {
     let end = loop {
         match read_frame(reader) {
-            Ok(None | Some(Request::Bye)) => break None,
-            // Nobody listens any more once the agent has ended.
+            Ok(None | Some(ControlRequest::Bye)) => break None,
+            // The receiver is closed once the agent has ended.
             Ok(Some(request)) => match inputs.send(Input::Request(request)) {
                 Ok(()) => {}
                 Err(_) => return,
@@ -224,21 +233,21 @@ fn read_requests(reader: &mut impl Read, inputs: &SyncSender<Input>) {
     let _ = inputs.send(Input::Ended(end));
 }
 
-/// The agent's clocks now.
-fn prepared() -> Reply {
+/// The reply with the agent's current clocks.
+fn prepared() -> ControlReply {
     let offset = RealtimeOffset::measure();
     let monotonic_ns = monotonic_nanos();
     let realtime_ns = offset.realtime(monotonic_ns);
-    Reply::Prepared { monotonic_ns, realtime_ns, error_ns: offset.error().as_nanos() }
+    ControlReply::Prepared { monotonic_ns, realtime_ns, error_ns: offset.error().as_nanos() }
 }
 
-/// Carries a run out, and tells of it.
+/// Carries a run out, and forwards its progress and its reports.
 fn carry_out(run: PreparedRun, at: Epoch, signals: &RunSignals, inputs: &SyncSender<Input>) {
     let clock = Clock::starting_at(match at {
         Epoch::Monotonic(ns) => ns,
         Epoch::Realtime(ns) => RealtimeOffset::measure().monotonic(ns),
     });
-    // Nobody listens any more once the agent has ended.
+    // The receiver is closed once the agent has ended.
     let result = run.run(clock, signals, |samples| {
         let _ = inputs.send(Input::Progress(samples));
     });

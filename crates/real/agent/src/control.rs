@@ -1,59 +1,60 @@
-//! The control protocol: what an agent and who controls it say to each other, over any stream of bytes.
+//! The control protocol between an agent and its controller, over any stream of bytes.
 //!
-//! Each [frame](netrig_host::frames) is one [`Request`] or one [`Reply`]. The controller begins with [`Request::Hello`]; an agent of another version answers with an error and
-//! ends. The stream must come from somebody who may command this machine: the protocol itself has no key.
+//! Each [frame](netrig_host::frames) is one [`ControlRequest`] or one [`ControlReply`]. The controller starts with [`ControlRequest::Hello`]; an
+//! agent of another version answers with an error and ends. The protocol has no authentication: the caller must make sure
+//! that the peer is allowed to command this machine.
 //!
-//! A node may have ten thousand ends of flows, so nothing that grows with their number goes in one frame: each end has its
-//! own, when it is ordered ([`order_frames`]) and when it is reported, and what is measured is cut by its bytes
-//! ([`sample_frames`], [`note_frames`]).
+//! A node may have ten thousand ends of flows, so no frame grows with their number: each end has its own frame in the
+//! order ([`order_frames`]) and in the report. Samples and notes are cut into frames by their bytes ([`sample_frames`],
+//! [`note_frames`]).
 
 mod cut;
 
 use netrig_core::{Instant, Note, Sample, Subject};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::cut::ToldEnds;
+pub(crate) use self::cut::PendingEnds;
 pub use self::cut::{note_frames, order_frames, sample_frames};
 use crate::meter::Samples;
-use crate::{EndOrder, EndReport, RunOrder, Side, TimedControl};
+use crate::{EndOrder, EndReport, FlowSide, RunOrder, TimedControl};
 use netrig_host::frames::FrameError;
 use netrig_host::quantity;
 
 /// The version of the protocol: both sides must have the same.
 pub const VERSION: u32 = 2;
 
-/// What an agent is told.
+/// A message from the controller to an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Request {
-    /// The first words.
+pub enum ControlRequest {
+    /// The first message.
     Hello {
         /// The controller's [`VERSION`].
         version: u32,
     },
-    /// An end of a flow of the run that is prepared next.
+    /// An end of a flow of the next run to be prepared.
     End {
         /// The end.
         end: Box<EndOrder>,
     },
-    /// What else the associations of the end that was told last are told.
+    /// Further controls for the associations of the end that was sent last.
     Controls {
         /// In the order of time.
         controls: Vec<TimedControl>,
     },
-    /// Open all sockets of a run, whose ends have been told.
+    /// Open all sockets of a run, whose ends have been sent before.
     Prepare {
         /// The run.
         run: RunOrder,
     },
-    /// Start the run that was prepared.
+    /// Start the prepared run.
     Start {
-        /// When.
+        /// The start of the run.
         at: Epoch,
     },
-    /// End the run that lasts, and report.
+    /// End the run in progress, and report.
     Stop,
-    /// Nothing follows.
+    /// The last message.
     Bye,
 }
 
@@ -67,77 +68,76 @@ pub enum Epoch {
     Realtime(u64),
 }
 
-/// What an agent tells.
+/// A message from an agent to its controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Reply {
-    /// To [`Request::Hello`].
+pub enum ControlReply {
+    /// The answer to [`ControlRequest::Hello`].
     Hello {
         /// The agent's [`VERSION`].
         version: u32,
     },
-    /// The sockets stand. The agent's clocks, so that the controller can choose a start for all of its agents.
+    /// The sockets are open. The agent's clocks let the controller choose one start for all of its agents.
     Prepared {
         /// `CLOCK_MONOTONIC` now, ns.
         monotonic_ns: u64,
         /// `CLOCK_REALTIME` at that moment, ns.
         realtime_ns: u64,
-        /// How far apart the two readings may be, ns.
+        /// Upper bound of the time between the two readings, ns.
         error_ns: u64,
     },
-    /// What was measured.
+    /// Measured samples.
     Samples {
         /// Samples of one subject and quantity each.
         columns: Vec<Column>,
     },
-    /// What happened, in words.
+    /// Events, as sentences.
     Notes {
         /// In the order of time.
         lines: Vec<NoteLine>,
     },
-    /// An end has nothing more to do, as far as it knows: its application wants nothing and its connections have closed; or
-    /// it has again.
+    /// An end has become idle (its application waits for nothing and its connections have closed), or is no longer idle.
     Idle {
         /// The flow's place in the scenario.
         flow: u32,
-        /// Which of its ends.
-        side: Side,
-        /// Whether it is so.
+        /// Which end of the flow.
+        side: FlowSide,
+        /// Whether the end is idle now.
         idle: bool,
     },
-    /// The run is over: what one end did in it.
+    /// The run is over: the report of one end.
     Report {
         /// The end's report.
         end: Box<EndReport>,
     },
     /// All ends have reported.
     Reported,
-    /// Something that was asked for could not be done. Of a run that lasts nothing more is told after it.
+    /// A request failed. If a run was in progress, no further message about it follows.
     Error {
-        /// What.
+        /// The reason.
         what: String,
     },
 }
 
-/// Samples of one subject and quantity, in the order of time of their making.
+/// Samples of one subject and quantity, in the order of their creation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// What they are about.
+    /// The subject of the samples.
     pub subject: Subject,
     /// The quantity's name.
     pub quantity: String,
-    /// When, ns since the start of the run.
+    /// Times, ns since the start of the run.
     pub at_ns: Vec<u64>,
-    /// How much, in the quantity's unit; as many as there are moments.
+    /// Values in the quantity's unit, one for each time.
     pub values: Vec<f64>,
 }
 
 impl Column {
-    /// The samples in it.
+    /// The samples of the column.
     ///
     /// # Errors
-    /// If nobody has declared the quantity, or moments and values do not go together.
+    /// If the quantity is not declared, or the numbers of times and values differ.
     pub fn samples(&self) -> Result<Samples, ControlError> {
         let quantity = quantity::by_name(&self.quantity)
             .ok_or_else(|| ControlError::UnknownQuantity(self.quantity.clone()))?;
@@ -152,15 +152,15 @@ impl Column {
     }
 }
 
-/// A line of the run's time line.
+/// An entry of the run's time line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoteLine {
-    /// When, ns since the start of the run.
+    /// The time, ns since the start of the run.
     pub at_ns: u64,
-    /// About what.
+    /// The subject.
     pub subject: Subject,
-    /// The words.
+    /// The sentence.
     pub text: String,
 }
 
@@ -176,34 +176,34 @@ impl From<NoteLine> for Note {
     }
 }
 
-/// What is wrong with what the other side said.
+/// Why a message of the peer was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// A frame could not be read or written.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The other side is of another version.
-    #[error("the other side speaks version {0} of the control protocol, and this one version {VERSION}")]
+    /// The peer has another version of the protocol.
+    #[error("the peer has version {0} of the control protocol, but this netrig has version {VERSION}")]
     Version(u32),
-    /// Something was said at a moment at which it means nothing.
-    #[error("{said} means nothing {when}")]
+    /// A message that is not allowed in the present state.
+    #[error("{message} is not allowed {when}")]
     OutOfOrder {
-        /// What was said.
-        said: &'static str,
-        /// When.
+        /// The message.
+        message: &'static str,
+        /// The state.
         when: &'static str,
     },
-    /// A sample of a quantity that nobody has declared.
-    #[error("there is no quantity `{0}`")]
+    /// A sample of a quantity that is not declared.
+    #[error("unknown quantity `{0}`")]
     UnknownQuantity(String),
-    /// A column with more moments than values, or fewer.
-    #[error("{moments} moments and {values} values of `{quantity}`")]
+    /// A column whose numbers of times and values differ.
+    #[error("the column of `{quantity}` has {moments} times, but {values} values")]
     Uneven {
         /// The quantity's name.
         quantity: String,
-        /// How many moments there are.
+        /// Number of times.
         moments: usize,
-        /// How many values there are.
+        /// Number of values.
         values: usize,
     },
 }
@@ -226,23 +226,23 @@ mod tests {
         #[test]
         fn any_bytes_are_frames_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut stream = &bytes[..];
-            while let Ok(Some(_)) = read_frame::<Request>(&mut stream) {}
+            while let Ok(Some(_)) = read_frame::<ControlRequest>(&mut stream) {}
         }
 
         #[test]
         fn any_text_in_a_frame_is_understood_or_an_error(text in ".{0,80}") {
             let mut bytes = (text.len() as u32).to_be_bytes().to_vec();
             bytes.extend(text.as_bytes());
-            prop_assert!(!matches!(read_frame::<Request>(&mut &bytes[..]), Ok(None)));
+            prop_assert!(!matches!(read_frame::<ControlRequest>(&mut &bytes[..]), Ok(None)));
         }
 
         /// A frame with one byte changed is another frame or an error.
         #[test]
         fn a_damaged_frame_breaks_nothing(at in 0_usize..60, with: u8) {
-            let mut bytes = framed(&Request::Start { at: Epoch::Monotonic(123_456_789_012) });
+            let mut bytes = framed(&ControlRequest::Start { at: Epoch::Monotonic(123_456_789_012) });
             let at = at % bytes.len();
             bytes[at] = with;
-            let _ = read_frame::<Request>(&mut &bytes[..]);
+            let _ = read_frame::<ControlRequest>(&mut &bytes[..]);
         }
 
         #[test]
@@ -253,7 +253,7 @@ mod tests {
             }).collect();
             let mut back = Samples::new();
             for frame in sample_frames(&samples) {
-                let Some(Reply::Samples { columns }) = read_frame(&mut &framed(&frame)[..]).unwrap() else { panic!() };
+                let Some(ControlReply::Samples { columns }) = read_frame(&mut &framed(&frame)[..]).unwrap() else { panic!() };
                 for column in columns { back.extend(column.samples().unwrap()); }
             }
             let bits = |samples: &Samples, flow| -> Vec<_> {
@@ -268,14 +268,17 @@ mod tests {
 
     #[test]
     fn a_frame_is_its_length_and_its_words() {
-        assert_eq!(framed(&Request::Stop), b"\0\0\0\x06\"stop\"");
-        assert_eq!(framed(&Request::Hello { version: 1 }), b"\0\0\0\x17{\"hello\":{\"version\":1}}");
+        assert_eq!(framed(&ControlRequest::Stop), b"\0\0\0\x06\"stop\"");
+        assert_eq!(framed(&ControlRequest::Hello { version: 1 }), b"\0\0\0\x17{\"hello\":{\"version\":1}}");
     }
 
     #[test]
     fn what_nobody_knows_is_refused() {
         let words = serde_json::json!({ "hello": { "version": 1, "name": "x" } });
-        assert!(matches!(read_frame::<Request>(&mut &framed(&words)[..]), Err(FrameError::Malformed(_))));
+        assert!(matches!(
+            read_frame::<ControlRequest>(&mut &framed(&words)[..]),
+            Err(FrameError::Malformed(_))
+        ));
         let column = |quantity: &str, at_ns| Column {
             subject: Subject::Run,
             quantity: quantity.into(),

@@ -14,12 +14,12 @@ use netrig_transport::Counters;
 
 pub use self::report::{EndRemark, EndReport};
 use crate::AgentError;
-use crate::meter::{Counted, EndMeter, Samples};
+use crate::meter::{EndCount, EndMeter, Samples};
 use crate::order::{CarrierOptions, EndOrder};
 use crate::sctp::SctpEnd;
-use crate::side::Side;
+use crate::side::FlowSide;
 use crate::tcp::{PathInfo, TcpEnd};
-use crate::udp::{Received, UdpEnd};
+use crate::udp::{ReceivedDatagram, UdpEnd};
 use netrig_host::Interruptions;
 use netrig_host::RealtimeOffset;
 use netrig_host::TcpCounts;
@@ -27,19 +27,19 @@ use netrig_host::Watch;
 use netrig_host::quantity as own;
 use netrig_host::{Clock, Lateness, Pacer};
 
-/// The listening socket, or the one for datagrams, among the sockets of an end; connections come after it.
+/// The listening socket, or the UDP socket, among the sockets of an end; the sockets of connections follow it.
 const FIRST_SOCKET: u32 = 0;
 
-/// Bytes read at a time.
+/// Bytes per read.
 const READ: usize = 1 << 18;
 
-/// A source for which nothing is due for so long has time for its own meter, which takes a tenth of that for each of
+/// If nothing is due for this long, a source runs its own meter, which takes a tenth of this time for each of
 /// [`METERED`] datagrams.
 const QUIET: Duration = Duration::from_micros(8);
 const METERED: usize = 8;
 
-/// What an end works with.
-pub(crate) struct Surroundings<'a> {
+/// The clocks, the poller and the output of samples that the ends of a loop share.
+pub(crate) struct EndContext<'a> {
     pub clock: &'a Clock,
     pub offset: &'a RealtimeOffset,
     pub pacer: &'a Pacer,
@@ -49,47 +49,47 @@ pub(crate) struct Surroundings<'a> {
 /// One end of a flow.
 pub(crate) struct FlowEnd {
     order: EndOrder,
-    /// Its place among the ends of its loop, for the keys of its sockets.
+    /// The position among the ends of its loop, for the keys of its sockets.
     place: u32,
     application: Box<dyn Application>,
     deadline: Option<Instant>,
-    /// The last moment that the application was told: for it time never runs backwards.
-    told: Instant,
+    /// The latest time that was passed to the application, for which time never runs backwards.
+    latest_event: Instant,
     started: bool,
     stopped: bool,
-    /// When the run ends: what arrives later does not count.
+    /// The end of the run: later arrivals do not count.
     until: Instant,
-    sockets: Sockets,
+    sockets: CarrierSockets,
     meter: EndMeter,
     actions: Vec<AppAction>,
-    /// Connections that are to have a turn.
+    /// Positions of the connections that are due a turn.
     turns: VecDeque<u32>,
-    /// Whether more datagrams wait than were taken.
+    /// Whether more datagrams wait in the socket.
     more: bool,
-    /// Datagrams that were on their way when the run ended.
-    on_their_way: u64,
-    /// Whether it had nothing more to do when it was last asked.
+    /// Datagrams in flight at the end of the run.
+    in_flight: u64,
+    /// Whether it was idle at the last check.
     idle: bool,
-    /// Space for what one look finds.
-    arrived: Vec<Received>,
-    /// How late the application of connections was told of its deadlines.
+    /// Buffer for the datagrams of one receive call.
+    arrived: Vec<ReceivedDatagram>,
+    /// Lateness with which the application of connections got its deadlines.
     deadlines: Lateness,
     reported: TcpCounts,
     reported_sctp: Counters,
-    /// What happened to associations, in words.
+    /// Events of associations, as sentences.
     notes: Vec<Note>,
     events: Vec<ConnectionEvent>,
     buffer: Vec<u8>,
 }
 
-enum Sockets {
+enum CarrierSockets {
     Udp(Box<UdpEnd>),
     Tcp(Box<TcpEnd>),
     Sctp(Box<SctpEnd>),
 }
 
-impl Sockets {
-    /// Those of an end, as its carrier says and as its application needs them.
+impl CarrierSockets {
+    /// Opens the sockets that the carrier and the application of an end need.
     fn open(order: &EndOrder, seed: u64, until: Instant) -> Result<Self, AgentError> {
         let wrong = |why: &str| Err(AgentError::Order { flow: order.name.clone(), why: why.to_owned() });
         let datagrams = order.application.sends_datagrams();
@@ -98,7 +98,7 @@ impl Sockets {
                 UdpEnd::open(order, *options, until).map(|end| Self::Udp(Box::new(end)))
             }
             CarrierOptions::Tcp(options) if !datagrams => {
-                let listens = order.side == Side::Server;
+                let listens = order.side == FlowSide::Server;
                 let reads = !order.application.sends_fill_only();
                 TcpEnd::open(options.clone(), order.dscp, order.local(), listens, reads)
                     .map(|end| Self::Tcp(Box::new(end)))
@@ -109,9 +109,9 @@ impl Sockets {
                 }
                 SctpEnd::open(order, options, seed).map(|end| Self::Sctp(Box::new(end)))
             }
-            CarrierOptions::Udp(_) => return wrong("its application opens connections, which UDP has not"),
+            CarrierOptions::Udp(_) => return wrong("its application needs connections, and UDP has none"),
             CarrierOptions::Tcp(_) | CarrierOptions::Sctp(_) => {
-                return wrong("its application sends datagrams, which connections have not");
+                return wrong("its application sends datagrams, and its carrier has only connections");
             }
         };
         sockets.map_err(|source| AgentError::Socket { flow: order.name.clone(), source })
@@ -119,7 +119,7 @@ impl Sockets {
 }
 
 impl FlowEnd {
-    /// Opens the sockets of an end, and the listening ones are watched under keys that begin with `place`.
+    /// Opens the sockets of an end. The keys under which they are polled begin with `place`.
     pub fn open(
         order: EndOrder,
         place: u32,
@@ -131,15 +131,15 @@ impl FlowEnd {
         order.application.check().map_err(|error| wrong(error.to_string()))?;
         order.reads.iter().try_for_each(Reads::check).map_err(|error| wrong(error.to_string()))?;
         if order.dscp > 63 {
-            return Err(wrong(format!("a code point of {} is above 63", order.dscp)));
+            return Err(wrong(format!("the DSCP {} is above 63", order.dscp)));
         }
-        let sockets = Sockets::open(&order, seed, until)?;
+        let sockets = CarrierSockets::open(&order, seed, until)?;
         Ok(Self {
             application: order.make_application(seed),
             order,
             place,
             deadline: None,
-            told: Instant::ZERO,
+            latest_event: Instant::ZERO,
             started: false,
             stopped: false,
             until,
@@ -148,7 +148,7 @@ impl FlowEnd {
             actions: Vec::new(),
             turns: VecDeque::new(),
             more: false,
-            on_their_way: 0,
+            in_flight: 0,
             idle: false,
             arrived: Vec::new(),
             deadlines: Lateness::default(),
@@ -160,51 +160,50 @@ impl FlowEnd {
         })
     }
 
-    /// The flow's place in the scenario.
+    /// The flow's index in the scenario.
     pub const fn flow(&self) -> u32 {
         self.order.flow
     }
 
-    /// Which of its ends.
-    pub const fn side(&self) -> Side {
+    pub const fn side(&self) -> FlowSide {
         self.order.side
     }
 
-    /// Whether it has nothing more to do, if that is not as it was when it was last asked: it has had connections, all of
+    /// Whether the end is idle, if that has changed since the last call. An end is idle if it has had connections, all of
     /// them have closed, and its application waits for nothing.
     pub fn becomes_idle(&mut self) -> Option<bool> {
         let over = match &self.sockets {
-            Sockets::Udp(_) => return None,
-            Sockets::Tcp(tcp) => tcp.has_been_used() && tcp.is_empty(),
-            Sockets::Sctp(sctp) => sctp.has_been_used() && sctp.is_empty(),
+            CarrierSockets::Udp(_) => return None,
+            CarrierSockets::Tcp(tcp) => tcp.has_been_used() && tcp.is_empty(),
+            CarrierSockets::Sctp(sctp) => sctp.has_been_used() && sctp.is_empty(),
         };
         let idle = over && self.deadline.is_none();
         (idle != std::mem::replace(&mut self.idle, idle)).then_some(idle)
     }
 
-    /// Whether it sends datagrams by a schedule, so that its loop must be precise.
+    /// Whether an end sends datagrams by a schedule, so its loop must be precise.
     pub fn is_precise(order: &EndOrder) -> bool {
-        order.side == Side::Client && order.application.sends_datagrams()
+        order.side == FlowSide::Client && order.application.sends_datagrams()
     }
 
-    /// Whether it has associations of SCTP, which no other's work must make late.
+    /// Whether an end has SCTP associations, which the work of other ends must not delay.
     pub fn is_association(order: &EndOrder) -> bool {
         matches!(order.carrier, CarrierOptions::Sctp(_))
     }
 
-    /// Has its listening socket, or the one for datagrams, watched; that of a source that gets no answer is not.
+    /// Registers the listening socket, or the UDP socket, with the poller. A source without answers is not polled.
     pub fn watch(&self, pacer: &Pacer) -> Result<(), AgentError> {
         let key = self.key(FIRST_SOCKET);
         let watched = match &self.sockets {
-            Sockets::Udp(udp) if !self.order.application.is_one_way() => {
+            CarrierSockets::Udp(udp) if !self.order.application.is_one_way() => {
                 pacer.watch(udp.fd(), key, Watch::Reading)
             }
-            Sockets::Udp(udp) if self.order.side == Side::Server => {
+            CarrierSockets::Udp(udp) if self.order.side == FlowSide::Server => {
                 pacer.watch(udp.fd(), key, Watch::ReadingOnce)
             }
-            Sockets::Udp(_) => Ok(()),
-            Sockets::Tcp(tcp) => tcp.listener().map_or(Ok(()), |fd| pacer.watch(fd, key, Watch::Both)),
-            Sockets::Sctp(sctp) => sctp.fds().try_for_each(|fd| pacer.watch(fd, key, Watch::Reading)),
+            CarrierSockets::Udp(_) => Ok(()),
+            CarrierSockets::Tcp(tcp) => tcp.listener().map_or(Ok(()), |fd| pacer.watch(fd, key, Watch::Both)),
+            CarrierSockets::Sctp(sctp) => sctp.fds().try_for_each(|fd| pacer.watch(fd, key, Watch::Reading)),
         };
         watched.map_err(AgentError::kernel("epoll_ctl"))
     }
@@ -213,37 +212,37 @@ impl FlowEnd {
         u64::from(self.place) << 32 | u64::from(socket)
     }
 
-    /// When it next has something to do by itself; [`Instant::ZERO`] if at once.
+    /// The time of its next own action; [`Instant::ZERO`] if at once.
     pub fn next(&self) -> Instant {
         if self.more || !self.turns.is_empty() {
             return Instant::ZERO;
         }
         let start = (!self.started).then(|| self.order.start());
         let stop =
-            (self.started && !self.stopped && self.order.side == Side::Client).then(|| self.order.stop());
+            (self.started && !self.stopped && self.order.side == FlowSide::Client).then(|| self.order.stop());
         let deadline = self.deadline.filter(|_| self.has_room());
         let (retry, look) = match &self.sockets {
-            Sockets::Udp(udp) => (udp.outbox.retry(), udp.next_look()),
-            Sockets::Tcp(tcp) => (self.order.reads.and_then(|_| tcp.next_read()), None),
-            Sockets::Sctp(sctp) => (sctp.next(), None),
+            CarrierSockets::Udp(udp) => (udp.outbox.retry(), udp.next_look()),
+            CarrierSockets::Tcp(tcp) => (self.order.reads.and_then(|_| tcp.next_read()), None),
+            CarrierSockets::Sctp(sctp) => (sctp.next(), None),
         };
         [start, stop, deadline, retry, look].into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
 
     fn has_room(&self) -> bool {
         match &self.sockets {
-            Sockets::Udp(udp) => udp.outbox.has_room(),
-            Sockets::Tcp(_) | Sockets::Sctp(_) => true,
+            CarrierSockets::Udp(udp) => udp.outbox.has_room(),
+            CarrierSockets::Tcp(_) | CarrierSockets::Sctp(_) => true,
         }
     }
 
-    /// A socket of this end has something to say.
-    pub fn ready(&mut self, socket: u32, around: &mut Surroundings) -> Result<(), AgentError> {
+    /// Handles an event of the poller for a socket of this end.
+    pub fn ready(&mut self, socket: u32, around: &mut EndContext) -> Result<(), AgentError> {
         match &mut self.sockets {
-            Sockets::Udp(_) => self.more = true,
-            Sockets::Sctp(sctp) => sctp.is_ready(),
-            Sockets::Tcp(_) if socket == FIRST_SOCKET => self.accept(around)?,
-            Sockets::Tcp(tcp) => {
+            CarrierSockets::Udp(_) => self.more = true,
+            CarrierSockets::Sctp(sctp) => sctp.is_ready(),
+            CarrierSockets::Tcp(_) if socket == FIRST_SOCKET => self.accept(around)?,
+            CarrierSockets::Tcp(tcp) => {
                 if let Some(conn) = tcp.get(socket - 1) {
                     conn.is_ready();
                 }
@@ -253,12 +252,12 @@ impl FlowEnd {
         Ok(())
     }
 
-    /// Does everything that is due at `now`: takes what arrived, then tells the application of the moments that have come,
-    /// each with the time that it was due, and carries out what it asks for.
-    pub fn advance(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
+    /// Does everything that is due at `now`: takes arrivals, then passes the deadlines that have come to the application, each
+    /// with the time that it was due, and carries out the resulting actions.
+    pub fn advance(&mut self, now: Instant, around: &mut EndContext) -> Result<(), AgentError> {
         if !self.started && self.order.start() <= now {
             self.started = true;
-            self.tell(self.order.start(), AppEvent::Started, around)?;
+            self.notify(self.order.start(), AppEvent::Started, around)?;
         }
         self.take_datagrams(now, around)?;
         self.take_packets(around)?;
@@ -266,11 +265,11 @@ impl FlowEnd {
         self.take_turns(now, around)?;
         let mut now = now;
         while self.started {
-            let stop = (!self.stopped && self.order.side == Side::Client).then(|| self.order.stop());
+            let stop = (!self.stopped && self.order.side == FlowSide::Client).then(|| self.order.stop());
             let stop = stop.filter(|at| *at <= now);
             let due = self.deadline.filter(|at| *at <= now && stop.is_none_or(|stop| *at < stop));
             match (due, stop) {
-                // What was due before the flow stops is sent, however late, as long as somebody receives it.
+                // Datagrams due before the flow stops are sent, however late, while the receiver waits for them.
                 (Some(at), _) => {
                     if !self.has_room() {
                         self.flush(around)?;
@@ -278,16 +277,16 @@ impl FlowEnd {
                     if !self.has_room() {
                         break;
                     }
-                    if !matches!(self.sockets, Sockets::Udp(_)) {
+                    if !matches!(self.sockets, CarrierSockets::Udp(_)) {
                         self.deadlines.record(around.clock.now() - at);
                     }
-                    self.tell(at, AppEvent::Timeout, around)?;
+                    self.notify(at, AppEvent::Timeout, around)?;
                 }
                 (None, Some(at)) => {
                     self.stopped = true;
-                    self.tell(at, AppEvent::Stopped, around)?;
+                    self.notify(at, AppEvent::Stopped, around)?;
                 }
-                (None, None) => match self.next_with_those_that_wait() {
+                (None, None) => match self.next_deadline_within_grace() {
                     Some(at) => {
                         around.clock.spin_until(at);
                         now = at;
@@ -297,7 +296,7 @@ impl FlowEnd {
             }
         }
         self.flush(around)?;
-        if let Sockets::Udp(udp) = &mut self.sockets
+        if let CarrierSockets::Udp(udp) = &mut self.sockets
             && udp.outbox.unmetered() >= METERED
             && self.deadline.is_none_or(|at| around.clock.left_until(at) > QUIET)
         {
@@ -306,29 +305,29 @@ impl FlowEnd {
         Ok(())
     }
 
-    /// When the application is to be told next, if what it sends then had better leave with the datagrams that wait now.
-    fn next_with_those_that_wait(&self) -> Option<Instant> {
-        let Sockets::Udp(udp) = &self.sockets else { return None };
+    /// The next deadline, if what the application sends then should leave together with the queued datagrams.
+    fn next_deadline_within_grace(&self) -> Option<Instant> {
+        let CarrierSockets::Udp(udp) = &self.sockets else { return None };
         let grace = udp.outbox.grace()?.min(self.until);
         self.deadline
             .filter(|at| *at <= grace && udp.outbox.has_room() && (self.stopped || *at < self.order.stop()))
     }
 
-    /// Sends the datagrams that wait.
-    fn flush(&mut self, around: &Surroundings) -> Result<(), AgentError> {
-        let Sockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
+    /// Sends the queued datagrams.
+    fn flush(&mut self, around: &EndContext) -> Result<(), AgentError> {
+        let CarrierSockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
         let before = udp.outbox.sent();
         udp.flush(around.clock).map_err(AgentError::kernel("sendmmsg"))?;
-        // Answers are no part of what the flow carries.
+        // Answers do not count as data of the flow.
         if self.order.sends_data() {
-            self.meter.count(Counted::DatagramsSent, udp.outbox.sent() - before);
+            self.meter.count(EndCount::DatagramsSent, udp.outbox.sent() - before);
         }
         Ok(())
     }
 
-    fn take_datagrams(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
+    fn take_datagrams(&mut self, now: Instant, around: &mut EndContext) -> Result<(), AgentError> {
         let key = self.key(FIRST_SOCKET);
-        let Sockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
+        let CarrierSockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
         let looks = udp.next_look().is_some_and(|at| at <= now);
         if !std::mem::take(&mut self.more) && !looks {
             return Ok(());
@@ -337,55 +336,56 @@ impl FlowEnd {
         self.more = udp
             .receive(around.clock, around.offset, |received| arrived.push(received))
             .map_err(AgentError::kernel("recvmmsg"))?;
-        let watched_once = self.order.side == Side::Server && self.order.application.is_one_way();
+        let watched_once = self.order.side == FlowSide::Server && self.order.application.is_one_way();
         if watched_once && !self.more && !udp.look_again(around.clock.now(), !arrived.is_empty()) {
             around
                 .pacer
                 .watch_again(udp.fd(), key, Watch::ReadingOnce)
                 .map_err(AgentError::kernel("epoll_ctl"))?;
         }
-        for Received { at, from, stamp, answers, data } in arrived.drain(..) {
+        for ReceivedDatagram { at, from, stamp, answers, data } in arrived.drain(..) {
             if at > self.until {
                 let counts = !self.order.sends_data() && stamp.intended() <= self.until;
-                self.on_their_way += u64::from(counts);
+                self.in_flight += u64::from(counts);
                 continue;
             }
             if !self.order.sends_data() {
                 let headers = if from.is_ipv4() { 28 } else { 48 };
-                self.meter.count(Counted::ReceivedBytes, data.size());
-                self.meter.count(Counted::WireBytes, data.size() + headers);
-                self.meter.count(Counted::DataPacketsReceived, 1);
+                self.meter.count(EndCount::ReceivedBytes, data.size());
+                self.meter.count(EndCount::WireBytes, data.size() + headers);
+                self.meter.count(EndCount::DataPacketsReceived, 1);
                 self.meter.data_arrived(at, around.samples);
             }
             let event = match answers {
                 Some(datagram) => AppEvent::Answered { datagram, data },
                 None => AppEvent::Datagram { from, number: stamp.number, sent: stamp.sent, data },
             };
-            self.tell(at, event, around)?;
+            self.notify(at, event, around)?;
         }
         self.arrived = arrived;
         Ok(())
     }
 
-    /// Whether datagrams come here.
+    /// Whether this end receives datagrams.
     pub fn receives_datagrams(&self) -> bool {
-        self.order.side == Side::Server && matches!(self.sockets, Sockets::Udp(_))
+        self.order.side == FlowSide::Server && matches!(self.sockets, CarrierSockets::Udp(_))
     }
 
-    /// Takes all that has come.
-    pub fn take_late(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
-        self.more = matches!(self.sockets, Sockets::Udp(_));
+    /// Takes all datagrams that have arrived.
+    pub fn take_late(&mut self, now: Instant, around: &mut EndContext) -> Result<(), AgentError> {
+        self.more = matches!(self.sockets, CarrierSockets::Udp(_));
         while self.more {
             self.take_datagrams(now, around)?;
         }
         Ok(())
     }
 
-    /// Tells the application, and does what it asks for.
-    fn tell(&mut self, at: Instant, event: AppEvent, around: &mut Surroundings) -> Result<(), AgentError> {
-        self.told = self.told.max(at);
+    /// Passes an event to the application, and carries out its actions.
+    fn notify(&mut self, at: Instant, event: AppEvent, around: &mut EndContext) -> Result<(), AgentError> {
+        self.latest_event = self.latest_event.max(at);
         let mut actions = std::mem::take(&mut self.actions);
-        self.deadline = react(&mut *self.application, self.told, event, |action| actions.push(action));
+        self.deadline =
+            react(&mut *self.application, self.latest_event, event, |action| actions.push(action));
         for action in actions.drain(..) {
             match action {
                 AppAction::Datagram { to, data } => self.datagram(at, to, None, data)?,
@@ -397,7 +397,7 @@ impl FlowEnd {
                 AppAction::Open { conn, to } => self.connect(conn, to, around)?,
                 AppAction::Send { conn, stream, data } => {
                     if self.order.sends_data() {
-                        self.meter.count(Counted::OfferedBytes, data.size());
+                        self.meter.count(EndCount::OfferedBytes, data.size());
                     }
                     self.send(conn, stream, data, around)?;
                 }
@@ -415,27 +415,27 @@ impl FlowEnd {
         answers: Option<DatagramId>,
         data: Data,
     ) -> Result<(), AgentError> {
-        let Sockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
+        let CarrierSockets::Udp(udp) = &mut self.sockets else { return Ok(()) };
         let size = data.size();
         udp.outbox
             .push(intended, to, answers, data)
             .map_err(|why| AgentError::Order { flow: self.order.name.clone(), why })?;
         if self.order.sends_data() {
-            self.meter.count(Counted::OfferedBytes, size);
+            self.meter.count(EndCount::OfferedBytes, size);
         }
         Ok(())
     }
 
-    /// The flow stops now, if that is earlier than it was told.
+    /// The flow stops at `now`, if that is earlier than its configured stop.
     pub fn stop(&mut self, now: Instant) {
         self.order.stop_ns = self.order.stop_ns.min(now.as_nanos());
     }
 
-    /// Reports what was counted since the last tick, and the levels of now.
+    /// Reports the counts since the last tick, and the current levels.
     pub fn tick(&mut self, at: Instant, out: &mut Samples) -> Result<(), AgentError> {
         self.meter.tick(at, out);
         match &mut self.sockets {
-            Sockets::Udp(udp) => {
+            CarrierSockets::Udp(udp) => {
                 let counts = udp.take_counts().map_err(AgentError::kernel("SO_MEMINFO"))?;
                 let data_sent = if self.order.sends_data() { counts.sent } else { 0 };
                 for (quantity, value) in [
@@ -450,7 +450,7 @@ impl FlowEnd {
                     }
                 }
             }
-            Sockets::Tcp(tcp) => {
+            CarrierSockets::Tcp(tcp) => {
                 let now = tcp.counts();
                 let before = std::mem::replace(&mut self.reported, now);
                 let sends = self.order.sends_data();
@@ -467,43 +467,43 @@ impl FlowEnd {
                     self.meter.mark(at, &own::SUBFLOWS, subflows.into(), out);
                 }
             }
-            Sockets::Sctp(_) => self.tick_associations(at, out),
+            CarrierSockets::Sctp(_) => self.tick_associations(at, out),
         }
         Ok(())
     }
 
-    /// The run is over at `now`: what was due is done, what has arrived in time is taken, and the report made.
+    /// Ends the run at `now`: does what is due, takes what has arrived in time, and makes the report.
     pub fn finish(
         &mut self,
         now: Instant,
         interruptions: Interruptions,
-        around: &mut Surroundings,
+        around: &mut EndContext,
     ) -> Result<EndReport, AgentError> {
         self.advance(now, around)?;
         self.take_late(now, around)?;
         self.tick(now, around.samples)?;
-        if self.on_their_way > 0 {
-            let taken_back = -(self.on_their_way as f64);
+        if self.in_flight > 0 {
+            let taken_back = -(self.in_flight as f64);
             self.meter.mark(self.until, &quantity::DATAGRAMS_SENT, taken_back, around.samples);
         }
         self.meter.finish(around.samples);
         let mut report =
             EndReport { deadlines: self.deadlines.clone(), ..EndReport::empty(&self.order, interruptions) };
-        if let Sockets::Udp(udp) = &self.sockets {
+        if let CarrierSockets::Udp(udp) = &self.sockets {
             report.passed = Some(udp.passage().map_err(AgentError::kernel("SO_MEMINFO"))?);
         }
         match &mut self.sockets {
-            Sockets::Udp(udp) if self.order.side == Side::Client => {
+            CarrierSockets::Udp(udp) if self.order.side == FlowSide::Client => {
                 report.source = Some(udp.outbox.source().report())
             }
-            Sockets::Udp(udp) => {
+            CarrierSockets::Udp(udp) => {
                 report.datagrams = Some(udp.report().map_err(AgentError::kernel("SO_MEMINFO"))?);
             }
-            Sockets::Tcp(tcp) => {
+            CarrierSockets::Tcp(tcp) => {
                 [report.connections, report.failed, report.fallbacks] = tcp.tally();
                 report.subflows = tcp.most_subflows();
             }
-            Sockets::Sctp(sctp) => {
+            CarrierSockets::Sctp(sctp) => {
                 [report.connections, report.failed] = sctp.tally();
                 report.sctp = Some(sctp.report()?);
             }
@@ -511,18 +511,19 @@ impl FlowEnd {
         let found = faults::of(&report, &self.order);
         (report.faults, report.strains, report.notes) = (found.faults, found.strains, found.notes);
         if !self.has_room() {
-            report
-                .strains
-                .push(format!("flow `{}`: the sending socket had no room for what was due", self.order.name));
+            report.strains.push(format!(
+                "flow `{}`: the sending socket had no room for datagrams that were due",
+                self.order.name
+            ));
         }
         Ok(report)
     }
 }
 
-/// Takes one number out of what TCP has counted.
+/// Selects one number of the kernel's TCP counts.
 type Count = fn(&TcpCounts) -> u64;
 
-/// What TCP counts itself: of which end it is reported (true: the one that sends the flow's data, none: both).
+/// TCP's own counts, and which end reports each (true: the one that sends the flow's data, false: the other, none: both).
 static COUNTED_BY_TCP: [(&netrig_core::Quantity, Option<bool>, Count); 5] = [
     (&quantity::PACKETS_SENT, None, |c| c.segments_sent),
     (&quantity::DATA_PACKETS_SENT, Some(true), |c| c.data_segments_sent),

@@ -1,62 +1,62 @@
-//! What can keep an agent from doing what it was told.
+//! Errors of an agent.
 
 use netrig_host::socket::SocketError;
 use netrig_host::sysctl::SysctlError;
 
-/// Most files of a run that an agent transfers by FTP: each takes a thread of its own, and its server a process.
+/// Most files of a run that an agent transfers by FTP: each needs a thread of its own, and a process for its server.
 pub const MOST_TRANSFERS: usize = 256;
 
-/// Why an agent could not do what it was told.
+/// Why an agent could not carry out its order.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// What was told cannot be done.
+    /// An order that cannot be carried out.
     #[error("flow `{flow}`: {why}")]
     Order {
         /// The flow's name.
         flow: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// A run without a sampling interval.
     #[error("the sampling interval must be above zero")]
     NoInterval,
-    /// More flows of FTP than one agent has threads for.
-    #[error("{0} flows of FTP; {MOST_TRANSFERS} are the most")]
+    /// More FTP flows than one agent has threads for.
+    #[error("{0} flows use FTP; {MOST_TRANSFERS} are the most")]
     TooManyTransfers(usize),
-    /// Every port that an association of the flow can have is another's.
+    /// All ports that the flow's associations may use are in use.
     #[error("flow `{flow}`: all ports of its {associations} associations are in use")]
     NoPort {
         /// The flow's name.
         flow: String,
-        /// How many there are.
+        /// Number of open associations.
         associations: usize,
     },
-    /// A socket is not as it was asked for.
+    /// A socket could not be opened with its options.
     #[error("flow `{flow}`: {source}")]
     Socket {
         /// The flow's name.
         flow: String,
-        /// What is wrong.
+        /// The error of the socket.
         source: SocketError,
     },
-    /// A setting of the kernel is not as it was asked for.
+    /// A kernel setting could not be set.
     #[error(transparent)]
     Sysctl(#[from] SysctlError),
-    /// The kernel refused a call that it always grants.
+    /// A system call failed that succeeds in normal operation.
     #[error("{what}: {source}")]
     Kernel {
-        /// Which.
+        /// The system call.
         what: &'static str,
-        /// What it answered.
+        /// Its error.
         source: std::io::Error,
     },
-    /// A thread of the run ended in a panic.
+    /// A thread of the run panicked.
     #[error("a thread of the run panicked")]
     Panicked,
 }
 
 impl AgentError {
-    /// The kernel refused `what`.
+    /// Maps an error of the system call `what`.
     pub(crate) fn kernel(what: &'static str) -> impl Fn(std::io::Error) -> Self {
         move |source| Self::Kernel { what, source }
     }

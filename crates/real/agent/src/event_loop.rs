@@ -1,14 +1,14 @@
-//! The loop that lets a run's time pass for some of its ends.
+//! The loop of a thread that drives some ends of a run.
 
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 use netrig_core::{Duration, Instant, Note, Sample, Subject, quantity};
 
 use crate::AgentError;
-use crate::end::{EndReport, FlowEnd, Surroundings};
+use crate::end::{EndContext, EndReport, FlowEnd};
 use crate::meter::{EndMeter, Samples};
 use crate::order::{EndOrder, RunOrder};
-use crate::side::Side;
+use crate::side::FlowSide;
 use netrig_host::Precedence;
 use netrig_host::RealtimeOffset;
 use netrig_host::SPIN;
@@ -19,51 +19,51 @@ use netrig_host::{InterruptionCounts, Interruptions};
 pub(crate) struct EventLoop {
     ends: Vec<FlowEnd>,
     precise: bool,
-    /// Share of its time that the loop is busy, about, if it has datagrams to send or to take, with which it must not be late:
-    /// a precise one spins before each of them, another has as much to do as connections and others give it.
+    /// Approximate share of its time that the loop is busy, if it must send or receive datagrams on time. A precise loop spins
+    /// before each of its datagrams; another loop is as busy as its connections make it.
     busy: Option<f64>,
     until: Instant,
     grace: Duration,
     sample_every: Duration,
-    /// Whether it runs as anybody's program does.
+    /// Whether the thread runs with ordinary priority and without spinning.
     constrained: bool,
 }
 
-/// What becomes known while a run lasts.
+/// An intermediate result of a run in progress.
 #[derive(Debug)]
 pub enum Progress {
-    /// What was measured.
+    /// Measured samples.
     Samples(Samples),
-    /// What happened, in words.
+    /// Events, as sentences.
     Notes(Vec<Note>),
-    /// An end has nothing more to do, or has again.
+    /// An end has become idle, or is no longer idle.
     Idle {
-        /// The flow's place in the scenario.
+        /// The flow's index in the scenario.
         flow: u32,
-        /// Which of its ends.
-        side: Side,
-        /// Whether it is so.
+        /// Which end of the flow.
+        side: FlowSide,
+        /// Whether the end is idle now.
         idle: bool,
     },
 }
 
-/// Deliveries that may wait for whoever takes them.
+/// Capacity of the queue of progress.
 pub(crate) const DELIVERIES: usize = 64;
 
-/// Samples that a loop keeps to itself while those wait; then it waits too, and the run is late rather than the memory full.
+/// Samples that a loop keeps while that queue is full. Above this the loop waits: the run is late rather than out of memory.
 const KEPT: usize = 1 << 20;
 
-/// Share of its time that a loop of associations is taken to be busy: a packet takes it a few system calls, and lines of
-/// real time carry a few thousand a second.
+/// Estimated busy share of a loop of associations: a packet needs a few system calls, and lines of real time carry a few
+/// thousand packets per second.
 const ASSOCIATIONS: f64 = 0.1;
 
-/// Between two looks for datagrams that come after the end of the run.
+/// Interval between two reads of datagrams after the end of the run.
 const LOOK_FOR_LATE: Duration = Duration::from_millis(5);
 
-/// Delivers samples. While nobody takes them they are kept, up to a limit.
+/// Delivers samples. While the queue is full it keeps them, up to a limit.
 fn deliver(samples: &mut Samples, progress: &SyncSender<Progress>) {
     if samples.len() >= KEPT {
-        // Nobody listens any more once the run was given up.
+        // The receiver is closed once the run has been aborted.
         let _ = progress.send(Progress::Samples(std::mem::take(samples)));
     } else if let Err(TrySendError::Full(Progress::Samples(kept))) =
         progress.try_send(Progress::Samples(std::mem::take(samples)))
@@ -73,11 +73,11 @@ fn deliver(samples: &mut Samples, progress: &SyncSender<Progress>) {
 }
 
 impl EventLoop {
-    /// Opens the sockets of these ends. Sources of datagrams belong into one loop, which spins before its deadlines,
-    /// associations into another, and all others into a third; neither of these ever does.
+    /// Opens the sockets of these ends. Sources of datagrams need a loop of their own, which spins before its deadlines.
+    /// Associations need a second loop, and all other ends a third; these two never spin.
     ///
     /// # Errors
-    /// If a socket cannot be had as it was asked for.
+    /// If a socket cannot be opened with its options.
     pub fn open(run: &RunOrder, orders: Vec<EndOrder>) -> Result<Self, AgentError> {
         let sample_every = Duration::from_nanos(run.sample_every_ns);
         let until = Instant::from_nanos(run.duration_ns);
@@ -100,17 +100,17 @@ impl EventLoop {
         Ok(Self { ends, precise, busy, until, grace, sample_every, constrained: run.constrained })
     }
 
-    /// Lets time pass until the end of the run or until it is told to end, and tells of it.
+    /// Runs until the end of the run or until a signal ends it, and sends its progress.
     ///
     /// # Errors
-    /// If the kernel refuses what it always grants, or an application asks for what cannot be sent.
+    /// If a system call fails that succeeds in normal operation, or an application asks for data that cannot be sent.
     pub fn run(
         mut self,
         clock: Clock,
         signals: &RunSignals,
         progress: &SyncSender<Progress>,
     ) -> Result<Vec<EndReport>, AgentError> {
-        // Who waits for an answer or a window wakes up as often as who waits for its time.
+        // A thread that waits for an answer or a window wakes up as often as one that waits for its deadline.
         let awake = CpuLatencyLimit::keep();
         let tail = if self.precise && !self.constrained { SPIN } else { Duration::ZERO };
         let mut pacer = Pacer::new(clock, tail).map_err(AgentError::kernel("epoll_create"))?;
@@ -130,15 +130,15 @@ impl EventLoop {
             ready.clear();
             ready.extend_from_slice(pacer.wait(next).map_err(AgentError::kernel("ppoll"))?);
             let mut around =
-                Surroundings { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
+                EndContext { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
             for (key, _) in &ready {
-                // A key is an end's place and its socket's.
+                // The key consists of the position of the end and the number of its socket.
                 let (place, socket) = ((key >> 32) as usize, *key as u32);
                 self.ends[place].ready(socket, &mut around)?;
             }
             now = clock.now().min(self.until);
             if now == Instant::ZERO {
-                // The run has not begun.
+                // The run has not started.
                 continue;
             }
             self.advance(now, &mut around, progress)?;
@@ -146,28 +146,27 @@ impl EventLoop {
                 self.ends.iter_mut().try_for_each(|end| end.tick(tick, &mut samples))?;
                 deliver(&mut samples, progress);
                 tick += self.sample_every;
-                self.tell_notes(progress);
+                self.send_notes(progress);
             }
         }
         if now == Instant::ZERO {
-            // It was given up before it began.
+            // The run was aborted before it started.
             self.ends.iter_mut().for_each(|end| end.stop(Instant::ZERO));
         }
-        self.tell_notes(progress);
+        self.send_notes(progress);
         self.linger(&clock, &offset, &mut pacer, signals)?;
         let interruptions = InterruptionCounts::read().since(&before, precedence, awake.is_some());
-        let mut around =
-            Surroundings { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
+        let mut around = EndContext { clock: &clock, offset: &offset, pacer: &pacer, samples: &mut samples };
         let reports = self.finish(interruptions, &mut around)?;
         let _ = progress.send(Progress::Samples(samples));
         Ok(reports)
     }
 
-    /// Lets the ends do what is due at `now`, and tells of those that become idle or cease to be.
+    /// Lets the ends do what is due at `now`, and reports changes of their idle state.
     fn advance(
         &mut self,
         now: Instant,
-        around: &mut Surroundings,
+        around: &mut EndContext,
         progress: &SyncSender<Progress>,
     ) -> Result<(), AgentError> {
         for end in &mut self.ends {
@@ -179,15 +178,15 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Delivers what ends have to say in words, if they have.
-    fn tell_notes(&mut self, progress: &SyncSender<Progress>) {
+    /// Sends the notes of the ends, if there are any.
+    fn send_notes(&mut self, progress: &SyncSender<Progress>) {
         let notes: Vec<_> = self.ends.iter_mut().flat_map(FlowEnd::take_notes).collect();
         if !notes.is_empty() {
             let _ = progress.send(Progress::Notes(notes));
         }
     }
 
-    /// Takes the datagrams that were on their way at the end of the run, until it is told that there are no more.
+    /// Receives datagrams that were in flight at the end of the run, until a signal or the grace period ends.
     fn linger(
         &mut self,
         clock: &Clock,
@@ -203,18 +202,17 @@ impl EventLoop {
         {
             let next = until.min(clock.now() + LOOK_FOR_LATE);
             pacer.wait(next).map_err(AgentError::kernel("ppoll"))?;
-            let mut around = Surroundings { clock, offset, pacer, samples: &mut samples };
+            let mut around = EndContext { clock, offset, pacer, samples: &mut samples };
             let now = clock.now();
             self.ends.iter_mut().try_for_each(|end| end.take_late(now, &mut around))?;
         }
         Ok(())
     }
 
-    /// The reports of all ends.
     fn finish(
         mut self,
         interruptions: Interruptions,
-        around: &mut Surroundings,
+        around: &mut EndContext,
     ) -> Result<Vec<EndReport>, AgentError> {
         let now = around.clock.now().min(self.until);
         let mut reports = Vec::with_capacity(self.ends.len());

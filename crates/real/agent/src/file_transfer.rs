@@ -1,4 +1,4 @@
-//! A file by FTP within a run: a client of others' making against a server of others' making.
+//! A file transfer by FTP within a run, between an external client and an external server.
 
 use std::sync::mpsc::SyncSender;
 
@@ -10,20 +10,20 @@ use crate::end::EndReport;
 use crate::event_loop::Progress;
 use crate::meter::Samples;
 use crate::order::{CarrierOptions, EndOrder, RunOrder};
-use crate::side::Side;
+use crate::side::FlowSide;
 use netrig_host::Precedence;
 use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, RunSignals, TcpCounts};
 use netrig_host::{InterruptionCounts, Interruptions};
 use netrig_probe::transfer::{FtpOrder, FtpReport, Limit, LimitedBy, session};
 
-/// Between two looks whether the run has ended.
+/// Interval between two checks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The file's name at the server: there already if it is fetched.
+/// The file's name at the server. If the file is fetched, the server has it before the run.
 pub const SERVED_FILE: &str = "netrig.bin";
 
-/// The client of a flow of FTP. Its server is a program that listens already.
+/// The client of an FTP flow. Its server is an external program that listens already.
 pub(crate) struct FileTransfer {
     order: EndOrder,
     ftp: Ftp,
@@ -32,12 +32,12 @@ pub(crate) struct FileTransfer {
 }
 
 impl FileTransfer {
-    /// Whether an end is one.
+    /// Whether an end is the client or server of an FTP flow.
     pub fn is_for(order: &EndOrder) -> bool {
         matches!(order.application, Settings::Ftp(_))
     }
 
-    /// Nothing is opened before the flow starts.
+    /// Makes the client. It opens no socket before the flow starts.
     pub fn prepare(run: &RunOrder, order: EndOrder) -> Result<Self, AgentError> {
         let wrong = |why: &str| AgentError::Order { flow: order.name.clone(), why: why.to_owned() };
         let Settings::Ftp(ftp) = order.application.clone() else {
@@ -46,16 +46,16 @@ impl FileTransfer {
         let CarrierOptions::Tcp(options) = order.carrier.clone() else {
             return Err(wrong("FTP needs connections of TCP"));
         };
-        if order.side == Side::Server {
-            return Err(wrong("an FTP server is a program of others, and no agent"));
+        if order.side == FlowSide::Server {
+            return Err(wrong("an FTP server is an external program, not an agent"));
         }
         Ok(Self { ftp, options, until: Instant::from_nanos(run.duration_ns), order })
     }
 
-    /// Transfers the file when the flow starts, and tells of it once it is over.
+    /// Transfers the file when the flow starts, and reports the result.
     ///
     /// # Errors
-    /// If the transfer fails; that the run ends before it does is none.
+    /// If the transfer fails for another reason than the end of the run.
     pub fn run(
         self,
         clock: Clock,
@@ -68,14 +68,14 @@ impl FileTransfer {
         let transferred = if is_over() { None } else { self.transfer(clock, &is_over, progress).transpose() };
         let (counts, strains) = transferred.transpose()?.unwrap_or_default();
         let Self { order, until, .. } = &self;
-        // Nobody listens any more once the run was given up.
+        // The receiver is closed once the run has been aborted.
         let _ = progress.send(Progress::Idle { flow: order.flow, side: order.side, idle: true });
         wait(clock, *until, &is_over);
         let interruptions = InterruptionCounts::read().since(&before, Precedence::None, false);
         Ok(vec![self.report(counts, strains, interruptions)])
     }
 
-    /// What TCP counted, and why the end was the limit and not the path; nothing of a transfer that the end of the run ended.
+    /// TCP's counts, and the strains of this end. Returns nothing if the end of the run cut the transfer off.
     fn transfer(
         &self,
         clock: Clock,
@@ -86,7 +86,7 @@ impl FileTransfer {
         match session(&self.ftp_order(clock), is_over) {
             Ok(report) => {
                 let _ = progress.send(Progress::Samples(self.samples(begun, &report)));
-                let (strains, notes) = self.told(clock.now(), &report);
+                let (strains, notes) = self.limits(clock.now(), &report);
                 let _ = progress.send(Progress::Notes(notes));
                 Ok(Some((report.counts, strains)))
             }
@@ -95,9 +95,9 @@ impl FileTransfer {
         }
     }
 
-    /// What made this end the limit, as strains and as notes: buffers and windows are those that the transport and the
-    /// nodes' kernels have by the file, and part of what is measured; a processor need not be.
-    fn told(&self, at: Instant, report: &FtpReport) -> (Vec<String>, Vec<Note>) {
+    /// Limits of this end, as strains and as notes. The file configures buffers and windows, so they are part of what is
+    /// measured; a limiting processor is a strain.
+    fn limits(&self, at: Instant, report: &FtpReport) -> (Vec<String>, Vec<Note>) {
         let (mut strains, mut notes) = (Vec::new(), Vec::new());
         for Limit { by, why } in &report.limits {
             let text = format!("flow `{}`: {why}", self.order.name);
@@ -106,7 +106,7 @@ impl FileTransfer {
                 LimitedBy::Buffer | LimitedBy::Window => {
                     notes.push(Note { at, subject: Subject::Flow(self.order.flow), text });
                 }
-                // What the report says of the whole run.
+                // The report of the whole run covers it.
                 LimitedBy::Host => {}
             }
         }
@@ -127,8 +127,8 @@ impl FileTransfer {
         }
     }
 
-    /// What is told at the end of a transfer whose session began at `begun`: of what both ends of a flow count, what this
-    /// one knows. What the other end sent again only its own kernel knows.
+    /// Samples at the end of a transfer whose session started at `begun`. They include those counts of both ends that this end
+    /// knows. Only the other end's kernel knows its retransmissions.
     fn samples(&self, begun: Instant, report: &FtpReport) -> Samples {
         let FtpReport { counts, .. } = report;
         let end = begun + Duration::from_secs_f64(report.session_s);
@@ -163,7 +163,7 @@ impl FileTransfer {
     }
 }
 
-/// Waits for a moment, or until it is over.
+/// Waits until the given time, or until `is_over` holds.
 fn wait(clock: Clock, until: Instant, is_over: &dyn Fn() -> bool) {
     while !is_over() && !clock.left_until(until).is_zero() {
         std::thread::sleep(clock.left_until(until).min(LOOK).into());

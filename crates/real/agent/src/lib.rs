@@ -1,18 +1,18 @@
-//! What runs inside a node of a real substrate: real sockets, driven by the applications of `netrig-traffic`.
+//! The agent of a node of a real substrate: real sockets, driven by the applications of `netrig-traffic`.
 //!
-//! An agent is told ends of flows ([`RunOrder`]), opens their sockets, and carries out what each end's
-//! [`Application`](netrig_traffic::Application) decides: datagrams by an absolute schedule, connections of TCP and MPTCP,
-//! associations of SCTP. TCP is the kernel's; SCTP is netrig's own endpoint, whose packets the kernel carries.
-//! It reports the samples that every substrate reports, and how well it kept to what was asked ([`EndReport`]).
+//! An agent receives ends of flows ([`RunOrder`]), opens their sockets, and carries out what each end's
+//! [`Application`](netrig_traffic::Application) decides: datagrams by an absolute schedule, TCP and MPTCP connections,
+//! SCTP associations. TCP is the kernel's; SCTP is netrig's own endpoint, whose packets the kernel carries.
+//! The agent reports the samples that every substrate reports, and how precisely it followed its order ([`EndReport`]).
 //!
-//! * **The application decides.** It is told each of its deadlines with the time that it was due, however late the machine
-//!   was, so the same seed offers the same traffic as in virtual time.
-//! * **What was set is read back.** A socket option or sysctl that did not take is an error before the run begins.
-//! * **The tester is measured too.** A source whose gaps are not what was asked, a socket that had no room, a wall clock
-//!   that was stepped: each is a fault of the run, in words.
+//! * **The application decides.** It gets each of its deadlines with the time that the deadline was due, even if the machine
+//!   was late, so the same seed offers the same traffic as in virtual time.
+//! * **Settings are read back.** A socket option or sysctl that did not take effect is an error before the run starts.
+//! * **The tester is measured too.** A source with wrong gaps, a full socket buffer, a stepped wall clock: each is a fault
+//!   of the run, as a sentence.
 //!
-//! It never decides what to send or when, never touches links or namespaces, and never sends to an address that its orders do
-//! not name.
+//! The agent never decides what to send or when, never touches links or namespaces, and sends only to addresses that its
+//! orders name.
 //!
 //! Start from [`PreparedRun`] (a run in this process) or [`Agent`] (the same over a stream, by the control protocol).
 #![deny(unsafe_code)]
@@ -48,5 +48,5 @@ pub use meter::Samples;
 pub use order::{CarrierOptions, EndOrder, NamesOrder, RunOrder};
 pub use run::PreparedRun;
 pub use sctp::{SctpOptions, SctpPath, SctpReport, TimedControl};
-pub use side::Side;
+pub use side::FlowSide;
 pub use udp::{SocketPassage, UdpReport};

@@ -1,23 +1,23 @@
-//! What is counted of a flow at one of its ends.
+//! Counts of a flow at one of its ends.
 
 use netrig_core::{Duration, Instant, Quantity, Sample, Subject, quantity};
 
-/// Samples on their way out, in the order of their making.
+/// Samples in the order of their creation.
 pub type Samples = Vec<(Subject, Sample)>;
 
-/// Counts one end of a flow, and reports once per sampling interval.
+/// Counts at one end of a flow, reported once per sampling interval.
 #[derive(Debug)]
 pub(crate) struct EndMeter {
     subject: Subject,
-    /// Data that stays away for longer has paused.
+    /// Longest gap in data that is no pause.
     pause: Duration,
     counts: [(&'static Quantity, u64); 5],
     last_data: Option<Instant>,
 }
 
-/// What an end counts itself, by its place among the counts.
+/// The counts of an end, numbered by their index in the meter.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Counted {
+pub(crate) enum EndCount {
     OfferedBytes,
     ReceivedBytes,
     WireBytes,
@@ -42,12 +42,11 @@ impl EndMeter {
         }
     }
 
-    /// Adds to a count.
-    pub const fn count(&mut self, what: Counted, more: u64) {
+    pub const fn count(&mut self, what: EndCount, more: u64) {
         self.counts[what as usize].1 += more;
     }
 
-    /// User data arrived.
+    /// Records the arrival of user data.
     pub fn data_arrived(&mut self, at: Instant, out: &mut Samples) {
         match self.last_data {
             None => self.mark(at, &quantity::DATA_RESUMED, 0.0, out),
@@ -60,12 +59,12 @@ impl EndMeter {
         self.last_data = self.last_data.max(Some(at));
     }
 
-    /// Reports a moment or a count of somebody else's.
+    /// Reports a time stamp, or a count that another part keeps.
     pub fn mark(&self, at: Instant, quantity: &'static Quantity, value: f64, out: &mut Samples) {
         out.push((self.subject, Sample { at, quantity, value }));
     }
 
-    /// Reports what was counted since the last tick.
+    /// Reports the counts since the last tick.
     pub fn tick(&mut self, at: Instant, out: &mut Samples) {
         for (quantity, count) in &mut self.counts {
             let value = std::mem::take(count);
@@ -75,7 +74,7 @@ impl EndMeter {
         }
     }
 
-    /// The run is over.
+    /// Reports the end of the last data once the run is over.
     pub fn finish(&self, out: &mut Samples) {
         if let Some(last) = self.last_data {
             self.mark(last, &quantity::DATA_PAUSED, 0.0, out);

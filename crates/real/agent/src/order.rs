@@ -1,4 +1,4 @@
-//! What an agent is told to do in a run.
+//! The order of an agent for a run.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,33 +7,33 @@ use netrig_traffic::{Application, FlowContext, Reads, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::SctpOptions;
-use crate::side::Side;
+use crate::side::FlowSide;
 use netrig_host::RequestedGaps;
 use netrig_host::socket::{TcpOptions, UdpOptions};
 use netrig_sip_net::KeepOrder;
 
-/// A run, as far as it concerns one agent.
+/// The part of a run that one agent carries out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunOrder {
-    /// The run's seed: applications draw from streams named after their flows, as in virtual time.
+    /// The run's seed. Applications draw from random streams named after their flows, as in virtual time.
     pub seed: u64,
-    /// How long the run lasts, ns.
+    /// Duration of the run, ns.
     pub duration_ns: u64,
-    /// How long after its end datagrams that are on their way are waited for at most, ns: those that come are neither sent
-    /// nor lost.
+    /// Longest wait for datagrams in flight after the end of the run, ns. Datagrams that arrive then count as neither sent nor
+    /// lost.
     #[serde(default)]
     pub grace_ns: u64,
     /// Interval of counted samples, ns; above zero.
     pub sample_every_ns: u64,
-    /// Settings of the kernel's network in this namespace (`net.ipv4.tcp_sack`), each read back.
+    /// Sysctls of the network in this namespace (`net.ipv4.tcp_sack`). Each is read back.
     #[serde(default)]
     pub sysctls: Vec<(String, String)>,
-    /// Whether the processors and the memory of the host are part of what is measured: then the agent's threads run as
-    /// anybody's program does, before nobody and without spinning.
+    /// Whether the processors and the memory of the host are part of what is measured. The agent's threads then run with
+    /// ordinary priority and without spinning.
     #[serde(default)]
     pub constrained: bool,
-    /// The ends of flows that live here; over a stream each is told by itself
+    /// The ends of flows on this node. Over a stream each end has a frame of its own
     /// ([`control::order_frames`](crate::control::order_frames)).
     #[serde(skip)]
     pub ends: Vec<EndOrder>,
@@ -43,66 +43,66 @@ pub struct RunOrder {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndOrder {
-    /// The flow's place in the scenario.
+    /// The flow's index in the scenario.
     pub flow: u32,
     /// The flow's name, after which its random streams are named.
     pub name: String,
-    /// Which of its ends.
-    pub side: Side,
-    /// Who sends what, when.
+    /// Which end of the flow.
+    pub side: FlowSide,
+    /// The application, which decides the data and its times.
     pub application: Settings,
-    /// How fast the application at this end reads from its connections; at once, if nothing is said.
+    /// Read schedule of the application at this end. Without one it reads at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<Reads>,
-    /// What carries it.
+    /// The carrier.
     pub carrier: CarrierOptions,
     /// The address of the flow's first end; the kernel chooses the port.
     pub client: IpAddr,
-    /// Where the second end listens.
+    /// The address where the second end listens.
     pub server: SocketAddr,
     /// The differentiated services code point of what this end sends, below 64.
     #[serde(default)]
     pub dscp: u8,
-    /// When the flow starts, ns.
+    /// Start of the flow, ns.
     pub start_ns: u64,
-    /// When it begins nothing new any more, ns.
+    /// Stop of the flow, ns: from then on it starts nothing new.
     pub stop_ns: u64,
-    /// What headers add to a datagram's payload, bytes, where a rate counts IP packets.
+    /// Length of the headers of a datagram, bytes, where a rate counts IP packets.
     pub datagram_headers: u32,
-    /// Of users of SIP who look for their server by its name: who knows it.
+    /// The DNS server of SIP users that look up their server by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<NamesOrder>,
-    /// Of users of SIP: which of their messages are kept, and where.
+    /// The messages of SIP users to be kept, and their folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<KeepOrder>,
 }
 
-/// Who knows the name of a server.
+/// The DNS server for the name of a SIP server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamesOrder {
-    /// Where the DNS server is.
+    /// The address of the DNS server.
     pub resolver: SocketAddr,
     /// Its records, as lines of a zone file.
     pub records: String,
-    /// Whether this end is that server, and nothing else.
+    /// Whether this end is that DNS server, and nothing else.
     pub serves: bool,
 }
 
-/// What carries a flow, with the options of its sockets.
+/// The carrier of a flow, with its socket options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CarrierOptions {
-    /// Datagrams.
+    /// A UDP socket.
     Udp(UdpOptions),
-    /// Connections of TCP or MPTCP.
+    /// TCP or MPTCP connections.
     Tcp(TcpOptions),
     /// Associations of netrig's own SCTP.
     Sctp(Box<SctpOptions>),
 }
 
 impl CarrierOptions {
-    /// Streams of a connection, in one direction.
+    /// Streams per connection and direction.
     fn streams(&self) -> u16 {
         match self {
             Self::Sctp(options) => options.config.streams,
@@ -112,30 +112,30 @@ impl CarrierOptions {
 }
 
 impl EndOrder {
-    /// Where this end is bound.
+    /// The address to which this end binds.
     pub fn local(&self) -> SocketAddr {
         match self.side {
-            Side::Client => (self.client, 0).into(),
-            Side::Server => self.server,
+            FlowSide::Client => (self.client, 0).into(),
+            FlowSide::Server => self.server,
         }
     }
 
-    /// When the flow starts.
+    /// Start of the flow.
     pub const fn start(&self) -> Instant {
         Instant::from_nanos(self.start_ns)
     }
 
-    /// When it begins nothing new any more.
+    /// Stop of the flow: from then on it starts nothing new.
     pub const fn stop(&self) -> Instant {
         Instant::from_nanos(self.stop_ns)
     }
 
-    /// Whether most of the flow's data leaves from here: then this end counts what is offered, the other what arrives.
+    /// Whether most of the flow's data leaves from this end. This end then counts offered data, the other received data.
     pub fn sends_data(&self) -> bool {
-        (self.side == Side::Server) == self.application.answers()
+        (self.side == FlowSide::Server) == self.application.answers()
     }
 
-    /// The application at this end, which makes the same decisions as in virtual time.
+    /// The application at this end. It makes the same decisions as in virtual time.
     pub fn make_application(&self, seed: u64) -> Box<dyn Application> {
         let context = FlowContext {
             name: self.name.clone(),
@@ -149,23 +149,23 @@ impl EndOrder {
         };
         let ends = self.application.ends(&context);
         match self.side {
-            Side::Client => ends.client,
-            Side::Server => ends.server,
+            FlowSide::Client => ends.client,
+            FlowSide::Server => ends.server,
         }
     }
 
-    /// Datagrams per second that the flow sends while it does.
+    /// Datagrams per second while the flow sends.
     pub(crate) fn pace(&self) -> Option<f64> {
         self.application.pace(self.datagram_headers)
     }
 
-    /// What the gaps between its datagrams are to be.
+    /// The requested distribution of the gaps between its datagrams.
     pub(crate) fn asked(&self) -> RequestedGaps {
         let is_poisson = match &self.application {
             Settings::Poisson(_) => true,
-            // Its answers follow what arrives.
+            // Answers of a server follow the arrivals.
             Settings::Ping(ping) => {
-                self.side == Side::Client && matches!(ping.interval, SpanDistribution::Exponential(_))
+                self.side == FlowSide::Client && matches!(ping.interval, SpanDistribution::Exponential(_))
             }
             _ => false,
         };

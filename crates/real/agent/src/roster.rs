@@ -1,18 +1,16 @@
-//! The connections of an end, found by their places, which sockets and timers know, and by their names, which the
-//! application knows.
+//! The connections of an end. Sockets and timers find a connection by its place, the application by its name.
 
 use std::collections::BTreeMap;
 
-/// What has a name.
+/// A member that has a name.
 pub(crate) trait Named {
-    /// What it is called by.
     type Name: Copy + Ord;
 
-    /// Its name, which no other one has and which stays.
+    /// The name, which is unique and constant.
     fn name(&self) -> Self::Name;
 }
 
-/// Who there is, by place and by name. Places are numbers from 0 that are never given twice.
+/// Members by place and by name. Places are numbers from 0 that are never reused.
 pub(crate) struct Roster<T: Named> {
     members: BTreeMap<u32, T>,
     places: BTreeMap<T::Name, u32>,
@@ -26,7 +24,7 @@ impl<T: Named> Default for Roster<T> {
 }
 
 impl<T: Named> Roster<T> {
-    /// Takes in a new one; its place.
+    /// Adds a member and returns its place.
     pub fn enrol(&mut self, member: T) -> u32 {
         let place = self.made;
         self.made += 1;
@@ -35,49 +33,48 @@ impl<T: Named> Roster<T> {
         place
     }
 
-    /// Strikes one off.
+    /// Removes the member at a place.
     pub fn remove(&mut self, place: u32) -> Option<T> {
         let member = self.members.remove(&place)?;
         self.places.remove(&member.name());
         Some(member)
     }
 
-    /// The one at a place, if it still is.
+    /// The member at a place, if it still exists.
     pub fn get_mut(&mut self, place: u32) -> Option<&mut T> {
         self.members.get_mut(&place)
     }
 
-    /// The place of the one with this name, if it still is.
+    /// The place of the member with this name, if it still exists.
     pub fn place_of(&self, name: T::Name) -> Option<u32> {
         self.places.get(&name).copied()
     }
 
-    /// All of them, the earliest first.
+    /// All members, the oldest first.
     pub fn members(&self) -> impl Iterator<Item = &T> {
         self.members.values()
     }
 
-    /// The same, to be changed.
+    /// All members, the oldest first.
     pub fn members_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.members.values_mut()
     }
 
-    /// All of them with their places, the earliest first.
+    /// All members with their places, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.members.iter().map(|(place, member)| (*place, member))
     }
 
-    /// The same, to be changed.
+    /// All members with their places, the oldest first.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.members.iter_mut().map(|(place, member)| (*place, member))
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// How many there have been.
+    /// Number of members ever added.
     pub const fn made(&self) -> u32 {
         self.made
     }
@@ -144,8 +141,8 @@ mod tests {
         assert_eq!((roster.made(), roster.is_empty()), (3, false));
     }
 
-    /// A node of the tree has up to eleven names and, but for the root, six branches and more: twelve comparisons for each
-    /// doubling are more than any look needs, and far less than one for each member.
+    /// A node of the B-tree has up to 11 names and, except the root, at least six branches. Twelve comparisons per doubling are
+    /// an upper bound of a look-up, and far fewer than one per member.
     #[test]
     fn to_find_one_of_many_takes_a_few_comparisons() {
         for doublings in [4, 10, 16] {

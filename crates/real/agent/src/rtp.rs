@@ -1,5 +1,5 @@
-//! Video by RTP: datagrams that are the clip's packets from their first byte to their last, so that a player and a capture
-//! see what they know. Their own header says what a stamp says of others.
+//! Video over RTP. Each datagram is a packet of the clip, byte for byte, so that players and captures can decode it. The
+//! RTP header takes the role of the stamp of other datagrams.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use netrig_traffic::{Clip, Settings};
 use crate::order::EndOrder;
 use netrig_host::{DatagramStamp, PayloadKind};
 
-/// The packets of a flow of video.
+/// The packets of a video flow.
 pub(crate) struct RtpStream {
     clip: Arc<Clip>,
     flow: u32,
@@ -17,14 +17,14 @@ pub(crate) struct RtpStream {
 }
 
 impl RtpStream {
-    /// Those of an order, if its application is video.
+    /// The stream of an order, if its application is video.
     pub fn of(order: &EndOrder) -> Option<Self> {
         let Settings::Video(video) = &order.application else { return None };
         Some(Self { clip: video.clip(), flow: order.flow, start: order.start() })
     }
 
-    /// What a stamp would say of a datagram that arrived when number `expected` was the next. It counts as sent when its
-    /// picture was due, as RTP's own time has it; nothing of one that differs from the clip's in any byte.
+    /// The stamp equivalent to a datagram that arrived when number `expected` was the next. The datagram counts as sent when
+    /// its picture was due by RTP time. Returns nothing if any byte differs from the clip's packet.
     pub fn stamp(&self, datagram: &[u8], expected: u64) -> Option<DatagramStamp> {
         let number = self.clip.number_of(datagram, expected)?;
         let sent = self.start + self.clip.due(number);

@@ -11,10 +11,10 @@ use crate::{AgentError, EndReport, MOST_TRANSFERS};
 use netrig_host::{Clock, RunSignals, sysctl};
 use netrig_sip_net::FlowTester;
 
-/// A run whose sockets stand, ready to start.
+/// A run with open sockets, ready to start.
 ///
-/// Sources of datagrams have a thread of their own, so that neither what is received nor connections make them late; so
-/// have associations of SCTP, for which a kernel would interrupt any thread.
+/// Sources of datagrams have a thread of their own, so that neither receivers nor connections delay them. SCTP associations
+/// have another thread, because the kernel's own SCTP would also interrupt any other thread.
 pub struct PreparedRun {
     loops: Vec<EventLoop>,
     transfers: Vec<FileTransfer>,
@@ -23,18 +23,18 @@ pub struct PreparedRun {
 }
 
 impl PreparedRun {
-    /// Sets the kernel's settings and opens all sockets. Everything that was set is read back.
+    /// Sets the sysctls and opens all sockets. Every setting is read back.
     ///
     /// # Errors
-    /// If something did not take, or the order is one that no agent can carry out.
+    /// If a setting did not take effect, or an agent cannot carry out the order.
     pub fn prepare(order: RunOrder) -> Result<Self, AgentError> {
         Self::prepare_with(order, None)
     }
 
-    /// The same with a tester for what flows of SIP have beside loads.
+    /// Like [`PreparedRun::prepare`], with a tester for the tests and scenarios of SIP flows.
     ///
     /// # Errors
-    /// As of [`PreparedRun::prepare`].
+    /// The errors of [`PreparedRun::prepare`].
     pub fn prepare_with(
         order: RunOrder,
         tester: Option<&'static dyn FlowTester>,
@@ -60,18 +60,18 @@ impl PreparedRun {
         Ok(Self { loops, transfers: transfers.collect::<Result<_, _>>()?, sip })
     }
 
-    /// Carries the run out by `clock`, whose epoch is its start; ends early if `signals` say so. `deliver` gets what
-    /// becomes known as it comes.
+    /// Carries the run out by `clock`, whose epoch is the start of the run. If `signals` say so, the run ends early. `deliver`
+    /// gets the progress as it occurs.
     ///
     /// # Errors
-    /// If the kernel refuses what it always grants, or an application asks for what cannot be sent.
+    /// If a system call fails that succeeds in normal operation, or an application asks for data that cannot be sent.
     pub fn run(
         self,
         clock: Clock,
         signals: &RunSignals,
         deliver: impl FnMut(Progress),
     ) -> Result<Vec<EndReport>, AgentError> {
-        let (progress, told) = mpsc::sync_channel(DELIVERIES);
+        let (progress, received) = mpsc::sync_channel(DELIVERIES);
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for ends in self.loops {
@@ -87,7 +87,7 @@ impl PreparedRun {
                 threads.push(scope.spawn(move || end.run(clock, signals, &progress)));
             }
             drop(progress);
-            told.into_iter().for_each(deliver);
+            received.into_iter().for_each(deliver);
             let mut reports = Vec::new();
             for thread in threads {
                 reports.extend(thread.join().map_err(|_| AgentError::Panicked)??);

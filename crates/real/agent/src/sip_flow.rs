@@ -1,4 +1,4 @@
-//! Users of SIP and their server as the ends of a flow: a load and a server that begin and end with a run.
+//! SIP users and their server as the ends of a flow: a load and a server that start and end with a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::AgentError;
 use crate::end::{EndRemark, EndReport};
 use crate::event_loop::Progress;
 use crate::order::{CarrierOptions, EndOrder, RunOrder};
-use crate::side::Side;
+use crate::side::FlowSide;
 use netrig_host::InterruptionCounts;
 use netrig_host::Precedence;
 use netrig_host::tls::{self, Identity, Trust};
@@ -29,44 +29,44 @@ use netrig_sip_net::tap::MessageTaps;
 use netrig_sip_net::{FlowTester, MessageKeeper, RuleReport, ScenarioCalls, TesterFault};
 use netrig_sip_net::{ListeningPoint, server_name};
 
-/// Between two looks whether the run has ended.
+/// Interval between two checks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// An end of a flow of SIP whose sockets are open.
+/// An end of a SIP flow with open sockets.
 pub struct SipEnd {
     order: EndOrder,
     until: Instant,
-    what: What,
-    /// Keeps the messages of its users.
+    role: SipEndRole,
+    /// Writes the messages of its users to files.
     keeper: Option<Box<dyn MessageKeeper>>,
 }
 
-enum What {
+enum SipEndRole {
     Users(Box<OpenLoad>, Option<&'static dyn FlowTester>),
-    /// Users whose calls follow a scenario of the file's own.
+    /// Users whose calls follow a scenario of the experiment file.
     Script(Box<dyn ScenarioCalls>),
     Server(Box<Sockets>, Box<dyn Server>),
     Names(Box<NameServer>),
 }
 
-/// What an end has to say when it is over.
+/// The findings of an end of a SIP flow.
 #[derive(Default)]
 struct EndFindings {
-    /// Why the tester was the limit.
+    /// Reasons why the tester was the limit.
     faults: Vec<String>,
     remarks: Vec<EndRemark>,
 }
 
 impl SipEnd {
-    /// Whether an end is one.
+    /// Whether an end belongs to a SIP flow.
     pub fn is_for(order: &EndOrder) -> bool {
         order.application.sip().is_some()
     }
 
-    /// Opens its sockets.
+    /// Opens the sockets of the end.
     ///
     /// # Errors
-    /// If one is not to be had, or the order is none that can be carried out.
+    /// If a socket cannot be opened, or the order cannot be carried out.
     pub fn prepare(
         run: &RunOrder,
         order: EndOrder,
@@ -83,74 +83,76 @@ impl SipEnd {
         let plan = plan.map_err(|error| wrong(error.to_string()))?;
         let names = order.names.as_ref().filter(|names| names.serves);
         let mut keeper = None;
-        let what = match (order.side, settings.server.own()) {
-            (Side::Server, _) if names.is_some() => {
-                What::Names(Box::new(name_server(settings, &order, seeds.clone()).map_err(wrong)?))
+        let role = match (order.side, settings.server.own()) {
+            (FlowSide::Server, _) if names.is_some() => {
+                SipEndRole::Names(Box::new(name_server(settings, &order, seeds.clone()).map_err(wrong)?))
             }
-            (Side::Client, _) => {
+            (FlowSide::Client, _) => {
                 let carrier = carrier(settings, &order).map_err(wrong)?;
                 let others = settings.others().map_err(|error| wrong(error.to_string()))?;
                 let own = LoadOrder::new(order.server, plan);
                 let location = location(settings, &order).map_err(wrong)?;
                 let local = Some(order.client.into());
                 let load = LoadOrder { carrier, local, location, others, shards: settings.threads, ..own };
-                let told = |fault: TesterFault| wrong(fault.to_string());
+                let tester_fault = |fault: TesterFault| wrong(fault.to_string());
                 if let Some(keep) = &order.keep {
-                    keeper = Some(needed("its messages are to be kept")?.keep(keep).map_err(told)?);
+                    keeper = Some(needed("its messages are to be kept")?.keep(keep).map_err(tester_fault)?);
                 }
                 if settings.script().is_some() {
                     let tester = needed("its calls follow a scenario of the file's own")?;
-                    What::Script(tester.scenario(&load, settings).map_err(told)?)
+                    SipEndRole::Script(tester.scenario(&load, settings).map_err(tester_fault)?)
                 } else {
                     let rules =
                         settings.conform.then(|| needed("its server is to be tested before the load"));
                     let load = OpenLoad::open(load).map_err(|error| wrong(error.to_string()))?;
-                    What::Users(Box::new(load), rules.transpose()?)
+                    SipEndRole::Users(Box::new(load), rules.transpose()?)
                 }
             }
-            (Side::Server, Some(own)) => {
+            (FlowSide::Server, Some(own)) => {
                 let sockets = sockets(settings, own, &order, seeds.clone()).map_err(wrong)?;
                 let server = own.order(&plan, order.server.ip(), seeds).server(sockets.listens());
-                What::Server(Box::new(sockets), server.map_err(|error| wrong(error.to_string()))?)
+                SipEndRole::Server(Box::new(sockets), server.map_err(|error| wrong(error.to_string()))?)
             }
-            (Side::Server, None) => {
-                return Err(wrong("who serves its users is a program of others, and no agent".to_owned()));
+            (FlowSide::Server, None) => {
+                return Err(wrong("its server is an external program, not an agent".to_owned()));
             }
         };
-        Ok(Self { until: Instant::from_nanos(run.duration_ns), order, what, keeper })
+        Ok(Self { until: Instant::from_nanos(run.duration_ns), order, role, keeper })
     }
 
-    /// Carries it out until the end of the run, and tells what its users met.
+    /// Carries the end out until the end of the run, and reports the results of its users.
     ///
     /// # Errors
-    /// If users that have to be registered before the flow starts are not, its server is not tested by then, or the kernel refuses
-    /// what it always grants.
+    /// If users that must be registered before the flow starts are not, or the test of the server has not ended by then, or a
+    /// system call fails that succeeds in normal operation.
     pub fn run(
         self,
         clock: Clock,
         signals: &RunSignals,
         progress: &SyncSender<Progress>,
     ) -> Result<Vec<EndReport>, AgentError> {
-        let Self { order, until, what, keeper } = self;
+        let Self { order, until, role, keeper } = self;
         let before = InterruptionCounts::read();
         let taps = keeper.as_deref().map(|keeper| keeper as &dyn MessageTaps);
         let flow = RunningFlow { order: &order, clock, until, signals, progress, taps };
-        let said = flow.stopped_at(until, |stop| match what {
-            What::Users(load, tester) => flow.users(*load, tester, stop),
-            What::Script(calls) => flow.script(calls, stop),
-            What::Server(sockets, mut server) => serve(*sockets, server.as_mut(), &order, stop, progress),
-            What::Names(server) => know(*server, &order, stop, progress),
+        let result = flow.stopped_at(until, |stop| match role {
+            SipEndRole::Users(load, tester) => flow.users(*load, tester, stop),
+            SipEndRole::Script(calls) => flow.script(calls, stop),
+            SipEndRole::Server(sockets, mut server) => {
+                serve(*sockets, server.as_mut(), &order, stop, progress)
+            }
+            SipEndRole::Names(server) => serve_names(*server, &order, stop, progress),
         });
-        // Also what a load has sent that could not go on is evidence.
+        // The messages of a load that failed are evidence too.
         let kept = keeper.map(MessageKeeper::finish);
         if order.names.as_ref().is_some_and(|names| names.serves) {
-            // It is no end of the flow: only a helper of its users.
-            return said.map(|_| Vec::new());
+            // The DNS server is no end of the flow, only a helper of its users.
+            return result.map(|_| Vec::new());
         }
-        let EndFindings { faults, remarks } = said?;
+        let EndFindings { faults, remarks } = result?;
         let interruptions = InterruptionCounts::read().since(&before, Precedence::None, false);
-        // What interrupted a server is what it is measured with.
-        let watched = if order.side == Side::Client { interruptions.fault() } else { None };
+        // Interruptions of a server are part of what is measured.
+        let watched = if order.side == FlowSide::Client { interruptions.fault() } else { None };
         let watched = watched.map(|why| format!("flow `{}`: {why}", order.name));
         let faults = faults.into_iter().chain(watched).collect();
         Ok(vec![EndReport { faults, remarks, kept, ..EndReport::empty(&order, interruptions) }])
@@ -169,7 +171,7 @@ struct RunningFlow<'a> {
 }
 
 impl RunningFlow<'_> {
-    /// Does something that looks at a flag, which is set at `moment` or when the run is given up.
+    /// Runs `done` with a flag that is set at `moment` or when the run is aborted.
     fn stopped_at<T>(&self, moment: Instant, done: impl FnOnce(&AtomicBool) -> T) -> T {
         let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|scope| {
@@ -197,19 +199,19 @@ impl RunningFlow<'_> {
         format!("flow `{}`: {why}", self.order.name)
     }
 
-    /// Sends notes on the whole flow. The receiver is closed after the run was given up, which is no error.
-    fn tell_notes<'n>(&self, texts: impl IntoIterator<Item = &'n str>) {
+    /// Sends notes about the whole flow. A closed receiver means that the run has been aborted, which is no error.
+    fn send_notes<'n>(&self, texts: impl IntoIterator<Item = &'n str>) {
         let notes = texts.into_iter().map(|text| note(self.order, self.of_flow(text)));
         let _ = self.progress.send(Progress::Notes(notes.collect()));
     }
 
-    fn tell_samples(&self, samples: impl IntoIterator<Item = Sample>) {
+    fn send_samples(&self, samples: impl IntoIterator<Item = Sample>) {
         let subject = Subject::Flow(self.order.flow);
         let samples = samples.into_iter().map(|sample| (subject, sample));
         let _ = self.progress.send(Progress::Samples(samples.collect()));
     }
 
-    /// Lets the users do what they do, behind a test of the server if there is to be one.
+    /// Runs the load of the users, after a test of the server if one is configured.
     fn users(
         &self,
         load: OpenLoad,
@@ -218,27 +220,27 @@ impl RunningFlow<'_> {
     ) -> Result<EndFindings, AgentError> {
         let tested = tester.map(|tester| self.rules(tester, load.order())).transpose()?;
         let remarks = tested.into_iter().flatten().collect();
-        self.tell_notes(load.readiness().warnings.iter().map(String::as_str));
+        self.send_notes(load.readiness().warnings.iter().map(String::as_str));
         let span = Span { clock: self.clock, begins: self.order.start(), ends: self.until };
         let steering = Steering { stop, control: None, taps: self.taps };
         match load.carry_out(Some(span), steering, || (), |_: &SecondRow, _: SoFar<'_>| ()) {
-            Ok((report, met)) => {
-                self.tell_samples(met);
+            Ok((report, samples)) => {
+                self.send_samples(samples);
                 let failure = |row: &FailureRow| format!("{} of {}: {}", row.count, row.what, row.why);
                 let failures: Vec<String> = report.failures.iter().map(failure).collect();
-                self.tell_notes(failures.iter().map(String::as_str));
+                self.send_notes(failures.iter().map(String::as_str));
                 Ok(EndFindings {
                     faults: report.faults.iter().map(|why| self.of_flow(why)).collect(),
                     remarks,
                 })
             }
-            // It was given up before it began.
+            // The run was aborted before it started.
             Err(_) if self.signals.has_ended() => Ok(EndFindings::default()),
             Err(error) => Err(self.wrong(error)),
         }
     }
 
-    /// Tests the server before the flow starts, and says what must stand beside the flow's figures.
+    /// Tests the server before the flow starts. Returns the remark to be shown with the flow's figures.
     fn rules(&self, tester: &dyn FlowTester, load: &LoadOrder) -> Result<Option<EndRemark>, AgentError> {
         let start = self.order.start();
         let tested = self.stopped_at(start, |stop| tester.test_rules(load, stop, self.taps));
@@ -249,12 +251,12 @@ impl RunningFlow<'_> {
         let at = self.clock.now();
         if at >= start {
             return Err(self.wrong(
-                "the test of its server (`conform`) was not over when it was to start: a later `start` gives it more time",
+                "the test of its server (`conform`) had not ended when the flow was to start: a later `start` gives it more time",
             ));
         }
         let count = |quantity, value: u64| Sample { at, quantity, value: value as f64 };
         let RuleReport { run, failed, lines, .. } = &report;
-        self.tell_samples([
+        self.send_samples([
             count(&quantity::SIP_CONFORMANCE_RUN, *run),
             count(&quantity::SIP_CONFORMANCE_FAILED, failed.len() as u64),
         ]);
@@ -264,18 +266,18 @@ impl RunningFlow<'_> {
         Ok(report.remark().map(|text| EndRemark { text: self.of_flow(&text), details: report.lines }))
     }
 
-    /// Lets calls follow the flow's own scenario.
+    /// Runs the calls of the flow's own scenario.
     fn script(&self, calls: Box<dyn ScenarioCalls>, stop: &AtomicBool) -> Result<EndFindings, AgentError> {
         let (start, until) = (self.order.start(), self.until);
         let clock = Clock::starting_at(self.clock.epoch_nanos() + start.as_nanos());
         let by_run = |sample: Sample| Sample { at: start + sample.at.since(Instant::ZERO), ..sample };
-        // What comes to its end behind the run's was not served in it.
-        let mut tell = |samples: Vec<Sample>| {
-            self.tell_samples(samples.into_iter().map(by_run).filter(|sample| sample.at <= until));
+        // A call that ended after the run was not served within it.
+        let mut send = |samples: Vec<Sample>| {
+            self.send_samples(samples.into_iter().map(by_run).filter(|sample| sample.at <= until));
         };
-        let record = calls.carry_out(clock, stop, self.taps, &mut tell);
+        let record = calls.carry_out(clock, stop, self.taps, &mut send);
         let record = record.map_err(|fault| self.wrong(fault))?;
-        self.tell_notes(record.notes.iter().map(String::as_str));
+        self.send_notes(record.notes.iter().map(String::as_str));
         Ok(EndFindings {
             faults: record.faults.iter().map(|why| self.of_flow(why)).collect(),
             remarks: Vec::new(),
@@ -283,7 +285,7 @@ impl RunningFlow<'_> {
     }
 }
 
-/// Serves until the end of the run; nothing is a fault of the tester's.
+/// Runs the server until the end of the run. It has no faults of its own.
 fn serve(
     sockets: Sockets,
     server: &mut dyn Server,
@@ -301,8 +303,8 @@ fn serve(
     Ok(EndFindings::default())
 }
 
-/// Answers questions to the DNS until the end of the run; nothing is a fault of the tester's.
-fn know(
+/// Runs the DNS server until the end of the run. It has no faults of its own.
+fn serve_names(
     server: NameServer,
     order: &EndOrder,
     stop: &AtomicBool,
@@ -312,14 +314,14 @@ fn know(
     let tally =
         tally.map_err(|error| AgentError::Order { flow: order.name.clone(), why: error.to_string() })?;
     let text = format!(
-        "the DNS server had {} questions over UDP and {} over TCP; it sent {} answers and lost {} on purpose",
+        "the DNS server received {} queries over UDP and {} over TCP; it sent {} responses and dropped {} by configuration",
         tally.over_udp, tally.over_tcp, tally.answered, tally.lost
     );
     let _ = progress.send(Progress::Notes(vec![note(order, text)]));
     Ok(EndFindings::default())
 }
 
-/// How the users look for their server, if they do.
+/// How the users find their server, if they look it up by name.
 fn location(settings: &LoadSettings, order: &EndOrder) -> Result<Option<Location>, String> {
     let (Some(own), Some(names)) = (settings.located_by(), &order.names) else { return Ok(None) };
     let lookup = match own.lookup {
@@ -333,7 +335,7 @@ fn location(settings: &LoadSettings, order: &EndOrder) -> Result<Option<Location
         NameSource::Table(Arc::new(zone(&names.records)?))
     };
     let is_secure = settings.secure && !matches!(order.carrier, CarrierOptions::Udp(_));
-    let uri = own.uri(is_secure).ok_or_else(|| format!("`{}` is no name of a host", own.name))?;
+    let uri = own.uri(is_secure).ok_or_else(|| format!("`{}` is not a host name", own.name))?;
     Ok(Some(Location { uri, source, lookup }))
 }
 
@@ -341,10 +343,10 @@ fn zone(records: &str) -> Result<Zone, String> {
     Zone::parse(records).map_err(|error| format!("its records: {error}"))
 }
 
-/// The DNS server that the users of a flow ask.
+/// The DNS server of the users of a flow.
 fn name_server(settings: &LoadSettings, order: &EndOrder, seeds: Seeds) -> Result<NameServer, String> {
     let (Some(own), Some(names)) = (settings.located_by(), &order.names) else {
-        return Err("nobody wants to know names".to_owned());
+        return Err("its users do not look up a name".to_owned());
     };
     let at = |transport| ListeningPoint { transport, address: names.resolver };
     let server = NameServer::open(NameServerOrder {
@@ -359,12 +361,12 @@ fn name_server(settings: &LoadSettings, order: &EndOrder, seeds: Seeds) -> Resul
     server.map_err(|error| error.to_string())
 }
 
-/// Known when the run is over.
+/// A note at the end of the flow.
 fn note(order: &EndOrder, text: String) -> Note {
     Note { at: order.stop(), subject: Subject::Flow(order.flow), text }
 }
 
-/// Over what requests go.
+/// The transport of requests.
 fn carrier(settings: &LoadSettings, order: &EndOrder) -> Result<Carrier, String> {
     let connecting = match settings.connections {
         None | Some(Connections::One) => Connecting::One,
@@ -383,12 +385,12 @@ fn carrier(settings: &LoadSettings, order: &EndOrder) -> Result<Carrier, String>
             Ok(Carrier::Tls(connecting, LoadTls { client, name, server }))
         }
         CarrierOptions::Tcp(_) => Ok(Carrier::Tcp(connecting)),
-        CarrierOptions::Sctp(_) => Err("SIP over SCTP is not to be had".to_owned()),
+        CarrierOptions::Sctp(_) => Err("SIP over SCTP is not supported".to_owned()),
     }
 }
 
-/// Where the server listens: over the transport of the flow, and over UDP and TCP both where that is no TLS, as every element
-/// of SIP does (RFC 3261 section 18).
+/// Opens the server's sockets. With TLS the server listens over TLS only. Without TLS it listens over both UDP and TCP, as
+/// RFC 3261 section 18 requires of each element.
 fn sockets(
     settings: &LoadSettings,
     own: &ServerSettings,

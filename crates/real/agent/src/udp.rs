@@ -1,4 +1,4 @@
-//! Datagrams over a UDP socket.
+//! The UDP socket of an end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::order::EndOrder;
 use crate::rtp::RtpStream;
-use crate::side::Side;
+use crate::side::FlowSide;
 use netrig_host::Clock;
 use netrig_host::Outbox;
 use netrig_host::RealtimeOffset;
@@ -20,43 +20,42 @@ use netrig_host::sys::{MESSAGES, ReceiveBatch};
 use netrig_host::{ArrivalCounts, ArrivalKind, ArrivalLog};
 use netrig_host::{DatagramStamp, PayloadKind, STAMP_LEN, answered};
 
-/// A receiver has room for what comes in so long a time, so that it may be kept from looking.
+/// Traffic that a receive buffer holds, so that the receiver may read at intervals.
 const ROOM: Duration = Duration::from_millis(100);
 
-/// But for no less than this, bytes, and for no more.
+/// Lower and upper limit of that buffer, bytes.
 const LEAST_ROOM: f64 = 1e6;
 const MOST_ROOM: f64 = 64e6;
 
-/// What the kernel takes for a datagram in a socket beside its payload, bytes: its descriptor and the rest of its memory,
-/// generously.
+/// Upper estimate of the kernel's overhead for a datagram in a socket, bytes: its descriptor and the rest of its memory.
 const BOOK_KEEPING: f64 = 1024.0;
 
-/// A receiver that nobody waits for looks so often while datagrams come: being woken up by each would cost the sender,
-/// on the same machine, more than sending does.
+/// Read interval of a receiver of one-way datagrams. A wake-up for each datagram would cost a sender on the same machine
+/// more than sending it.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Above so many datagrams per second the kernel may put several together before they are received: their stamp is then
-/// that of one of them. Below it each has its own.
+/// Above this rate, datagrams/s, the kernel may coalesce received datagrams, which then share one time stamp. Below it each
+/// datagram has its own.
 const TOGETHER_ABOVE: f64 = 50_000.0;
 
-/// So long after the end of its run a source may still send what was due in it: who receives waits for what is on its way
-/// until none has come for twice as long.
+/// A source may send datagrams that were due in the run until this long after its end. The receiver waits until no datagram
+/// has arrived for twice as long.
 const LATEST: Duration = Duration::from_millis(10);
 
-/// One end's socket for datagrams: numbers and stamps what is sent, and tells what arrives.
+/// One end's UDP socket: numbers and stamps outgoing datagrams, and records incoming ones.
 pub(crate) struct UdpEnd {
     socket: OwnedFd,
     flow: u32,
-    /// How datagrams are told that have no stamps.
+    /// Identifies datagrams without stamps.
     rtp: Option<RtpStream>,
-    /// Whether the kernel's stamps say when something arrived, or the moment when it was read.
+    /// Whether arrival times are the times of reading instead of the kernel's stamps.
     until_read: bool,
-    /// What is to be sent.
+    /// Datagrams to be sent.
     pub outbox: Outbox,
     receive: ReceiveBatch,
-    /// Size of the socket's receive buffer as the kernel tells it, bytes.
+    /// Size of the socket's receive buffer as the kernel reports it, bytes.
     room: u32,
-    /// How long after a look the next one is due; nothing if the kernel says when.
+    /// Interval until the next read; nothing if the poller reports the socket.
     look_every: Option<Duration>,
     next_look: Option<Instant>,
     log: ArrivalLog,
@@ -68,48 +67,48 @@ pub(crate) struct UdpEnd {
 }
 
 /// A datagram that arrived for the first time.
-pub(crate) struct Received {
+pub(crate) struct ReceivedDatagram {
     pub at: Instant,
     pub from: SocketAddr,
     pub stamp: DatagramStamp,
-    /// What it answers, if it does.
+    /// The datagram that it answers, if any.
     pub answers: Option<DatagramId>,
     pub data: Data,
 }
 
-/// What a UDP socket received.
+/// Counts of the datagrams that a UDP socket received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UdpReport {
     /// The flow's datagrams.
     pub arrivals: ArrivalCounts,
-    /// Datagrams that reached the host, and that the socket had no room for.
+    /// Datagrams that reached the host, but for which the receive buffer had no room.
     pub socket_dropped: u32,
-    /// Datagrams of others, or that no datagram of the flow can be.
+    /// Datagrams of other flows, or with numbers that the flow cannot have.
     pub foreign: u64,
-    /// Datagrams without the kernel's stamp; they are taken to have arrived when they were read.
+    /// Datagrams without the kernel's stamp. Their arrival time is the time of reading.
     pub unstamped: u64,
-    /// Size of the socket's receive buffer as it reads back, bytes, of which the kernel's book-keeping takes its share.
+    /// Size of the socket's receive buffer as it reads back, bytes, including the kernel's overhead.
     pub receive_buffer: u32,
 }
 
-/// What passed a socket for datagrams, as it tells itself: what is not here, and was on a wire, was lost in a kernel.
+/// Counts of a UDP socket. A datagram that was on a wire and is missing here was lost in a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketPassage {
-    /// Datagrams that were given to it, and left it.
+    /// Datagrams that were passed to the socket and left it.
     pub sent: u64,
-    /// Datagrams that were due, and that it was not given before the run was over.
+    /// Datagrams that were due, but were not passed to the socket before the run was over.
     #[serde(default)]
     pub unsent: u64,
-    /// Datagrams that were given to it, and were too long to leave it uncut.
+    /// Datagrams that were passed to the socket, but were too long to be sent unfragmented.
     #[serde(default)]
     pub refused: u64,
-    /// Datagrams that were taken from it, whosever they were.
+    /// Datagrams that were read from the socket, of any sender.
     pub received: u64,
-    /// Datagrams that reached it, and that it had no room for.
+    /// Datagrams that reached the socket, but for which it had no room.
     pub dropped: u64,
 }
 
-/// What was sent and what became of receiving since it was last told, for samples.
+/// Counts since the last call, for samples.
 pub(crate) struct UdpCounts {
     pub sent: u64,
     pub duplicated: u64,
@@ -118,8 +117,8 @@ pub(crate) struct UdpCounts {
 }
 
 impl UdpEnd {
-    /// Opens a bound socket, with the kernel's stamps, for a run that lasts until then. That of a receiver has room for 100 ms
-    /// of what its flow sends, if it was not told how much and as far as the system's limit allows.
+    /// Opens a bound socket with kernel time stamps for a run that ends at `until`. Without a configured size, the receive
+    /// buffer of a receiver holds 100 ms of its flow, as far as the system's limit allows.
     pub fn open(order: &EndOrder, options: UdpOptions, until: Instant) -> Result<Self, SocketError> {
         let UdpOptions { buffers, uncut, limited, until_read } = options;
         let making = SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), order.local())?;
@@ -130,7 +129,7 @@ impl UdpEnd {
         making.dscp(order.dscp)?;
         making.stamped(TimestampMode::Received)?;
         let (mut look_every, mut together) = (LOOK_EVERY, false);
-        let per_s = order.pace().filter(|_| order.side == Side::Server);
+        let per_s = order.pace().filter(|_| order.side == FlowSide::Server);
         if let Some(per_s) = per_s {
             let bytes_per_s = per_s * (order.application.datagram().unwrap_or(0.0) + BOOK_KEEPING);
             if buffers.receive.is_none() {
@@ -145,17 +144,17 @@ impl UdpEnd {
             let filled_in = f64::from(making.receive_buffer()?) / bytes_per_s;
             look_every = look_every.min(Duration::from_secs_f64(filled_in / 4.0));
         }
-        // Of what is only counted the stamp is enough, unless stamps stand in the midst of what was put together.
+        // Counted datagrams need only the stamp, unless stamps stand in the middle of coalesced datagrams.
         let counted = order.application.is_one_way() && order.application.sends_fill_only();
         let kept = if counted && !together { STAMP_LEN } else { LONGEST_DATAGRAM };
         let room = making.receive_buffer()?;
         let socket = making.bound()?;
-        // The way to an only peer is then looked up once; where there is none now, there may be one later.
-        let has_one_peer = order.side == Side::Client && order.application.is_one_way();
+        // A connected socket looks up the route to its only peer once. A missing route may appear later.
+        let has_one_peer = order.side == FlowSide::Client && order.application.is_one_way();
         let peer =
             has_one_peer.then_some(order.server).filter(|peer| rustix::net::connect(&socket, peer).is_ok());
-        // Answers follow what they answer, and nobody counts them after the end.
-        let closes = if order.side == Side::Client { until + LATEST } else { Instant::NEVER };
+        // Answers follow what they answer, and are not counted after the end.
+        let closes = if order.side == FlowSide::Client { until + LATEST } else { Instant::NEVER };
         let (rtp, outbox) = (RtpStream::of(order), Outbox::new(order.flow, order.asked(), peer));
         let outbox = outbox.closing_at(closes);
         Ok(Self {
@@ -166,7 +165,7 @@ impl UdpEnd {
             rtp,
             until_read,
             receive: ReceiveBatch::new(kept),
-            // A receiver that is a part of what is measured is woken as anybody's program is.
+            // A receiver that is part of what is measured wakes up like any other program.
             look_every: (!limited && !until_read).then_some(look_every),
             next_look: None,
             log: ArrivalLog::default(),
@@ -178,34 +177,34 @@ impl UdpEnd {
         })
     }
 
-    /// When to look for datagrams that nobody waits for, while they come.
+    /// The time of the next read without a poll event.
     pub const fn next_look(&self) -> Option<Instant> {
         self.next_look
     }
 
-    /// Says when to look again after a look at `now` that found `some` datagrams or none; false if the kernel is to say.
+    /// Schedules the next read after a read at `now`; `some` says whether that found datagrams. Returns false if the poller must
+    /// watch the socket.
     pub fn look_again(&mut self, now: Instant, some: bool) -> bool {
         self.next_look = self.look_every.filter(|_| some).map(|every| now + every);
         self.next_look.is_some()
     }
 
-    /// The socket.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Sends what waits, as far as the socket has room.
+    /// Sends queued datagrams, as far as the socket has room.
     pub fn flush(&mut self, clock: &Clock) -> io::Result<()> {
         self.outbox.flush(&self.socket, clock)
     }
 
-    /// Takes what waits in the socket, at most one batch, and gives each datagram of the flow that arrives for the first
-    /// time; whether there may be more.
+    /// Reads at most one batch from the socket, and passes on each datagram of the flow that arrives for the first time.
+    /// Returns whether there may be more.
     pub fn receive(
         &mut self,
         clock: &Clock,
         offset: &RealtimeOffset,
-        mut each: impl FnMut(Received),
+        mut each: impl FnMut(ReceivedDatagram),
     ) -> io::Result<bool> {
         let count = match self.receive.receive(&self.socket) {
             Ok(count) => count,
@@ -236,7 +235,7 @@ impl UdpEnd {
                     ArrivalKind::First => {
                         let data = content(&stamp, head, len);
                         let answers = (stamp.rest == PayloadKind::Answer).then(|| answered(head)).flatten();
-                        each(Received { at: arrived, from: piece.from, stamp, answers, data });
+                        each(ReceivedDatagram { at: arrived, from: piece.from, stamp, answers, data });
                     }
                     ArrivalKind::Foreign => self.foreign += 1,
                     ArrivalKind::Duplicate | ArrivalKind::Stale => {}
@@ -246,7 +245,6 @@ impl UdpEnd {
         Ok(count == MESSAGES)
     }
 
-    /// What was received.
     pub fn report(&self) -> io::Result<UdpReport> {
         let arrivals = self.log.counts();
         Ok(UdpReport {
@@ -258,7 +256,7 @@ impl UdpEnd {
         })
     }
 
-    /// What passed the socket.
+    /// The counts of the socket.
     pub fn passage(&self) -> io::Result<SocketPassage> {
         let ArrivalCounts { received, duplicated, stale, .. } = self.log.counts();
         Ok(SocketPassage {
@@ -287,7 +285,7 @@ impl UdpEnd {
     }
 }
 
-/// What the application gets of a datagram.
+/// The payload for the application.
 fn content(stamp: &DatagramStamp, head: &[u8], len: usize) -> Data {
     match stamp.rest {
         PayloadKind::Content => Data::Bytes(head[STAMP_LEN..].into()),

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
-use netrig_agent::control::{self, Column, Epoch, Reply, Request};
-use netrig_agent::{EndRemark, EndReport, RunOrder, Side};
+use netrig_agent::control::{self, Column, ControlReply, ControlRequest, Epoch};
+use netrig_agent::{EndRemark, EndReport, FlowSide, RunOrder};
 use netrig_core::{Note, Quantity, Sink, Subject, quantity};
 use netrig_experiment::{Host, Run, RunError, RunOutcome, RunRemark, Scenario};
 use netrig_host::Clock;
@@ -57,7 +57,7 @@ static TAKEN_BY_HOSTS: [&Quantity; 5] = [
 /// What a run is told while it lasts.
 enum Message {
     /// By the agent at this place; nothing if it has nothing more to say.
-    Agent(usize, Result<Option<Reply>, FrameError>),
+    Agent(usize, Result<Option<ControlReply>, FrameError>),
     /// By the router.
     Router(Findings),
 }
@@ -74,7 +74,7 @@ impl Message {
 /// Something that was told, and is no failure.
 enum Heard {
     /// By the agent at this place.
-    Reply(usize, Reply),
+    Reply(usize, ControlReply),
     Findings(Findings),
 }
 
@@ -96,7 +96,7 @@ struct Listened {
     /// The places of agents that have not reported.
     waiting: BTreeSet<usize>,
     /// Ends with which the run ends, and that have something to do.
-    busy: BTreeSet<(u32, Side)>,
+    busy: BTreeSet<(u32, FlowSide)>,
 }
 
 /// An agent in its node.
@@ -115,7 +115,7 @@ pub(crate) struct Conductor<'a> {
     programs: Programs,
     loads: Loads,
     /// The ends of flows that agents have.
-    ends: BTreeSet<(u32, Side)>,
+    ends: BTreeSet<(u32, FlowSide)>,
     testbed: Testbed,
     /// End of the run, at which the quotas of the nodes are lifted: with 1 % of a processor, an agent would need minutes for its report.
     /// `None` before the run and once they are lifted.
@@ -142,7 +142,7 @@ impl<'a> Conductor<'a> {
         let ends = orders.values().flat_map(|order| &order.ends).map(|end| (end.flow, end.side)).collect();
         for (node, order) in orders {
             let mut agent = AgentHandle::start(&mut testbed, node, program, agents.len(), &tell)?;
-            agent.say(&Request::Hello { version: control::VERSION })?;
+            agent.say(&ControlRequest::Hello { version: control::VERSION })?;
             control::order_frames(order).try_for_each(|request| agent.say(&request))?;
             agents.push(agent);
         }
@@ -152,7 +152,7 @@ impl<'a> Conductor<'a> {
         let patience = Patience::new(PREPARATION, "did not open their sockets", PREPARATION);
         let mut waiting: BTreeSet<_> = (0..conductor.agents.len()).collect();
         while !waiting.is_empty() {
-            if let Heard::Reply(agent, Reply::Prepared { .. }) =
+            if let Heard::Reply(agent, ControlReply::Prepared { .. }) =
                 conductor.hear(&patience, &waiting, cancel)?
             {
                 waiting.remove(&agent);
@@ -238,7 +238,7 @@ impl<'a> Conductor<'a> {
         cancel: &AtomicBool,
     ) -> Result<Vec<EndReport>, RunError> {
         for agent in &mut self.agents {
-            agent.say(&Request::Start { at: Epoch::Monotonic(clock.epoch_nanos()) })?;
+            agent.say(&ControlRequest::Start { at: Epoch::Monotonic(clock.epoch_nanos()) })?;
         }
         let scenario = &self.run.scenario;
         let lasts = Duration::from_nanos((LEAD + scenario.duration + grace(scenario)).as_nanos());
@@ -256,7 +256,7 @@ impl<'a> Conductor<'a> {
                 Heard::Reply(agent, reply) => self.take(agent, reply, &mut heard, sink)?,
             };
             if ends {
-                self.agents.iter_mut().try_for_each(|agent| agent.say(&Request::Stop))?;
+                self.agents.iter_mut().try_for_each(|agent| agent.say(&ControlRequest::Stop))?;
                 self.held_until = Some(Instant::now());
             }
         }
@@ -266,8 +266,8 @@ impl<'a> Conductor<'a> {
     }
 
     /// The ends of flows with which the run ends.
-    fn awaited(&self) -> BTreeSet<(u32, Side)> {
-        let awaited = |(flow, _): &&(u32, Side)| self.run.scenario.ends_with.contains(&(*flow as usize));
+    fn awaited(&self) -> BTreeSet<(u32, FlowSide)> {
+        let awaited = |(flow, _): &&(u32, FlowSide)| self.run.scenario.ends_with.contains(&(*flow as usize));
         self.ends.iter().filter(awaited).copied().collect()
     }
 
@@ -275,28 +275,28 @@ impl<'a> Conductor<'a> {
     fn take(
         &self,
         agent: usize,
-        reply: Reply,
+        reply: ControlReply,
         heard: &mut Listened,
         sink: &mut dyn Sink,
     ) -> Result<bool, RunError> {
         match reply {
-            Reply::Samples { columns } => {
+            ControlReply::Samples { columns } => {
                 for column in columns.into_iter().filter(|column| !self.is_seen_on_the_wire(column)) {
                     let samples = column.samples().map_err(RunError::because)?;
                     samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
                 }
             }
-            Reply::Notes { lines } if sink.wants_notes() => {
+            ControlReply::Notes { lines } if sink.wants_notes() => {
                 lines.into_iter().for_each(|line| sink.note(line.into()));
             }
-            Reply::Report { end } => heard.reports.push(*end),
-            Reply::Reported => {
+            ControlReply::Report { end } => heard.reports.push(*end),
+            ControlReply::Reported => {
                 heard.waiting.remove(&agent);
             }
-            Reply::Idle { flow, side, idle: true } => {
+            ControlReply::Idle { flow, side, idle: true } => {
                 return Ok(heard.busy.remove(&(flow, side)) && heard.busy.is_empty());
             }
-            Reply::Idle { flow, side, idle: false }
+            ControlReply::Idle { flow, side, idle: false }
                 if self.run.scenario.ends_with.contains(&(flow as usize)) =>
             {
                 heard.busy.insert((flow, side));
@@ -343,7 +343,9 @@ impl<'a> Conductor<'a> {
             };
             let node = &self.agents[agent].node;
             return match words {
-                Ok(Some(Reply::Error { what })) => Err(RunError::Failed(format!("node `{node}`: {what}"))),
+                Ok(Some(ControlReply::Error { what })) => {
+                    Err(RunError::Failed(format!("node `{node}`: {what}")))
+                }
                 Ok(Some(reply)) => Ok(Heard::Reply(agent, reply)),
                 Ok(None) => {
                     let group = self.testbed.limited(self.agents[agent].place).unwrap_or_default();
@@ -387,14 +389,14 @@ impl AgentHandle {
         Ok(Self { place: node, node: testbed.wiring().nodes[node].name.clone(), process, words })
     }
 
-    fn say(&mut self, request: &Request) -> Result<(), RunError> {
+    fn say(&mut self, request: &ControlRequest) -> Result<(), RunError> {
         let told = |error| RunError::Failed(format!("the agent at node `{}`: {error}", self.node));
         frames::write_frame(&mut self.words, request).map_err(told)
     }
 
     /// Lets the agent go.
     fn part(mut self) -> Result<(), RunError> {
-        self.say(&Request::Bye)?;
+        self.say(&ControlRequest::Bye)?;
         drop(self.words);
         Ok(self.process.stop(PARTING).map(drop)?)
     }
@@ -413,8 +415,8 @@ fn told_by(scenario: &Scenario, ends: &[EndReport]) -> ToldByEnds {
     let mut told = ToldByEnds { faults: Vec::new(), notes: Vec::new() };
     for end in ends {
         let host = scenario.flows.get(end.flow as usize).map(|flow| match end.side {
-            Side::Client => &scenario.nodes[flow.from].host,
-            Side::Server => &scenario.nodes[flow.to].host,
+            FlowSide::Client => &scenario.nodes[flow.from].host,
+            FlowSide::Server => &scenario.nodes[flow.to].host,
         });
         told.faults.extend(end.faults.iter().cloned());
         let mut notes = end.notes.clone();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use netrig_agent::{EndReport, RunOrder, Side};
+use netrig_agent::{EndReport, FlowSide, RunOrder};
 use netrig_experiment::{Run, RunError};
 use netrig_sip_net::tap::KeptMessages;
 use netrig_sip_net::{KeepOrder, KeepPolicy};
@@ -78,8 +78,9 @@ impl RunKeeping {
         std::fs::create_dir_all(folder).map_err(|error| {
             RunError::Failed(format!("cannot keep messages in {}: {error}", folder.display()))
         })?;
-        let is_kept =
-            |end: &&mut netrig_agent::EndOrder| end.side == Side::Client && end.application.sip().is_some();
+        let is_kept = |end: &&mut netrig_agent::EndOrder| {
+            end.side == FlowSide::Client && end.application.sip().is_some()
+        };
         let mut ends: Vec<_> =
             orders.values_mut().flat_map(|order| &mut order.ends).filter(is_kept).collect();
         let most_bytes = most_bytes.saturating_sub(self.written) / (ends.len() as u64).max(1);
@@ -207,7 +208,8 @@ mod tests {
         let clients = |orders: &mut BTreeMap<usize, RunOrder>| -> Vec<KeepOrder> {
             orders.values_mut().flat_map(|order| &order.ends).filter_map(|end| end.keep.clone()).collect()
         };
-        let order = orders.values_mut().find(|order| order.ends.iter().any(|end| end.side == Side::Client));
+        let order =
+            orders.values_mut().find(|order| order.ends.iter().any(|end| end.side == FlowSide::Client));
         let ends = &mut order.unwrap().ends;
         for (flow, name) in [(7, "g h"), (8, "g/h")] {
             ends.push(netrig_agent::EndOrder { flow, name: name.to_owned(), ..ends[0].clone() });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use netrig_agent::{CarrierOptions, EndOrder, RunOrder, SctpOptions, SctpPath, Side, TimedControl};
+use netrig_agent::{CarrierOptions, EndOrder, FlowSide, RunOrder, SctpOptions, SctpPath, TimedControl};
 use netrig_core::{Duration, Size};
 use netrig_experiment::{
     Action, ArrivesAt, Carrier, Flow, Fragmentation, LinkSettings, Route, Run, Scenario, Sockets, TimedEvent,
@@ -51,10 +51,10 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
         if ftp::of(flow).is_some() {
             serve(run, flow, &mut orders)?;
         }
-        for (side, node) in [(Side::Server, flow.to), (Side::Client, flow.from)] {
+        for (side, node) in [(FlowSide::Server, flow.to), (FlowSide::Client, flow.from)] {
             let (carrier, sysctls) = carrier_of(scenario, flow, side)?;
             let order = orders.entry(node).or_insert_with(|| idle(run, node));
-            if has_server || side == Side::Client {
+            if has_server || side == FlowSide::Client {
                 let names = sip::names(scenario, flow)?.map(|(_, names)| names);
                 order.ends.push(EndOrder { names, ..end(scenario, flow, number, side, carrier)? });
             }
@@ -62,8 +62,8 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
             sysctls.iter().try_for_each(|setting| agree(&mut order.sysctls, setting, name))?;
         }
         if let Some((node, names)) = sip::name_server(scenario, number, flow)? {
-            let (carrier, _) = carrier_of(scenario, flow, Side::Server)?;
-            let own = end(scenario, flow, number, Side::Server, carrier)?;
+            let (carrier, _) = carrier_of(scenario, flow, FlowSide::Server)?;
+            let own = end(scenario, flow, number, FlowSide::Server, carrier)?;
             let order = orders.entry(node).or_insert_with(|| idle(run, node));
             order.ends.push(EndOrder { names: Some(names), ..own });
         }
@@ -73,7 +73,7 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
 
 /// Has the node of an FTP server give that server's sockets what its transport says.
 fn serve(run: &Run, flow: &Flow, orders: &mut BTreeMap<usize, RunOrder>) -> Result<(), Unsupported> {
-    let (CarrierOptions::Tcp(options), _) = carrier_of(&run.scenario, flow, Side::Server)? else {
+    let (CarrierOptions::Tcp(options), _) = carrier_of(&run.scenario, flow, FlowSide::Server)? else {
         return Ok(());
     };
     let sysctls = ftp::server_sysctls(flow, options.buffers.receive, options.congestion.as_deref())?;
@@ -153,7 +153,7 @@ fn check_datagrams_of_sctp(scenario: &Scenario) -> Result<(), Unsupported> {
 fn carrier_of(
     scenario: &Scenario,
     flow: &Flow,
-    side: Side,
+    side: FlowSide,
 ) -> Result<(CarrierOptions, Vec<(String, String)>), Unsupported> {
     let datagram = flow.application.datagram();
     match &flow.carrier {
@@ -210,12 +210,12 @@ fn carrier_of(
 fn tcp_at(
     scenario: &Scenario,
     flow: &Flow,
-    side: Side,
+    side: FlowSide,
     config: &tcp::Config,
 ) -> Result<KernelTcp, Unsupported> {
     let [own, peer] = match side {
-        Side::Client => [flow.from, flow.to],
-        Side::Server => [flow.to, flow.from],
+        FlowSide::Client => [flow.from, flow.to],
+        FlowSide::Server => [flow.to, flow.from],
     }
     .map(|place| &scenario.nodes[place]);
     let of_mtu = |mtu: Size| Size::from_bytes(mtu.bytes().saturating_sub(TCP_IPV4_HEADERS));
@@ -256,7 +256,7 @@ fn check_lengths(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
 
 /// Whether somebody switches the primary path of a flow.
 fn switches_primary(scenario: &Scenario, flow: &Flow) -> bool {
-    Side::BOTH.into_iter().any(|side| {
+    FlowSide::BOTH.into_iter().any(|side| {
         let controls = controls(scenario, flow, side);
         controls.iter().any(|timed| matches!(timed.control, Control::SetPrimary(_)))
     })
@@ -264,10 +264,10 @@ fn switches_primary(scenario: &Scenario, flow: &Flow) -> bool {
 
 /// What users and interfaces tell the associations of a flow at one of its ends: of whatever happens at its node to a link
 /// at which one of its paths begins there.
-fn controls(scenario: &Scenario, flow: &Flow, side: Side) -> Vec<TimedControl> {
+fn controls(scenario: &Scenario, flow: &Flow, side: FlowSide) -> Vec<TimedControl> {
     let (here, first): (usize, fn(&Route) -> Option<usize>) = match side {
-        Side::Client => (flow.from, |path| path.hops.first().map(|hop| hop.link)),
-        Side::Server => (flow.to, |path| path.hops.last().map(|hop| hop.link)),
+        FlowSide::Client => (flow.from, |path| path.hops.first().map(|hop| hop.link)),
+        FlowSide::Server => (flow.to, |path| path.hops.last().map(|hop| hop.link)),
     };
     let told = |action: &Action| {
         let (node, link, control): (_, _, fn(PathId) -> Control) = match *action {
@@ -293,7 +293,7 @@ fn end(
     scenario: &Scenario,
     flow: &Flow,
     number: u32,
-    side: Side,
+    side: FlowSide,
     mut carrier: CarrierOptions,
 ) -> Result<EndOrder, Unsupported> {
     let paths = multipath::addresses(scenario, flow);
@@ -303,12 +303,12 @@ fn end(
     match &mut carrier {
         CarrierOptions::Tcp(options) if options.multipath => {
             let seen_from =
-                |(near, far): (_, _)| if side == Side::Client { (near, far) } else { (far, near) };
+                |(near, far): (_, _)| if side == FlowSide::Client { (near, far) } else { (far, near) };
             options.paths = paths.into_iter().map(seen_from).collect();
         }
         CarrierOptions::Sctp(options) => options.controls = controls(scenario, flow, side),
         CarrierOptions::Udp(options) => {
-            let node = if side == Side::Client { flow.from } else { flow.to };
+            let node = if side == FlowSide::Client { flow.from } else { flow.to };
             options.uncut = scenario.nodes[node].host.fragmentation == Fragmentation::Never;
         }
         CarrierOptions::Tcp(_) => {}
@@ -328,7 +328,7 @@ fn end(
         names: None,
         keep: None,
         // Of both ends the one reads slowly that gets the data.
-        reads: flow.reads.filter(|_| (side == Side::Client) == flow.application.answers()),
+        reads: flow.reads.filter(|_| (side == FlowSide::Client) == flow.application.answers()),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Whether somebody answers SIP at an address.
+//! Whether a SIP element answers at an address.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -12,17 +12,17 @@ use netrig_sip::{Framed, Framer, Message};
 
 use netrig_host::HostAddress;
 
-/// The longest answer that is read.
+/// The longest response that is read, bytes.
 const LONGEST: usize = 65_535;
-/// How long a connection that was made has to answer: a server that takes connections before it reads is slower than one
+/// How long an established connection has to answer. A server that accepts connections before it reads is slower than one
 /// that only has a socket.
 const CONNECTED: Duration = Duration::from_millis(500);
 
-/// Asks a server at `to` what it can do (OPTIONS, RFC 3261 section 11), without a user, so that the server itself is meant.
-/// Whether a final answer, of any kind, came within `patience`. Somebody who is not there is no error.
+/// Sends OPTIONS (RFC 3261 section 11) to a server at `to`. The request URI has no user part, so that it addresses the server
+/// itself. Returns whether any final response arrived within `patience`. An absent server is no error.
 ///
 /// # Errors
-/// If there are no sockets.
+/// If no socket can be opened.
 pub fn answers(transport: Transport, to: SocketAddr, patience: Duration) -> io::Result<bool> {
     let heard = match transport {
         Transport::Udp => over_udp(to, patience),
@@ -34,14 +34,14 @@ pub fn answers(transport: Transport, to: SocketAddr, patience: Duration) -> io::
     }
 }
 
-/// Nobody is there, or nobody has answered yet.
+/// The error means that no server is there, or that it has not answered yet.
 fn is_silence(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, TimedOut, WouldBlock};
     [ConnectionAborted, ConnectionRefused, ConnectionReset, TimedOut, WouldBlock].contains(&error.kind())
 }
 
 fn over_udp(to: SocketAddr, patience: Duration) -> io::Result<bool> {
-    // From the address that is asked: a server answers where it was asked from, and it is the same host.
+    // Bound to the requested address: it is on the same host, and a server answers from it.
     let socket = UdpSocket::bind(HostAddress::from(to).at(0))?;
     socket.connect(to)?;
     socket.send(&request("UDP", socket.local_addr()?, to))?;
@@ -78,7 +78,7 @@ fn over_tcp(to: SocketAddr, patience: Duration) -> io::Result<bool> {
     Ok(false)
 }
 
-/// What is left, if anything is: a socket takes no wait of no length.
+/// The time that is left, unless it is zero: a socket refuses a time-out of zero.
 fn left_until(until: Instant) -> Option<Duration> {
     Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
 }
@@ -87,7 +87,7 @@ fn is_final(message: &Bytes) -> bool {
     matches!(Message::parse(message), Ok(Message::Response(response)) if response.status.is_final())
 }
 
-/// The question. Each is a transaction of its own: an answer to an earlier one proves as much, and comes to another socket.
+/// An OPTIONS request. Each is a transaction of its own. An answer to an earlier request goes to another socket.
 fn request(transport: &str, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     static ASKED: AtomicU64 = AtomicU64::new(0);
     let number = ASKED.fetch_add(1, Ordering::Relaxed);
@@ -145,7 +145,7 @@ mod tests {
         });
         assert!(answers(Transport::Udp, at, PATIENCE).unwrap());
         served.join().unwrap();
-        // Nobody is there any more.
+        // The server is closed.
         assert!(!answers(Transport::Udp, at, Duration::from_millis(20)).unwrap());
     }
 

@@ -1,4 +1,4 @@
-//! One socket for one user agent: what a person sends, and what comes back.
+//! One socket for one user agent that a person controls.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -17,33 +17,33 @@ use super::point::source_towards;
 use super::stream::{Bounds, SipStream, StreamError};
 use netrig_host::{Clock, HostAddress};
 
-/// How long a connection may take until it stands.
+/// Longest time to establish a connection.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(10);
 
-/// A way to a server and back, and the time since it was opened.
+/// A path to a server and back, with a clock that starts when it is opened.
 #[derive(Debug)]
 pub struct Line {
-    way: Way,
+    carrier: LineSocket,
     server: SocketAddr,
     local: SocketAddr,
     clock: Clock,
 }
 
 #[derive(Debug)]
-enum Way {
+enum LineSocket {
     Datagrams(UdpSocket),
     Connection(Box<SipStream>),
 }
 
-/// What a connection is in TLS with: how, and of which name the server has to be.
+/// The TLS configuration of a connection, and the name that the server's certificate must have.
 pub type LineTls = (Arc<ClientConfig>, ServerName<'static>);
 
 impl Line {
-    /// Opens it from `local`, or from where the system sends to the server; over TLS if that is said. A connection stands when
-    /// it is given.
+    /// Opens the line from `local`, or from the address that the system chooses, over TLS if `tls` is given. A connection is
+    /// established when it is returned.
     ///
     /// # Errors
-    /// There is no such socket, or nobody takes the connection within ten seconds.
+    /// If the socket cannot be opened, or the connection is not established within ten seconds.
     pub fn open(
         transport: Transport,
         server: SocketAddr,
@@ -58,7 +58,7 @@ impl Line {
             };
             let socket = UdpSocket::bind(local.at(0))?;
             let local = socket.local_addr()?;
-            return Ok(Self { way: Way::Datagrams(socket), server, local, clock });
+            return Ok(Self { carrier: LineSocket::Datagrams(socket), server, local, clock });
         }
         let from = local.unwrap_or_else(|| HostAddress::unspecified_for(server)).at(0);
         let tls = tls.as_ref().map(|(config, name)| (config, name.clone()));
@@ -73,45 +73,47 @@ impl Line {
             stream.receive(true, |_, _| ())?;
         }
         let local = stream.local()?;
-        Ok(Self { way: Way::Connection(Box::new(stream)), server, local, clock })
+        Ok(Self { carrier: LineSocket::Connection(Box::new(stream)), server, local, clock })
     }
 
-    /// Where answers come to.
+    /// The address that responses are sent to.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// The time since it was opened.
+    /// The time since the line was opened.
     pub fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    /// Sends a message. What a socket of datagrams does not take is lost as it could be on the way.
+    /// Sends a message. A datagram that the socket refuses is lost, as it could be in the network.
     ///
     /// # Errors
-    /// The connection is over.
+    /// If the connection has ended.
     pub fn send(&mut self, message: &Bytes) -> Result<(), StreamError> {
-        match &mut self.way {
-            Way::Datagrams(socket) => socket.send_to(message, self.server).map(drop).map_err(StreamError::Io),
-            Way::Connection(stream) => {
+        match &mut self.carrier {
+            LineSocket::Datagrams(socket) => {
+                socket.send_to(message, self.server).map(drop).map_err(StreamError::Io)
+            }
+            LineSocket::Connection(stream) => {
                 stream.queue(message.clone())?;
                 stream.flush()
             }
         }
     }
 
-    /// Waits so long at most for something to come, and gives it, each with when it was read. Only what the server's host sends
-    /// is taken.
+    /// Waits at most `within` for messages. Returns each message with the time when it was read. Messages of other hosts than the
+    /// server's are discarded.
     ///
     /// # Errors
-    /// The connection is over.
+    /// If the connection has ended.
     pub fn receive(&mut self, within: Duration) -> Result<Vec<(Instant, Bytes)>, StreamError> {
-        let Self { way, server, clock, .. } = self;
+        let Self { carrier, server, clock, .. } = self;
         let mut came = Vec::new();
-        match way {
-            Way::Datagrams(socket) => {
+        match carrier {
+            LineSocket::Datagrams(socket) => {
                 let mut buffer = vec![0; 65_535];
-                // No wait is one that ends at once to the socket.
+                // A time-out of zero means no time-out to the socket.
                 socket.set_read_timeout(Some(within.max(Duration::from_micros(1)).into()))?;
                 match socket.recv_from(&mut buffer) {
                     Ok((length, from)) if from.ip() == server.ip() => {
@@ -122,14 +124,14 @@ impl Line {
                     Err(error) => return Err(error.into()),
                 }
             }
-            Way::Connection(stream) => {
+            LineSocket::Connection(stream) => {
                 ready(stream, within)?;
                 let received = stream.receive(true, |framed, _| {
                     if let Framed::Message(message) = framed {
                         came.push((clock.now(), message));
                     }
                 });
-                // What came before the end is told first: the end comes again.
+                // Messages that arrived before the end are returned first; the next call returns the error again.
                 match received {
                     Err(error) if came.is_empty() => return Err(error),
                     _ => {}
@@ -141,7 +143,7 @@ impl Line {
     }
 }
 
-/// The wait was over, or the network has said something of a datagram that was sent.
+/// The wait timed out, or ICMP has reported an earlier datagram.
 fn is_nothing(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock,
@@ -150,7 +152,7 @@ fn is_nothing(error: &io::Error) -> bool {
         .contains(&error.kind())
 }
 
-/// Waits until the connection has something or, if it has something to send, can take more.
+/// Waits until the connection can be read or, if it has data to send, written.
 fn ready(stream: &SipStream, within: Duration) -> io::Result<()> {
     let what = if stream.has_unsent() || !stream.is_established() {
         PollFlags::IN | PollFlags::OUT

@@ -22,7 +22,7 @@ const WINDOW: Duration = Duration::from_millis(100);
 /// How long a socket sends datagrams one by one after ICMP has reported one as undeliverable.
 const UNSEGMENTED: Duration = Duration::from_secs(10);
 
-/// How many datagrams a socket sends.
+/// The rate at which a socket sends datagrams.
 struct SendRate {
     /// Start of the window, and the datagrams in it.
     since: Instant,
@@ -65,14 +65,14 @@ impl SendRate {
     }
 }
 
-/// Buffers for datagrams that come.
+/// Buffers for received datagrams.
 pub struct DatagramBatch {
     batch: ReceiveBatch,
     offset: RealtimeOffset,
 }
 
 impl DatagramBatch {
-    /// Buffers that keep so many bytes of each datagram.
+    /// Buffers that keep the first `keep` bytes of each datagram.
     pub fn new(keep: usize) -> Self {
         Self { batch: ReceiveBatch::new(keep), offset: RealtimeOffset::measure() }
     }
@@ -88,11 +88,11 @@ pub struct DatagramSocket {
 }
 
 impl DatagramSocket {
-    /// Bound there, and nowhere else: an address that another one listens at is an error. It asks for a receive buffer of `room`
-    /// bytes and gets as much of it as the system grants.
+    /// Binds the socket to this address alone; an address with another socket is an error. The socket requests a receive buffer
+    /// of `room` bytes and gets as much of it as the system grants.
     ///
     /// # Errors
-    /// It is not to be had as it was asked for.
+    /// If the socket cannot be opened with these options.
     pub(super) fn open(
         address: SocketAddr,
         room: u32,
@@ -110,7 +110,7 @@ impl DatagramSocket {
     /// `is_shared` other sockets may be bound to the same address.
     ///
     /// # Errors
-    /// It is not to be had as it was asked for.
+    /// If the socket cannot be opened with these options.
     pub(super) fn open_coalesced(
         address: SocketAddr,
         room: u32,
@@ -124,19 +124,19 @@ impl DatagramSocket {
         Self::made(making, address, room, None)
     }
 
-    /// The same, whose datagrams the kernel stamps when they come.
+    /// As [`DatagramSocket::open`], with the kernel's time stamps on received datagrams.
     ///
     /// # Errors
-    /// It is not to be had as it was asked for.
+    /// If the socket cannot be opened with these options.
     pub fn open_stamped(address: SocketAddr, room: u32) -> Result<Self, SocketError> {
         Self::open(address, room, Some(TimestampMode::Received))
     }
 
-    /// Takes what has arrived, no more than a batch, and gives the sender of each datagram, its bytes, and when the kernel received it.
-    /// Whether there may be more.
+    /// Receives at most one batch. Passes on the sender of each datagram, its bytes, and the time when the kernel received it.
+    /// Returns whether there may be more.
     ///
     /// # Errors
-    /// What the kernel answers; also what the network has said of a datagram that was sent.
+    /// An error of the kernel, which may be ICMP's report on an earlier datagram.
     pub fn receive_stamped(
         &self,
         batch: &mut DatagramBatch,
@@ -151,18 +151,18 @@ impl DatagramSocket {
         })
     }
 
-    /// Sends a datagram. Whether the kernel took it.
+    /// Sends a datagram. Returns whether the kernel took it.
     pub fn send_one(&self, to: SocketAddr, bytes: &[u8]) -> bool {
         let sent = || rustix::net::sendto(&self.socket, bytes, SendFlags::DONTWAIT, &to);
-        // The first error may be what ICMP has said of an earlier datagram.
+        // The first error may be ICMP's report on an earlier datagram.
         sent().or_else(|_| sent()).is_ok()
     }
 
-    /// The same, with stamps, and with which the kernel keeps what ICMP says of what was sent: it is told by an error of the next call,
-    /// and to be taken by [`ReceiveBatch::receive_errors`]. With `is_coalesced` it has `UDP_GRO`.
+    /// As [`DatagramSocket::open_stamped`]. The kernel also keeps ICMP's reports on sent datagrams. The next call returns an error,
+    /// and [`ReceiveBatch::receive_errors`] takes the reports. With `is_coalesced` the socket has `UDP_GRO`.
     ///
     /// # Errors
-    /// It is not to be had as it was asked for.
+    /// If the socket cannot be opened with these options.
     pub(super) fn open_told(address: SocketAddr, room: u32, is_coalesced: bool) -> Result<Self, SocketError> {
         let making = SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), address)?;
         making.report_errors()?;
@@ -182,29 +182,29 @@ impl DatagramSocket {
             making.stamped(which)?;
         }
         making.receive_at_least(room as usize)?;
-        // The kernel tells twice what was asked for, and counts its book-keeping against that.
+        // The kernel reports twice the requested size, and charges its overhead to it.
         let room = making.receive_buffer()? / 2;
         let socket = making.bound_alone()?;
         let local = rustix::net::getsockname(&socket).ok().and_then(|name| name.try_into().ok());
         Ok(Self { socket, local: local.unwrap_or(address), room, drops: 0, sending: SendRate::default() })
     }
 
-    /// Where it is bound.
+    /// The local address.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// The size of its receive buffer, bytes, as one asks for it.
+    /// The size of its receive buffer, bytes, in the unit of a request.
     pub const fn room(&self) -> u32 {
         self.room
     }
 
-    /// The descriptor.
+    /// The descriptor of the socket.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Takes what has arrived, so many at most and no more than a batch. Whether there may be more.
+    /// Receives at most `most` datagrams and at most one batch. Returns whether there may be more.
     pub(super) fn receive(
         &self,
         batch: &mut ReceiveBatch,
@@ -216,7 +216,7 @@ impl DatagramSocket {
         Ok(has_more)
     }
 
-    /// Takes what has arrived into `batch`, so many at most and no more than a batch. How many, and whether there may be more.
+    /// Receives at most `most` datagrams, and at most one batch, into `batch`. Returns their number, and whether there may be more.
     pub(super) fn take(&self, batch: &mut ReceiveBatch, most: usize) -> io::Result<(usize, bool)> {
         let most = most.min(MESSAGES);
         match batch.receive_up_to(most, &self.socket) {
@@ -226,7 +226,7 @@ impl DatagramSocket {
         }
     }
 
-    /// Prepares datagrams that are sent now, at most [`MESSAGES`]; at a high rate those of one length together.
+    /// Prepares at most [`MESSAGES`] datagrams to be sent now. At a high rate it groups those of one length.
     pub(super) fn batch<'a>(&mut self, now: Instant, datagrams: &'a [OutgoingDatagram<'a>]) -> SendBatch<'a> {
         if self.sending.count_sent(now, datagrams.len()) {
             SendBatch::segmented(datagrams)
@@ -235,7 +235,7 @@ impl DatagramSocket {
         }
     }
 
-    /// Gives the kernel the next of them, as [`SendBatch::send`].
+    /// Passes the next sends of the batch to the kernel, as [`SendBatch::send`].
     pub(super) fn send_next(&mut self, batch: &mut SendBatch<'_>, most: usize) -> io::Result<usize> {
         let sent = batch.send(&self.socket, most);
         if matches!(sent, Ok(SendOutcome::SegmentRefused)) {
@@ -244,18 +244,18 @@ impl DatagramSocket {
         sent.map(SendOutcome::count)
     }
 
-    /// Sends datagrams one by one for some time: ICMP tells of one of those that were sent together.
+    /// Sends datagrams one by one for some time, because ICMP has reported one that was sent in a group.
     pub(super) fn send_unsegmented(&mut self, now: Instant) {
         self.sending.unsegmented_until = now + UNSEGMENTED;
         self.sending.is_high = false;
     }
 
-    /// Whether the next datagrams may leave in another order than they are given in: their order keys count.
+    /// Whether the next datagrams may be sent in another order than they are passed in, so that their order keys count.
     pub(super) const fn may_reorder(&self) -> bool {
         self.sending.may_segment()
     }
 
-    /// Sends datagrams. Of each that the kernel does not take `refused` is told why; it is not sent again.
+    /// Sends datagrams. Calls `refused` with the error for each datagram that the kernel refuses; it is not sent again.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -274,10 +274,10 @@ impl DatagramSocket {
         }
     }
 
-    /// Datagrams that reached this machine and for which there was no room, since this was last asked.
+    /// Datagrams that reached this machine but found no room, since the last call.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// An error of the kernel.
     pub fn take_drops(&mut self) -> io::Result<u64> {
         let all = drops(&self.socket)?;
         let new = all.wrapping_sub(self.drops);
@@ -286,7 +286,7 @@ impl DatagramSocket {
     }
 }
 
-/// Whether the kernel has no room for what is to be sent, for the moment.
+/// Whether the kernel has no room to send at the moment.
 pub(super) fn is_without_room(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS))
 }

@@ -1,4 +1,4 @@
-//! One user agent's sockets: what it sends to a server, what a server sends to it, and connections between them.
+//! The sockets of one user agent: for requests to a server, for requests of peers, and for connections between them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,7 +24,7 @@ use netrig_host::socket::{LONGEST_DATAGRAM, SocketError, is_loss};
 use netrig_host::sys::MESSAGES;
 use netrig_host::{Clock, HostAddress};
 
-/// Where a message came from, and where its answer goes.
+/// The path on which a message arrived, and on which its answer leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalPath {
     /// A datagram from this address.
@@ -44,7 +44,7 @@ impl ArrivalPath {
     }
 }
 
-/// A message that has come.
+/// A message that has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrivedBytes {
     /// When the kernel received it, or its last part.
@@ -55,26 +55,26 @@ pub struct ArrivedBytes {
     pub bytes: Bytes,
 }
 
-/// How to reach a server, and how to be reached.
+/// The addresses of a server and of a user agent's end.
 #[derive(Clone, Debug)]
 pub struct EndAddress {
     /// UDP, TCP or TLS.
     pub transport: Transport,
     /// The server.
     pub server: SocketAddr,
-    /// Address to send from and to be reached at.
+    /// Local address of the user agent.
     pub local: HostAddress,
-    /// Its port; 0 for one that the system chooses.
+    /// Local port; with 0 the system chooses one.
     pub port: u16,
-    /// For TLS to the server.
+    /// TLS to the server.
     pub tls: Option<LineTls>,
-    /// For TLS on connections that a peer opens; without it they are plain.
+    /// TLS on connections that a peer opens. Without it they are plain TCP.
     pub server_tls: Option<Arc<ServerConfig>>,
-    /// Size of the receive buffer over UDP that is asked for, bytes.
+    /// Requested size of the receive buffer over UDP, bytes.
     pub room: u32,
-    /// Connections that peers may have opened at a time.
+    /// Most simultaneous connections that peers have opened.
     pub most_accepted: usize,
-    /// Whether it answers strangers over UDP: an address that has proved nothing gets at most three times its bytes.
+    /// Whether it answers unknown addresses over UDP. An address without proof gets at most three times its bytes.
     pub answers_strangers: bool,
 }
 
@@ -85,10 +85,10 @@ impl EndAddress {
     /// Connections that a server may have opened to such an end.
     const MOST_ACCEPTED: usize = 16;
 
-    /// To a server, from `local` or the address from which the system sends to it.
+    /// An end towards a server, from `local` or the address from which the system sends to it.
     ///
     /// # Errors
-    /// There is no way to the server.
+    /// If there is no route to the server.
     pub fn towards(
         server: SocketAddr,
         transport: Transport,
@@ -118,9 +118,9 @@ impl EndAddress {
 /// A connection of a user agent that has ended.
 #[derive(Debug)]
 pub struct EndedConnection {
-    /// Which.
+    /// Its path.
     pub path: ArrivalPath,
-    /// Why.
+    /// The reason.
     pub why: StreamError,
 }
 
@@ -142,15 +142,15 @@ enum EndWay {
 struct EndDatagrams {
     socket: DatagramSocket,
     batch: DatagramBatch,
-    /// Datagrams that the kernel did not take.
+    /// Datagrams that the kernel refused.
     unsent: u64,
-    /// What strangers get, if it answers them.
+    /// Byte accounts of unknown addresses, if it answers them.
     strangers: Option<StrangerAccounts>,
-    /// Messages that strangers did not get.
+    /// Messages that unknown addresses were not sent.
     withheld: u64,
 }
 
-/// What strangers have sent, and get.
+/// Byte accounts of unknown addresses.
 struct StrangerAccounts {
     clock: Clock,
     ledger: AmplificationLedger,
@@ -165,12 +165,12 @@ impl StrangerAccounts {
         }
     }
 
-    /// Whether an address may have a message.
+    /// Whether a message may be sent to an address.
     fn admits(&mut self, to: SocketAddr, bytes: &Bytes) -> bool {
         let now = self.clock.now();
         match Message::parse(bytes) {
             Ok(message) => self.ledger.admit(now, to, &message, (bytes.len(), false), &mut Purse::default()),
-            // What is no message by the grammar has no tag by which its receiver could prove itself.
+            // Bytes that do not parse have no tag by which the receiver could prove its address.
             Err(_) => self.ledger.charge(now, to, bytes.len()),
         }
     }
@@ -192,10 +192,10 @@ struct EndConnections {
 }
 
 impl UserAgentEnd {
-    /// Opens the sockets. A connection to the server is opened by the first message that is sent.
+    /// Opens the sockets. The first message to the server opens a connection to it.
     ///
     /// # Errors
-    /// The system refuses a socket.
+    /// If the system refuses a socket.
     pub fn open(address: &EndAddress) -> Result<Self, SocketError> {
         let address = address.clone();
         let at = address.local.at(address.port);
@@ -227,7 +227,7 @@ impl UserAgentEnd {
         Ok(Self { address, local, offset, way })
     }
 
-    /// Where requests to this user agent go: what its Contact and Via name.
+    /// The address for requests to this user agent, which its Contact and Via name.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
@@ -235,7 +235,7 @@ impl UserAgentEnd {
     /// Sends to the server, over its connection. If that has ended, a new one is opened.
     ///
     /// # Errors
-    /// There is no way to the server.
+    /// If there is no route to the server.
     pub fn send(&mut self, bytes: &Bytes) -> Result<(), StreamError> {
         self.send_by(0, self.address.server, bytes)
     }
@@ -243,7 +243,7 @@ impl UserAgentEnd {
     /// Sends to `to`, over the connection with this key. If there is none, or another peer is at its end, a new one is opened.
     ///
     /// # Errors
-    /// There is no way there.
+    /// If there is no route to `to`.
     pub fn send_by(&mut self, key: u64, to: SocketAddr, bytes: &Bytes) -> Result<(), StreamError> {
         let Self { address, local, way, .. } = self;
         match way {
@@ -266,10 +266,10 @@ impl UserAgentEnd {
         }
     }
 
-    /// Sends the answer to what came on `path`; over UDP to `to`.
+    /// Sends the answer to a message that arrived on `path`. Over UDP it goes to `to`.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// If the connection has ended.
     pub fn answer(&mut self, path: ArrivalPath, to: SocketAddr, bytes: &Bytes) -> Result<(), StreamError> {
         match (&mut self.way, path) {
             (EndWay::Datagrams(datagrams), _) => datagrams.answer(bytes, to),
@@ -291,14 +291,14 @@ impl UserAgentEnd {
         }
     }
 
-    /// Closes the connection to a server with this key, if there is one. It is not told among those that ended.
+    /// Closes the connection to a server with this key, if there is one. [`UserAgentEnd::take_ended`] does not return it.
     pub fn close_own(&mut self, key: u64) {
         if let EndWay::Connections(EndConnections { own, .. }) = &mut self.way {
             own.remove(&key);
         }
     }
 
-    /// Closes the connection on which something came. Nothing over UDP.
+    /// Closes the connection of a path. Does nothing over UDP.
     pub fn close(&mut self, path: ArrivalPath) {
         match (&mut self.way, path) {
             (_, ArrivalPath::Own(key, _)) => self.close_own(key),
@@ -309,7 +309,7 @@ impl UserAgentEnd {
         }
     }
 
-    /// Whether the connection to the server stands. Always for UDP.
+    /// Whether the connection to the server is established. Always true over UDP.
     pub fn is_connected(&self) -> bool {
         match &self.way {
             EndWay::Datagrams(_) => true,
@@ -317,7 +317,7 @@ impl UserAgentEnd {
         }
     }
 
-    /// Connections that have ended by themselves since this was last asked.
+    /// Connections that the peer or an error has ended since the last call.
     pub fn take_ended(&mut self) -> Vec<EndedConnection> {
         match &mut self.way {
             EndWay::Datagrams(_) => Vec::new(),
@@ -325,10 +325,10 @@ impl UserAgentEnd {
         }
     }
 
-    /// Datagrams that the socket had no room for, and those that the kernel did not take, since this was last asked.
+    /// Datagrams that the receive buffer had no room for, and those that the kernel refused to send, since the last call.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// If the kernel does not report the drops.
     pub fn take_losses(&mut self) -> io::Result<(u64, u64)> {
         match &mut self.way {
             EndWay::Datagrams(datagrams) => {
@@ -338,7 +338,7 @@ impl UserAgentEnd {
         }
     }
 
-    /// Messages that were not sent since this was last asked, for their addresses have proved nothing and had their share of bytes.
+    /// Messages since the last call that were withheld, because their addresses had no proof and had used up their bytes.
     pub fn take_withheld(&mut self) -> u64 {
         match &mut self.way {
             EndWay::Datagrams(datagrams) => std::mem::take(&mut datagrams.withheld),
@@ -346,7 +346,7 @@ impl UserAgentEnd {
         }
     }
 
-    /// Descriptors to be watched, each with whether it waits to be written.
+    /// Descriptors to be polled, each with whether it waits to be written.
     pub fn watched(&self) -> Vec<(BorrowedFd<'_>, bool)> {
         match &self.way {
             EndWay::Datagrams(datagrams) => vec![(datagrams.socket.fd(), false)],
@@ -359,7 +359,7 @@ impl UserAgentEnd {
         }
     }
 
-    /// What has come, by this clock. It does not wait.
+    /// Received messages, with times of this clock. This method does not wait.
     pub fn receive(&mut self, clock: &Clock) -> Vec<ArrivedBytes> {
         let Self { address, offset, way, .. } = self;
         let at = |stamp: Option<u64>| {
@@ -378,7 +378,7 @@ impl UserAgentEnd {
                         }
                         came.push(ArrivedBytes { at, path, bytes });
                     });
-                    // An error is what the network has said of a datagram that was sent.
+                    // An error is ICMP's report on an earlier datagram.
                     if came.len() >= MOST_AT_ONCE || !matches!(more, Ok(true)) {
                         break;
                     }
@@ -390,24 +390,24 @@ impl UserAgentEnd {
     }
 }
 
-/// Datagrams that are taken in a row, so that timers are looked at.
+/// Most datagrams that are received in a row, so that timers are handled.
 const MOST_AT_ONCE: usize = 4 * MESSAGES;
 
-/// Ended connections that are kept at most until [`UserAgentEnd::take_ended`] is called.
+/// Most ended connections that are kept until [`UserAgentEnd::take_ended`] is called.
 const MOST_ENDED: usize = 4096;
 
-/// Waits so long at most until one of these descriptors is ready.
+/// Waits at most `within` until one of these descriptors is ready.
 pub fn wait_for_ends(watched: &[(BorrowedFd<'_>, bool)], within: Duration) {
     let flags = |writes: bool| if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     let mut polled: Vec<_> =
         watched.iter().map(|(fd, writes)| PollFd::from_borrowed_fd(*fd, flags(*writes))).collect();
     let timeout = Timespec::try_from(std::time::Duration::from(within)).ok();
-    // An interruption is a wait that was shorter.
+    // An interruption only shortens the wait.
     let _ = poll(&mut polled, timeout.as_ref());
 }
 
 impl EndDatagrams {
-    /// Sends an answer, if its address may have it.
+    /// Sends an answer, if it may be sent to its address.
     fn answer(&mut self, bytes: &Bytes, to: SocketAddr) -> Result<(), StreamError> {
         if self.strangers.as_mut().is_some_and(|strangers| !strangers.admits(to, bytes)) {
             self.withheld += 1;
@@ -416,9 +416,9 @@ impl EndDatagrams {
         self.send(bytes, to)
     }
 
-    /// What a socket of datagrams does not take is lost as it could be on the way, and counted.
+    /// Sends a datagram. A datagram that the kernel refuses is lost, as it could be in the network, and counted.
     fn send(&mut self, bytes: &Bytes, to: SocketAddr) -> Result<(), StreamError> {
-        /// How long what finds no room waits for it.
+        /// How long a datagram waits for room in the send buffer.
         const PATIENCE: Duration = Duration::from_millis(200);
         let deadline = Clock::starting_in(Duration::ZERO);
         let mut was_told = false;
@@ -437,7 +437,7 @@ impl EndDatagrams {
                         Some(&timeout),
                     );
                 }
-                // It may be of an earlier datagram, of which ICMP has told: this one was not tried yet.
+                // The error may be ICMP's report on an earlier datagram; this one has not been tried yet.
                 _ if is_loss(&error) && !was_told => was_told = true,
                 _ => {
                     self.unsent += 1;

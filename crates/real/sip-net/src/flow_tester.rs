@@ -1,4 +1,4 @@
-//! What the flows of SIP of an experiment need of a tester beside its loads. Who builds an agent hands one in.
+//! The tester that SIP flows of an experiment need beside loads. The program that builds an agent supplies it.
 
 use std::error::Error;
 use std::fmt;
@@ -12,16 +12,16 @@ use super::load::LoadOrder;
 use super::tap::{KeptMessages, MessageTaps};
 use netrig_host::Clock;
 
-/// Why a tester cannot do what a flow needs, in a sentence.
+/// Why a tester cannot do what a flow needs, as a sentence.
 pub type TesterFault = Box<dyn Error + Send + Sync>;
 
-/// A tester of SIP, as flows use it.
+/// A tester of SIP for flows.
 pub trait FlowTester: fmt::Debug + Sync {
     /// Tests the server of a load against the rules of basic calls or registrations, in the role that the load needs. It ends
-    /// soon after `stop` is set. A tap of `taps` is handed the messages of each test purpose.
+    /// soon after `stop` is set. A tap of `taps` gets the messages of each test purpose.
     ///
     /// # Errors
-    /// The load has no users for it, or there is no way to the server.
+    /// If the load has no users for it, or there is no route to the server.
     fn test_rules(
         &self,
         load: &LoadOrder,
@@ -29,16 +29,16 @@ pub trait FlowTester: fmt::Debug + Sync {
         taps: Option<&dyn MessageTaps>,
     ) -> Result<RuleReport, TesterFault>;
 
-    /// Begins to keep messages.
+    /// Starts to keep messages.
     ///
     /// # Errors
-    /// A file exists already or cannot be made.
+    /// If a file exists already or cannot be created.
     fn keep(&self, order: &KeepOrder) -> Result<Box<dyn MessageKeeper>, TesterFault>;
 
-    /// Prepares calls that follow the scenario in the settings of a flow, in the place of the load's own.
+    /// Prepares calls that follow the scenario in the settings of a flow, instead of the load's own.
     ///
     /// # Errors
-    /// The scenario cannot be read, or cannot be carried out in a run.
+    /// If the scenario cannot be read, or cannot be carried out in a run.
     fn scenario(
         &self,
         load: &LoadOrder,
@@ -48,17 +48,17 @@ pub trait FlowTester: fmt::Debug + Sync {
 
 /// Keeps messages of one flow.
 pub trait MessageKeeper: MessageTaps + Send {
-    /// Waits until everything is written.
+    /// Waits until all messages are written.
     fn finish(self: Box<Self>) -> KeptMessages;
 }
 
-/// Calls of a flow that follow a scenario, before the first of them.
+/// Prepared calls of a flow that follow a scenario.
 pub trait ScenarioCalls: Send {
-    /// Carries them out. The first may begin at zero of `clock`. If `stop` is set, all calls are ended. `samples` is told each second what
-    /// was measured, by that clock.
+    /// Carries the calls out. The first may start at zero of `clock`. If `stop` is set, all calls are ended. `samples` is called
+    /// each second with the new samples, with times of that clock.
     ///
     /// # Errors
-    /// A socket is not to be had, or the scenario cannot begin.
+    /// If a socket cannot be opened, or the scenario cannot start.
     fn carry_out(
         self: Box<Self>,
         clock: Clock,
@@ -68,16 +68,16 @@ pub trait ScenarioCalls: Send {
     ) -> Result<ScenarioRecord, TesterFault>;
 }
 
-/// What became of calls that followed a scenario.
+/// The findings of calls that followed a scenario.
 #[derive(Debug, Default)]
 pub struct ScenarioRecord {
-    /// Why it must not be put down to the server, in sentences.
+    /// Reasons why the result is not the server's, as sentences.
     pub faults: Vec<String>,
-    /// What else is worth knowing, in sentences.
+    /// Further notes, as sentences.
     pub notes: Vec<String>,
 }
 
-/// How a server kept to the rules before a load.
+/// The result of a test of a server before a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleReport {
     /// The role in which it was tested: `registrar`, `proxy`, `redirect`, `uas`.
@@ -86,14 +86,14 @@ pub struct RuleReport {
     pub run: u64,
     /// Ids of those that failed.
     pub failed: Vec<String>,
-    /// How many of them gave no verdict.
+    /// Number of test purposes without a verdict.
     pub inconclusive: u64,
     /// The report in lines, the result first.
     pub lines: Vec<String>,
 }
 
 impl RuleReport {
-    /// What must stand beside the figures of the load, in one sentence without the flow's name; `None` if the server broke no rule.
+    /// A remark to the figures of the load: one sentence without the flow's name. `None` if the server broke no rule.
     pub fn remark(&self) -> Option<String> {
         let Self { role, run, failed, inconclusive, .. } = self;
         match failed.len() {

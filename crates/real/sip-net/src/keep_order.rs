@@ -1,4 +1,4 @@
-//! Which messages of a load are kept, and where.
+//! Selection of the messages of a load to be kept, and their files.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use netrig_core::Fraction;
 use serde::{Deserialize, Serialize};
 
-/// What to keep, and where.
+/// The messages to be kept, and their files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeepOrder {
@@ -15,7 +15,7 @@ pub struct KeepOrder {
     pub policy: KeepPolicy,
     /// Path without its ending: `.log` and `.pcapng` are added.
     pub to: PathBuf,
-    /// Bytes on the disk, both files together. What would exceed it is dropped and counted.
+    /// Limit of the bytes on the disk, both files together. Further messages are dropped and counted.
     pub most_bytes: u64,
 }
 
@@ -39,14 +39,14 @@ pub enum KeepPolicy {
     All,
     /// Those of attempts that failed.
     Failed,
-    /// Those of so many attempts with the longest time from the first request to the final response; without a final response it is
-    /// longer than any.
+    /// Those of the given number of attempts with the longest time from the first request to the final response. An attempt
+    /// without a final response counts as longest.
     Slowest(u32),
     /// Those of this share of the attempts, by a hash of their Call-IDs: all messages of an attempt, or none.
     Sample(Fraction),
 }
 
-/// A text that is no policy.
+/// A text that is not a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not what can be kept: expected `all`, `failed`, `slowest:100` or `sample:1%`")]
 pub struct ParseKeepPolicyError(String);

@@ -1,4 +1,4 @@
-//! A ledger of bytes for each address, so that no server sends a stranger much more than the stranger sent.
+//! A ledger of bytes for each address, which bounds what a server sends to an address without proof.
 //!
 //! A datagram's sender can write any source address. Until an address has proved that it takes part, a server sends it at
 //! most [`FACTOR`] times the bytes that came from it, retransmissions included, as RFC 9000 section 8.1 bounds QUIC. Proof is
@@ -22,22 +22,22 @@ const PROOF: Duration = Duration::from_secs(120);
 /// Addresses that one of the two generations of a [`RecentMap`] keeps.
 const MOST: usize = 1 << 15;
 
-/// Secrets that are remembered for an address without proof. The oldest is forgotten first.
+/// Secrets that are remembered for an address without proof. The oldest is discarded first.
 const MOST_SECRETS: usize = 16;
 
 /// Bytes and proofs of addresses. Memory: at most 2 × 32,768 accounts of about 200 bytes, and as many proofs of 40 bytes.
 #[derive(Debug, Default)]
 pub struct AmplificationLedger {
-    accounts: RecentMap<IpAddr, Account>,
+    accounts: RecentMap<IpAddr, ByteAccount>,
     /// Until when an address is proven. With port 0: all ports of the host.
     proofs: RecentMap<SocketAddr, Instant>,
     hasher: RandomState,
 }
 
-/// What an address without proof may still get.
+/// The remaining bytes of an address without proof.
 #[derive(Debug, Default)]
-struct Account {
-    /// Bytes.
+struct ByteAccount {
+    /// Remaining bytes.
     left: u64,
     /// Hashes of tags and branches that only a receiver of this address knows.
     secrets: Vec<u64>,
@@ -52,7 +52,7 @@ pub struct Purse {
     payer: Option<IpAddr>,
 }
 
-/// A map that forgets what was not used for longest: of two generations the older one is dropped when the younger is full.
+/// A map that discards the least recently used entries: if the younger of two generations is full, the older is dropped.
 #[derive(Debug)]
 struct RecentMap<K, V> {
     young: HashMap<K, V>,
@@ -83,20 +83,20 @@ impl<K: Hash + Eq + Copy, V: Default> RecentMap<K, V> {
 }
 
 impl AmplificationLedger {
-    /// So many bytes came from there.
+    /// Records bytes that arrived from an address.
     pub fn receive(&mut self, now: Instant, from: SocketAddr, bytes: usize) {
         if !self.is_proven(now, from) {
             self.credit(from.ip(), FACTOR * bytes as u64);
         }
     }
 
-    /// So many bytes more may go there.
+    /// Adds bytes to the account of an address.
     pub fn credit(&mut self, to: IpAddr, bytes: u64) {
         let account = self.accounts.of(to);
         account.left = account.left.saturating_add(bytes);
     }
 
-    /// A connection from this host was accepted: its address is no invention.
+    /// Records an accepted connection from this host, which proves its address.
     pub fn prove_host(&mut self, now: Instant, host: IpAddr) {
         self.prove(now, SocketAddr::new(host, 0));
     }
@@ -123,7 +123,7 @@ impl AmplificationLedger {
         }
     }
 
-    /// The address has proved itself.
+    /// Records a proof of the address.
     pub fn prove(&mut self, now: Instant, from: SocketAddr) {
         *self.proofs.of(from) = now + PROOF;
     }
@@ -134,12 +134,12 @@ impl AmplificationLedger {
         holds(&address) || holds(&SocketAddr::new(address.ip(), 0))
     }
 
-    /// Bytes that may go to an address without proof. Nothing is charged.
+    /// Remaining bytes of an address without proof. Nothing is charged.
     pub fn left(&self, to: IpAddr) -> u64 {
         self.accounts.get(&to).map_or(0, |account| account.left)
     }
 
-    /// Takes bytes from what an address may get, if it has them; an address with a proof always has.
+    /// Charges bytes to an address. Returns false if its account has too few; an address with a proof always has enough.
     pub fn charge(&mut self, now: Instant, to: SocketAddr, bytes: usize) -> bool {
         if self.is_proven(now, to) {
             return true;
@@ -150,14 +150,14 @@ impl AmplificationLedger {
         left.is_some()
     }
 
-    /// Reads a message for what proves that its sender receives what is sent to its address.
+    /// Checks whether a message proves that its sender receives at its address.
     pub fn look(&mut self, now: Instant, from: SocketAddr, message: &Message) {
         if let Some((secret, name)) = secret_received(message) {
             self.look_at(now, from, (&secret, &name));
         }
     }
 
-    /// The same of a message that has these texts, one of which may be a secret: the tag of `To` and the Call-ID.
+    /// As [`Self::look`], for a message with these texts, which may be a secret: the tag of `To` and the Call-ID.
     pub fn look_at(&mut self, now: Instant, from: SocketAddr, texts: (&str, &str)) {
         let secret = self.hasher.hash_one(texts);
         let account = self.accounts.get(&from.ip());
@@ -202,7 +202,7 @@ impl AmplificationLedger {
         true
     }
 
-    /// The same of a response with the tag and the Call-ID, of which this server chose the tag at random.
+    /// As [`Self::admit`], for a response with this tag and Call-ID, whose tag this server chose at random.
     pub fn admit_response(
         &mut self,
         now: Instant,
@@ -227,7 +227,7 @@ impl AmplificationLedger {
         !is_too_much && self.charge(now, to, bytes)
     }
 
-    /// Only who receives at this address knows the texts.
+    /// Stores texts that only a receiver at this address knows.
     fn remember(&mut self, to: SocketAddr, texts: (&str, &str)) {
         let secret = self.hasher.hash_one(texts);
         let secrets = &mut self.accounts.of(to.ip()).secrets;
@@ -240,7 +240,7 @@ impl AmplificationLedger {
     }
 }
 
-/// The short answer that takes the place of a list which an address without proof may not get; `None` if there is none.
+/// The short response that replaces a list which an address without proof may not get. `None` if there is no list.
 pub fn short_answer(response: &Response) -> Option<Response> {
     let is_list = response.headers.get(&Name::Contact).is_some();
     let cseq = response.headers.cseq().ok().flatten()?;
@@ -248,7 +248,7 @@ pub fn short_answer(response: &Response) -> Option<Response> {
     if !is_list || is_invitation {
         return None;
     }
-    // RFC 3261 section 21.5.7: the nearest that there is; over TCP, or with credentials, the whole list is to be had.
+    // RFC 3261 section 21.5.7: the closest status. Over TCP, or with credentials, the client gets the whole list.
     let mut short = Response { status: Status::new(513)?, ..response.clone() };
     short.reason = "Message Too Large".into();
     short.body = bytes::Bytes::new();
@@ -263,10 +263,10 @@ pub fn short_answer(response: &Response) -> Option<Response> {
 
 type Secret = (String, String);
 
-/// What a receiver of a message knows, and others do not.
+/// The texts that only a receiver of the message knows.
 fn secret_sent(message: &Message) -> Option<Secret> {
     match message {
-        // A tag that is computed from the request alone is known to whoever wrote that.
+        // Whoever wrote the request can compute a tag that depends on the request alone.
         Message::Response(response) if has_computed_tag(response) => None,
         Message::Response(response) => {
             let tag = response.headers.to().ok()??.tag()?.to_owned();
@@ -294,7 +294,7 @@ fn secret_received(message: &Message) -> Option<Secret> {
 mod tests {
     use super::*;
 
-    /// What the kernel has given this process, bytes (proc(5): `VmRSS`).
+    /// Resident memory of this process, bytes (proc(5): `VmRSS`).
     fn resident() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     /// 65,536 accounts of about 200 bytes with their secrets, and as many proofs of 40 bytes: 16 MB, in tables that are at most half
-    /// empty. A million addresses come.
+    /// empty. A million addresses send.
     #[test]
     fn a_million_addresses_take_no_more_than_the_ledger_says() {
         let (mut ledger, before) = (AmplificationLedger::default(), resident());
@@ -316,7 +316,7 @@ mod tests {
         for number in 0..1_000_000_u32 {
             let (now, from) = (Instant::ZERO, SocketAddr::new(IpAddr::from(number.to_be_bytes()), 5060));
             ledger.receive(now, from, 400);
-            // Of each sixteenth a secret is remembered, which takes time to read.
+            // A secret is remembered for each sixteenth address only, because parsing takes time.
             if number % 16 == 0 {
                 assert!(ledger.admit(now, from, &message(number), (300, false), &mut Purse::default()));
             }

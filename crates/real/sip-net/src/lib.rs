@@ -1,15 +1,14 @@
-//! SIP over real sockets: the servers of `netrig-sip` where others can reach them, and loads of its users for the servers of
-//! others.
+//! SIP over real sockets: the servers of `netrig-sip` on a network, and loads of its users for other servers.
 //!
-//! * [`server`]: who answers. Several sockets over UDP, TCP and TLS, and one loop between them and any
+//! * [`server`]: a server with several sockets over UDP, TCP and TLS, and one loop between them and any
 //!   [`Server`](netrig_sip::server::Server).
-//! * [`load`]: who asks. Threads with sockets of their own, which drive many users and measure what becomes of them.
-//! * [`dns`]: where a server is, by a table or the DNS, and who answers such questions.
-//! * [`Line`]: one socket for one user agent in the hands of a person.
-//! * [`UserAgentEnd`]: the sockets of one user agent that is called, too.
-//! * [`answers`]: whether somebody is there.
-//! * [`FlowTester`]: what flows of an experiment need of a tester, which a crate that is built on this one brings.
-//! * What both stand on: [`ListeningPoint`], a transport with an address; [`SipStream`], a connection that carries messages over
+//! * [`load`]: threads with sockets of their own, which drive many users and measure their attempts.
+//! * [`dns`]: look-ups of a server in a table or the DNS, and a DNS server.
+//! * [`Line`]: one socket for one user agent that a person controls.
+//! * [`UserAgentEnd`]: the sockets of one user agent that can also be called.
+//! * [`answers`]: whether a SIP element answers at an address.
+//! * [`FlowTester`]: the tester that flows of an experiment need. A crate that is built on this one implements it.
+//! * Common parts: [`ListeningPoint`], a transport with an address; [`SipStream`], a connection that carries messages over
 //!   TCP or [TLS](netrig_host::tls); and a UDP socket, which is bound to its address alone.
 #![deny(unsafe_code)]
 #![allow(

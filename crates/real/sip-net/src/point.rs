@@ -1,4 +1,4 @@
-//! Where a server listens, and from where it is reached.
+//! Listening addresses of servers, and source addresses towards them.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::str::FromStr;
@@ -13,30 +13,30 @@ use netrig_host::{HostAddress, HostAddressError};
 pub struct ListeningPoint {
     /// UDP, TCP or TLS.
     pub transport: Transport,
-    /// One of this machine's; with port 0 the system chooses one.
+    /// An address of this machine; with port 0 the system chooses a port.
     pub address: SocketAddr,
 }
 
-/// What is no listening point.
+/// A text that is not a listening point.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PointError {
-    /// The transport is none that there is here.
+    /// An unknown transport.
     #[error("`{0}` is no transport to listen at: expected udp, tcp or tls, as in udp:127.0.0.1:5060")]
     Transport(String),
-    /// The address is none.
+    /// The address cannot be parsed.
     #[error(
         "`{0}` is no address: expected a number of IPv4 or IPv6 and a port, as in udp:127.0.0.1:5060 or tls:[::1]:5061"
     )]
     Address(String),
-    /// The address is none of this host's links.
+    /// The address is on none of this host's links.
     #[error("`{text}`: {why}")]
     Host {
-        /// What was typed of it.
+        /// The text of the address.
         text: String,
-        /// Why.
+        /// The reason.
         why: HostAddressError,
     },
-    /// Any address of the machine.
+    /// An unspecified address.
     #[error(
         "{0} stands for every address of this machine, and what a server listens at stands in its messages: others answer to \
          it; give an address that they can reach, and --listen once for each"
@@ -47,7 +47,7 @@ pub enum PointError {
 /// The address from which the system sends to `target`. Nothing is sent.
 ///
 /// # Errors
-/// There is no route to it.
+/// If there is no route to the target.
 pub fn source_towards(target: SocketAddr) -> io::Result<HostAddress> {
     let socket = UdpSocket::bind(HostAddress::unspecified_for(target).at(0))?;
     socket.connect(target)?;

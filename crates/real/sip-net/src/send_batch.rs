@@ -1,4 +1,4 @@
-//! Datagrams that are sent together.
+//! Datagrams that are sent in groups.
 //!
 //! Most of a datagram's cost is its path through the kernel, which on one host leads into the socket of its receiver. `UDP_SEGMENT` (udp(7))
 //! sends several datagrams of one length and address along that path at once. For that a datagram may pass others, but none with its
@@ -20,7 +20,7 @@ const MIN_SEGMENTS: usize = 4;
 /// with IPv6 (RFC 8200 section 5), headers of 48 bytes included.
 const LONGEST_SEGMENT: usize = 1232;
 
-/// A datagram that is to be sent.
+/// A datagram to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutgoingDatagram<'a> {
     pub to: SocketAddr,
@@ -29,19 +29,19 @@ pub(super) struct OutgoingDatagram<'a> {
     pub order_key: Option<u64>,
 }
 
-/// What became of a system call that sends datagrams.
+/// Result of a system call that sends datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendOutcome {
-    /// The kernel took so many datagrams.
+    /// The number of datagrams that the kernel took.
     Taken(usize),
-    /// It took none of those that were to be sent with `UDP_SEGMENT`, which are now sent one by one.
+    /// The kernel took none of the group that was to be sent with `UDP_SEGMENT`. The group is now sent one by one.
     Split,
-    /// The same, because it cannot segment on the way to their address.
+    /// As `Split`, because the kernel cannot segment on the route to their address.
     SegmentRefused,
 }
 
 impl SendOutcome {
-    /// How many datagrams the kernel took.
+    /// Number of datagrams that the kernel took.
     pub const fn count(self) -> usize {
         match self {
             Self::Taken(count) => count,
@@ -53,18 +53,18 @@ impl SendOutcome {
 /// Datagrams that are being sent, at most [`MESSAGES`].
 pub(super) struct SendBatch<'a> {
     datagrams: &'a [OutgoingDatagram<'a>],
-    /// Places of the datagrams in the order in which they are sent.
+    /// Indices of the datagrams in the order of sending.
     order: [u8; MESSAGES],
-    /// Each send of one or several datagrams: where it ends in that order.
+    /// The end of each send, in that order.
     ends: [u8; MESSAGES],
     sends: usize,
-    /// Sends that the kernel has taken, and the datagrams in them.
+    /// Number of sends that the kernel has taken, and of the datagrams in them.
     sent: usize,
     sent_datagrams: usize,
 }
 
 impl<'a> SendBatch<'a> {
-    /// Each datagram in a send of its own.
+    /// Sends each datagram separately.
     pub fn unsegmented(datagrams: &'a [OutgoingDatagram<'a>]) -> Self {
         let order: [u8; MESSAGES] = std::array::from_fn(|at| at as u8);
         let ends = order.map(|at| at + 1);
@@ -72,7 +72,7 @@ impl<'a> SendBatch<'a> {
         Self { datagrams, order, ends, sends, sent: 0, sent_datagrams: 0 }
     }
 
-    /// In as few sends as possible.
+    /// Groups the datagrams into as few sends as possible.
     pub fn segmented(datagrams: &'a [OutgoingDatagram<'a>]) -> Self {
         let mut batch = Self::unsegmented(datagrams);
         let (groups, count) = grouped(batch.datagrams);
@@ -93,12 +93,12 @@ impl<'a> SendBatch<'a> {
         batch
     }
 
-    /// Places of the datagrams of the next `most` sends; none if all have been sent.
+    /// Indices of the datagrams of the next `most` sends; empty if all have been sent.
     pub fn next(&self, most: usize) -> &[u8] {
         &self.order[self.sent_datagrams..self.start_of((self.sent + most).min(self.sends))]
     }
 
-    /// Where a send starts in the order.
+    /// The start of a send in the order.
     const fn start_of(&self, send: usize) -> usize {
         if send == 0 { 0 } else { self.ends[send - 1] as usize }
     }
@@ -106,7 +106,7 @@ impl<'a> SendBatch<'a> {
     /// Makes the next `most` sends with one system call.
     ///
     /// # Errors
-    /// That of the first datagram, or what ICMP has said of an earlier one.
+    /// The error of the first datagram, or ICMP's report on an earlier one.
     pub fn send(&mut self, socket: impl AsFd, most: usize) -> io::Result<SendOutcome> {
         let bytes = |place: &u8| IoSlice::new(self.datagrams[usize::from(*place)].bytes);
         let slices: SmallVec<[_; MESSAGES]> = self.next(most).iter().map(bytes).collect();
@@ -116,7 +116,7 @@ impl<'a> SendBatch<'a> {
             Outgoing {
                 to: Some(first.to),
                 pieces: &slices[start - self.sent_datagrams..end - self.sent_datagrams],
-                // No longer than `LONGEST_SEGMENT`.
+                // At most `LONGEST_SEGMENT`.
                 segment: (end - start > 1).then_some(first.bytes.len() as u16),
             }
         };
@@ -131,7 +131,7 @@ impl<'a> SendBatch<'a> {
                 Ok(SendOutcome::Taken(self.sent_datagrams - before))
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(SendOutcome::Taken(0)),
-            // Whether one of them is at fault, and which, each shows by itself.
+            // Sending them one by one shows whether one of them is at fault, and which.
             Err(error) if is_segmented => {
                 self.split_first();
                 Ok(if is_segmentation_refused(&error) {
@@ -144,7 +144,7 @@ impl<'a> SendBatch<'a> {
         }
     }
 
-    /// Makes a send of each datagram of the next send.
+    /// Splits the next send into one send for each datagram.
     fn split_first(&mut self) {
         let end = self.start_of(self.sent + 1);
         let more = end - self.sent_datagrams - 1;
@@ -155,7 +155,7 @@ impl<'a> SendBatch<'a> {
         }
     }
 
-    /// Leaves out the next datagram, which has a send of its own. Returns its place.
+    /// Skips the next datagram, which has a send of its own. Returns its index.
     pub fn skip(&mut self) -> Option<usize> {
         let place = self.next(1).first().copied();
         self.sent += usize::from(place.is_some());
@@ -169,7 +169,7 @@ impl<'a> SendBatch<'a> {
 fn grouped(datagrams: &[OutgoingDatagram<'_>]) -> ([u8; MESSAGES], u8) {
     let (mut groups, mut count) = ([0; MESSAGES], 0_u8);
     let mut firsts = [0; MESSAGES];
-    // None goes into an earlier group than this.
+    // No datagram goes into a group before this one.
     let mut barrier = 0;
     for (at, own) in datagrams.iter().enumerate().take(MESSAGES) {
         let same = || datagrams[..at].iter().rposition(|other| other.order_key == own.order_key);
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Each datagram arrives once and whole, and those of a key in their order, however many sends a call makes.
+        /// Each datagram arrives once and whole, and those with a key in their order, for any number of sends per call.
         #[test]
         fn every_datagram_is_sent_and_none_passes_its_order_key(
             drawn in proptest::collection::vec((0_usize..2, 1_usize..4, proptest::option::of(0_u64..3)), 0..MESSAGES),
@@ -230,7 +230,7 @@ mod tests {
             }
             let ordered = |key: Option<u64>| left.iter().filter(|at| drawn[**at].2 == key).is_sorted();
             prop_assert!((0..3).map(Some).chain([None]).all(ordered), "{left:?}");
-            // One without a key passes none and is passed by none.
+            // A datagram without a key passes none and is passed by none.
             for (at, place) in left.iter().enumerate().filter(|(_, place)| drawn[**place].2.is_none()) {
                 prop_assert!(left[..at].iter().all(|other| other < place), "{left:?}");
             }

@@ -17,24 +17,24 @@ use netrig_host::socket::TcpOptions;
 use netrig_host::socket::{SocketBuilder, SocketError};
 use netrig_host::sys::{receive_stamped, stamp_received};
 
-/// Bytes that one turn of a connection reads at most, so that one does not starve the others.
+/// Most bytes that a connection reads in one turn, so that it does not starve the others.
 const TURN: usize = 64 * 1024;
 
-/// Messages that one call gives the kernel at most.
+/// Most messages passed to the kernel in one call.
 const PIECES: usize = 16;
 
 /// The answer to a keep-alive (RFC 5626 section 4.4.1).
 const PONG: &[u8] = b"\r\n";
 
-/// Pongs that are given to the kernel at once.
+/// Pongs passed to the kernel at once.
 const PONGS: usize = 256;
 
-/// How much is kept for a peer.
+/// Limits of the memory for a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Of a message that comes in, bytes.
+    /// Longest incoming message, bytes.
     pub message: usize,
-    /// Of all that waits to be taken by the peer, bytes.
+    /// Most bytes that wait for the peer to receive them.
     pub unsent: usize,
 }
 
@@ -45,51 +45,51 @@ impl Default for Bounds {
     }
 }
 
-/// Why a connection is over. The stream is of no use afterwards, but for [`StreamError::Closed`].
+/// Why a connection has ended. The stream cannot be used afterwards, except after [`StreamError::Closed`].
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The kernel says so.
+    /// An error of the kernel.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The peer has said all that it will. It may still take what is sent to it.
+    /// The peer has closed its sending direction. It may still receive.
     #[error("the peer has closed the connection")]
     Closed,
-    /// What came cannot be cut into messages.
-    #[error("what came is no SIP: {0}")]
+    /// The received bytes cannot be divided into messages.
+    #[error("the received bytes are not SIP: {0}")]
     Framing(#[from] FramingError),
-    /// The peers do not understand or do not trust each other.
+    /// The TLS handshake or a TLS record failed.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// The peer is slower than what is sent to it.
+    /// The peer receives more slowly than messages are sent to it.
     #[error("{waiting} bytes wait for the peer to take them, where {most} may")]
     Full {
-        /// Bytes.
+        /// Bytes that wait.
         waiting: usize,
-        /// Bytes.
+        /// Limit, bytes.
         most: usize,
     },
-    /// What waits for peers and what is incomplete, of all connections, is more than may be kept.
+    /// Waiting and incomplete data of all connections exceeds the limit.
     #[error("all connections together would keep more than the {most} bytes that may be kept")]
     NoRoom {
-        /// Bytes.
+        /// Limit, bytes.
         most: usize,
     },
 }
 
-/// Whether a connection has more to do at once.
+/// Whether a connection can continue at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// It waits for its peer.
     Waits,
-    /// It was interrupted, and goes on when the others have had their turns.
+    /// It was interrupted, and continues after the turns of the others.
     GoesOn,
 }
 
-/// A connection that carries SIP messages. It never blocks, and knows no time: who drives it watches its descriptor
+/// A connection that carries SIP messages. It never blocks and has no clock. The owner polls its descriptor
 /// ([`Watch::Both`](netrig_host::Watch::Both)), calls [`SipStream::receive`] and then [`SipStream::flush`] when it is ready, and
-/// decides how long it may be silent.
+/// decides how long it may be idle.
 ///
-/// Pings of the peer are answered here; they and messages that come are told alike.
+/// The stream answers pings of the peer. It passes them to the caller like messages.
 #[derive(Debug)]
 pub struct SipStream {
     socket: OwnedFd,
@@ -98,22 +98,22 @@ pub struct SipStream {
     tls: Option<Box<Connection>>,
     connecting: bool,
     framer: Framer,
-    /// Messages that the kernel, or TLS, has not yet taken as a whole.
+    /// Messages that the kernel, or TLS, has not yet taken completely.
     unsent: VecDeque<Bytes>,
-    /// Of the first of them, how much has gone.
+    /// Bytes of the first message that have been sent.
     gone: usize,
     waiting: usize,
-    /// Pongs that are owed, beside those that are among the unsent: they are counted, so that pings take no room.
+    /// Number of pongs to be sent, beside those in the queue. Only their number is kept, so that pings take no memory.
     pongs: u64,
-    /// When the kernel received what was read last, ns of `CLOCK_REALTIME`.
+    /// When the kernel received the last bytes, ns of `CLOCK_REALTIME`.
     stamp: Option<u64>,
 }
 
 impl SipStream {
-    /// A connection that was accepted; over TLS, if there is a configuration for it.
+    /// An accepted connection; over TLS, if there is a configuration for it.
     ///
     /// # Errors
-    /// If the options of the socket cannot be had, or those of TLS.
+    /// If the options of the socket cannot be set, or the TLS session cannot be made.
     pub fn accepted(
         socket: OwnedFd,
         peer: SocketAddr,
@@ -128,11 +128,11 @@ impl SipStream {
         Ok(Self::new(socket, peer, tls, false, bounds))
     }
 
-    /// Begins a connection from `local`, whose port the kernel chooses if it is 0; over TLS with a peer of that name, if there
-    /// is a configuration for it. What is sent meanwhile waits until the connection stands.
+    /// Starts a connection from `local`, whose port the kernel chooses if it is 0; over TLS with a peer of that name, if there
+    /// is a configuration for it. Messages are queued until the connection is established.
     ///
     /// # Errors
-    /// If the socket cannot be had, or the kernel knows at once that nobody is there.
+    /// If the socket cannot be opened, or the kernel reports at once that the peer is unreachable.
     pub fn connect(
         local: SocketAddr,
         peer: SocketAddr,
@@ -182,21 +182,21 @@ impl SipStream {
         }
     }
 
-    /// Has the kernel stamp what comes.
+    /// Enables the kernel's time stamps on received bytes.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// An error of the kernel.
     pub fn stamped(self) -> Result<Self, StreamError> {
         stamp_received(&self.socket)?;
         Ok(self)
     }
 
-    /// The descriptor, to be watched.
+    /// The descriptor, to be polled.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Who is at the other end.
+    /// The address of the peer.
     pub const fn peer(&self) -> SocketAddr {
         self.peer
     }
@@ -204,38 +204,38 @@ impl SipStream {
     /// The address of this end.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// An error of the kernel.
     pub fn local(&self) -> io::Result<SocketAddr> {
         Ok(rustix::net::getsockname(&self.socket)?.try_into()?)
     }
 
-    /// Whether messages can pass: the handshakes of TCP and of TLS are done.
+    /// Whether messages can pass: the TCP and TLS handshakes are done.
     pub fn is_established(&self) -> bool {
         !self.connecting && self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
     }
 
-    /// Bytes of a message whose rest has not come.
+    /// Bytes of a message that is not yet complete.
     pub fn incomplete(&self) -> usize {
         self.framer.waiting()
     }
 
-    /// Bytes that the peer has not taken.
+    /// Bytes that the peer has not received.
     pub const fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Whether there is anything that the kernel has not taken, TLS's own records included.
+    /// Whether there are bytes that the kernel has not taken, including TLS's own records.
     pub fn has_unsent(&self) -> bool {
         self.waiting > 0 || self.pongs > 0 || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Puts a message behind those that wait. [`SipStream::flush`] sends them.
+    /// Queues a message. [`SipStream::flush`] sends it.
     ///
     /// # Errors
-    /// More would wait than may.
+    /// If more bytes would wait than the limit.
     pub fn queue(&mut self, message: Bytes) -> Result<(), StreamError> {
         let waiting = self.waiting + message.len();
-        // One alone may be as long as it likes.
+        // A single message may exceed the limit.
         if waiting > self.bounds.unsent && self.waiting > 0 {
             return Err(StreamError::Full { waiting, most: self.bounds.unsent });
         }
@@ -244,15 +244,15 @@ impl SipStream {
         Ok(())
     }
 
-    /// Messages that were not sent as a whole, for who wants to tell of them when the connection is over.
+    /// Messages that were not sent completely, for a report after the end of the connection.
     pub fn into_unsent(self) -> impl Iterator<Item = Bytes> {
         self.unsent.into_iter().filter(|message| !message.starts_with(PONG))
     }
 
-    /// Gives the kernel as much of what waits as it takes.
+    /// Passes as much of the queue to the kernel as it takes.
     ///
     /// # Errors
-    /// The connection is over.
+    /// If the connection has ended.
     pub fn flush(&mut self) -> Result<(), StreamError> {
         if !self.is_connected()? {
             return Ok(());
@@ -280,13 +280,13 @@ impl SipStream {
         }
     }
 
-    /// Tells the peer of a connection in TLS that nothing follows (RFC 8446 section 6.1). TCP's own end is that of the
-    /// stream.
+    /// Sends the close_notify alert on a TLS connection (RFC 8446 section 6.1). TCP's own end follows when the stream is
+    /// dropped.
     pub fn say_goodbye(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
-            // Who does not take it finds the end of the connection.
-            let _ = tls.write_tls(&mut Wire::new(&self.socket));
+            // A peer that misses the alert sees the end of the connection.
+            let _ = tls.write_tls(&mut TlsTransport::new(&self.socket));
         }
     }
 
@@ -330,13 +330,13 @@ impl SipStream {
     fn flush_tls(&mut self, tls: &mut Connection) -> Result<(), StreamError> {
         loop {
             while tls.wants_write() {
-                match tls.write_tls(&mut Wire::new(&self.socket)) {
+                match tls.write_tls(&mut TlsTransport::new(&self.socket)) {
                     Ok(_) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                     Err(error) => return Err(error.into()),
                 }
             }
-            // What TLS has taken is counted as sent: before it is ready to seal it, it is not given anything.
+            // Bytes that TLS has taken count as sent. Before the handshake is done, it gets none.
             if self.unsent.is_empty() || tls.is_handshaking() {
                 return Ok(());
             }
@@ -350,13 +350,13 @@ impl SipStream {
         }
     }
 
-    /// Reads what has come, at most a turn's worth, to its end or, if that is not to be looked for, until less came than was
-    /// asked for: whatever comes later is reported by the kernel again. Tells each message, with when the kernel received its
-    /// end, ns of `CLOCK_REALTIME`, if the stream is [`stamped`](Self::stamped). Of messages that came close together the last
-    /// one's stamp is told.
+    /// Reads received bytes, at most a turn's worth, to the end of the stream. Without a look for the end it reads until a read
+    /// returns less than requested; the kernel reports later bytes again. Passes on each message. If the stream is
+    /// [`stamped`](Self::stamped), the message has the time when the kernel received its end, ns of `CLOCK_REALTIME`. Messages
+    /// that arrived close together have the stamp of the last one.
     ///
     /// # Errors
-    /// The connection is over. What came before is told first.
+    /// If the connection has ended. Messages that arrived before are passed on first.
     pub fn receive(
         &mut self,
         to_the_end: bool,
@@ -379,7 +379,7 @@ impl SipStream {
             read += count;
             self.framer.push(&buffer[..count]);
             self.cut(&mut each)?;
-            // What TLS has given may be less than it has.
+            // TLS may return less than it holds.
             if count < buffer.len() && self.tls.is_none() && !to_the_end {
                 return Ok(Turn::Waits);
             }
@@ -397,9 +397,9 @@ impl SipStream {
         Ok(())
     }
 
-    /// Bytes of SIP, at least one; none at the end.
+    /// Decrypted bytes, at least one; zero at the end.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, StreamError> {
-        let mut wire = Wire::new(&self.socket);
+        let mut wire = TlsTransport::new(&self.socket);
         let Some(tls) = &mut self.tls else {
             let count = wire.read(buffer)?;
             self.stamp = wire.stamp;
@@ -407,16 +407,16 @@ impl SipStream {
         };
         loop {
             match tls.reader().read(buffer) {
-                // A peer that hangs up without saying so in TLS has hung up all the same: a message tells its length.
+                // A peer that closes without close_notify has closed all the same: a message has its own length.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => return Ok(read?),
             }
-            // After the end there is nothing to process, and the reader says how it ended.
+            // After the end there is nothing to process; the reader returns how it ended.
             tls.read_tls(&mut wire)?;
             self.stamp = wire.stamp;
             let processed = tls.process_new_packets();
-            // Its part of the handshake, or why there is none.
+            // The next handshake message, or the alert.
             let written = tls.write_tls(&mut wire);
             processed?;
             match written {
@@ -426,10 +426,10 @@ impl SipStream {
         }
     }
 
-    /// Whether the connection stands.
+    /// Whether the TCP connection is established.
     ///
     /// # Errors
-    /// It could not be made.
+    /// If the connection failed.
     fn is_connected(&mut self) -> Result<bool, StreamError> {
         if self.connecting {
             sockopt::socket_error(&self.socket).map_err(io::Error::from)?.map_err(io::Error::from)?;
@@ -443,7 +443,7 @@ impl SipStream {
     }
 }
 
-/// The name that a certificate is to have, of a host of a URI. `None` if none can.
+/// The name that a certificate must have for the host of a URI. `None` if no certificate can have it.
 pub fn server_name(host: &Host) -> Option<ServerName<'static>> {
     match host {
         Host::Address(ip) => Some(ServerName::IpAddress((*ip).into())),
@@ -451,20 +451,20 @@ pub fn server_name(host: &Host) -> Option<ServerName<'static>> {
     }
 }
 
-/// What TLS reads from and writes to.
-struct Wire<'a> {
+/// The socket as TLS reads and writes it.
+struct TlsTransport<'a> {
     socket: BorrowedFd<'a>,
-    /// Of what was read last.
+    /// Time stamp of the last read.
     stamp: Option<u64>,
 }
 
-impl<'a> Wire<'a> {
+impl<'a> TlsTransport<'a> {
     fn new(socket: &'a OwnedFd) -> Self {
         Self { socket: socket.as_fd(), stamp: None }
     }
 }
 
-impl io::Read for Wire<'_> {
+impl io::Read for TlsTransport<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let (count, stamp) = receive_stamped(self.socket, buffer)?;
         self.stamp = stamp;
@@ -472,7 +472,7 @@ impl io::Read for Wire<'_> {
     }
 }
 
-impl io::Write for Wire<'_> {
+impl io::Write for TlsTransport<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         Ok(rustix::io::retry_on_intr(|| rustix::net::send(self.socket, bytes, flags))?)

@@ -1,4 +1,4 @@
-//! Taps: who takes note of each message that a load sends or receives.
+//! Taps, which get each message that a load sends or receives.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,40 +12,41 @@ use serde::{Deserialize, Serialize};
 /// A message that was sent or received.
 #[derive(Clone, Copy, Debug)]
 pub struct PassedMessage<'a> {
-    /// ns since 1970.
+    /// Time, ns since 1970.
     pub at_ns: u64,
-    /// By this machine.
+    /// Whether this machine sent it.
     pub is_sent: bool,
-    /// The end on this machine.
+    /// The address of this machine.
     pub local: SocketAddr,
-    /// The other end.
+    /// The address of the peer.
     pub peer: SocketAddr,
-    /// What carried it.
+    /// The transport.
     pub transport: Transport,
-    /// Its attempt is told by the Call-ID alone, and ends with [`MessageTap::call_ended`].
+    /// Whether only the Call-ID identifies its attempt, which then ends with [`MessageTap::call_ended`].
     pub is_of_script: bool,
-    /// The whole message, as it is within TLS.
+    /// The whole message, in plain text even over TLS.
     pub bytes: &'a [u8],
 }
 
-/// The tap of one thread. It is called while the load goes on, and must neither wait nor fail.
+/// The tap of one thread. It is called during the load, so it must neither block nor fail.
 pub trait MessageTap: Send {
-    /// A message passes.
+    /// Called for each message.
     fn message(&mut self, message: &PassedMessage<'_>);
 
-    /// An attempt has ended.
+    /// Called at the end of an attempt.
     fn ended(&mut self, record: &Record);
 
-    /// A call of a script has ended, whose messages have this Call-ID; why, if it failed. `lasted`: from its first step to its last.
+    /// Called at the end of a call of a script with this Call-ID. `failure`: the reason, if it failed. `lasted`: time from its first
+    /// step to its last.
     fn call_ended(&mut self, side: Side, call_id: &str, failure: Option<&str>, lasted: Duration);
 
-    /// Hands on what it has collected; called at least once a second.
+    /// Passes on the collected messages. Called at least once a second.
     fn hand_on(&mut self);
 }
 
-/// Gives each thread of a load a tap.
+/// Makes a tap for each thread of a load.
 pub trait MessageTaps: Sync {
-    /// The next one.
+    /// A new tap.
     fn tap(&self) -> Box<dyn MessageTap>;
 }
 
@@ -58,12 +59,12 @@ pub struct KeptMessages {
     pub capture: PathBuf,
     /// Messages in each of them.
     pub messages: u64,
-    /// Attempts that they belong to; absent if all messages are kept.
+    /// Number of attempts to which they belong; absent if all messages are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u64>,
-    /// Messages that were lost because they came faster than they could be written.
+    /// Messages that were dropped because they arrived faster than they could be written.
     pub dropped: u64,
-    /// Messages that found no room: in memory while their attempt lasted, or on the disk.
+    /// Messages for which there was no room, in memory during their attempt or on the disk.
     pub without_room: u64,
     /// Why writing ended before the load did.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,13 +12,12 @@ const ATTEMPTS: usize = 4;
 
 /// Words of the reasons that a busy machine gives: something came late, or found no room. Whatever else makes a run invalid
 /// is a mistake of netrig's, and so is whatever does in virtual time.
-const OF_THE_MACHINE: [&str; 11] = [
+const OF_THE_MACHINE: [&str; 10] = [
     " late;",
     " late,",
     " late by",
     "after their turn",
     "come in time",
-    "before it was told",
     "for the endpoint",
     "no room",
     "did not take",

@@ -1,33 +1,33 @@
-//! What grows with a run, cut into frames none of which is too long.
+//! Cuts orders, samples and notes into frames of limited length.
 
 use std::collections::BTreeMap;
 
 use netrig_core::{Note, Quantity, Sample, Subject};
 
-use super::{Column, NoteLine, Reply, Request};
+use super::{Column, ControlReply, ControlRequest, NoteLine};
 use crate::meter::Samples;
 use crate::{CarrierOptions, EndOrder, RunOrder, TimedControl};
 
-/// What is cut by its bytes is cut where it has so many.
+/// A frame is complete once it has this many bytes.
 const FULL: usize = 1 << 20;
 
-/// Most bytes that a sample takes in its column (a moment, a value and their commas), a column beside the quantity's name,
-/// and a line of the time line beside its text.
+/// Upper bounds in bytes: of a sample in its column (time, value and commas), of a column without the quantity's name, and
+/// of a line of the time line without its text.
 const LONGEST_SAMPLE: usize = 48;
 const LONGEST_COLUMN: usize = 128;
 const LONGEST_LINE: usize = 128;
 
-/// Controls of associations in one frame, of at most 128 B each.
+/// Controls of associations per frame, with at most 128 B each.
 const CONTROLS_PER_FRAME: usize = FULL / 128;
 
-/// A run as requests, each of which fits into a frame: its ends, and last that it is to be prepared.
-pub fn order_frames(mut run: RunOrder) -> impl Iterator<Item = Request> {
+/// A run as requests that each fit into a frame: its ends first, [`ControlRequest::Prepare`] last.
+pub fn order_frames(mut run: RunOrder) -> impl Iterator<Item = ControlRequest> {
     let ends = std::mem::take(&mut run.ends);
-    ends.into_iter().flat_map(end_frames).chain([Request::Prepare { run }])
+    ends.into_iter().flat_map(end_frames).chain([ControlRequest::Prepare { run }])
 }
 
-/// An end, and the controls of its associations beyond those that its own frame has room for.
-fn end_frames(mut end: EndOrder) -> impl Iterator<Item = Request> {
+/// An end, followed by those controls of its associations for which its own frame has no room.
+fn end_frames(mut end: EndOrder) -> impl Iterator<Item = ControlRequest> {
     let mut rest = match &mut end.carrier {
         CarrierOptions::Sctp(options) => {
             let first = options.controls.len().min(CONTROLS_PER_FRAME);
@@ -37,22 +37,21 @@ fn end_frames(mut end: EndOrder) -> impl Iterator<Item = Request> {
     };
     let further = std::iter::from_fn(move || {
         let controls: Vec<_> = rest.drain(..rest.len().min(CONTROLS_PER_FRAME)).collect();
-        (!controls.is_empty()).then_some(Request::Controls { controls })
+        (!controls.is_empty()).then_some(ControlRequest::Controls { controls })
     });
-    std::iter::once(Request::End { end: Box::new(end) }).chain(further)
+    std::iter::once(ControlRequest::End { end: Box::new(end) }).chain(further)
 }
 
-/// The ends of a run as they are told, one after the other.
+/// The ends of the next run, collected as they arrive.
 #[derive(Debug, Default)]
-pub(crate) struct ToldEnds(Vec<EndOrder>);
+pub(crate) struct PendingEnds(Vec<EndOrder>);
 
-impl ToldEnds {
-    /// One more.
+impl PendingEnds {
     pub fn add(&mut self, end: EndOrder) {
         self.0.push(end);
     }
 
-    /// The last one's associations are told this too. Whether it has some.
+    /// Adds controls to the associations of the last end. Returns false if the last end has no associations.
     pub fn control(&mut self, controls: Vec<TimedControl>) -> bool {
         match self.0.last_mut().map(|end| &mut end.carrier) {
             Some(CarrierOptions::Sctp(options)) => {
@@ -63,14 +62,14 @@ impl ToldEnds {
         }
     }
 
-    /// The run with all of them; the next one has none.
+    /// Moves all ends into the run.
     pub fn complete(&mut self, run: RunOrder) -> RunOrder {
         RunOrder { ends: std::mem::take(&mut self.0), ..run }
     }
 }
 
-/// Samples as frames, cut by their bytes. A value that is no number is left out: no quantity has one.
-pub fn sample_frames(samples: &Samples) -> impl Iterator<Item = Reply> {
+/// Samples as frames, cut by their bytes. Values that are not finite are left out.
+pub fn sample_frames(samples: &Samples) -> impl Iterator<Item = ControlReply> {
     let mut rest = samples.iter().filter(|(_, sample)| sample.value.is_finite()).peekable();
     std::iter::from_fn(move || {
         rest.peek()?;
@@ -80,15 +79,15 @@ pub fn sample_frames(samples: &Samples) -> impl Iterator<Item = Reply> {
         {
             columns.add(*subject, sample);
         }
-        Some(Reply::Samples { columns: columns.by_subject.into_values().collect() })
+        Some(ControlReply::Samples { columns: columns.by_subject.into_values().collect() })
     })
 }
 
-/// Columns as they fill.
+/// Columns that are being filled.
 #[derive(Default)]
 struct Columns {
     by_subject: BTreeMap<(Subject, &'static str), Column>,
-    /// The most that they take in a frame.
+    /// Upper bound of their length in a frame, bytes.
     bytes: usize,
 }
 
@@ -106,18 +105,18 @@ impl Columns {
 }
 
 /// Lines of the time line as frames, cut by their bytes.
-pub fn note_frames(notes: &[Note]) -> impl Iterator<Item = Reply> {
+pub fn note_frames(notes: &[Note]) -> impl Iterator<Item = ControlReply> {
     let mut rest = notes;
     std::iter::from_fn(move || {
         let (mut lines, mut bytes) = (Vec::new(), 0);
         while bytes < FULL
             && let Some(note) = rest.split_off_first()
         {
-            // A character takes at most six times its bytes, as `\u001b`.
+            // JSON escapes a character with at most six times its bytes: `\u001b`.
             bytes += LONGEST_LINE + 6 * note.text.len();
             lines.push(NoteLine::from(note));
         }
-        (!lines.is_empty()).then_some(Reply::Notes { lines })
+        (!lines.is_empty()).then_some(ControlReply::Notes { lines })
     })
 }
 
@@ -130,12 +129,12 @@ mod tests {
 
     use super::*;
     use crate::control::tests::framed;
-    use crate::{EndReport, SctpOptions, Side};
+    use crate::{EndReport, FlowSide, SctpOptions};
     use netrig_host::frames::{MAX_FRAME, read_frame};
     use netrig_host::socket::UdpOptions;
     use netrig_host::{RequestedGaps, SourceMeter};
 
-    /// What one of the kind takes in a frame, and `FULL` with it, is less than a frame may have.
+    /// The bounds hold: a full frame is shorter than the longest allowed one.
     #[test]
     fn a_full_frame_of_samples_is_not_too_long() {
         let sample = |quantity| Sample {
@@ -153,7 +152,9 @@ mod tests {
             for frame in sample_frames(&samples) {
                 let bytes = framed(&frame);
                 assert!(bytes.len() <= FULL + LONGEST_COLUMN, "{} B", bytes.len());
-                let Some(Reply::Samples { columns }) = read_frame(&mut &bytes[..]).unwrap() else { panic!() };
+                let Some(ControlReply::Samples { columns }) = read_frame(&mut &bytes[..]).unwrap() else {
+                    panic!()
+                };
                 back += columns.iter().map(|column| column.values.len()).sum::<usize>();
             }
             assert_eq!(back, samples.len());
@@ -170,7 +171,7 @@ mod tests {
         let notes: Vec<_> = (0..50_000).map(note).collect();
         let mut back = Vec::new();
         for frame in note_frames(&notes) {
-            let Some(Reply::Notes { lines }) = read_frame(&mut &framed(&frame)[..]).unwrap() else {
+            let Some(ControlReply::Notes { lines }) = read_frame(&mut &framed(&frame)[..]).unwrap() else {
                 panic!()
             };
             back.extend(lines.into_iter().map(Note::from));
@@ -183,7 +184,7 @@ mod tests {
         EndOrder {
             flow,
             name: format!("flow#{flow}"),
-            side: Side::Client,
+            side: FlowSide::Client,
             application: serde_json::from_str(r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#)
                 .unwrap(),
             carrier: CarrierOptions::Udp(UdpOptions::default()),
@@ -199,18 +200,18 @@ mod tests {
         }
     }
 
-    /// What an agent understands of a run that it is told.
-    fn told(run: RunOrder) -> RunOrder {
-        let mut ends = ToldEnds::default();
+    /// The run that an agent assembles from the frames of an order.
+    fn assembled(run: RunOrder) -> RunOrder {
+        let mut ends = PendingEnds::default();
         for request in order_frames(run) {
             match read_frame(&mut &framed(&request)[..]).unwrap() {
-                Some(Request::End { end }) => ends.add(*end),
-                Some(Request::Controls { controls }) => assert!(ends.control(controls)),
-                Some(Request::Prepare { run }) => return ends.complete(run),
+                Some(ControlRequest::End { end }) => ends.add(*end),
+                Some(ControlRequest::Controls { controls }) => assert!(ends.control(controls)),
+                Some(ControlRequest::Prepare { run }) => return ends.complete(run),
                 other => panic!("{other:?}"),
             }
         }
-        panic!("it was never to be prepared")
+        panic!("no request to prepare the run")
     }
 
     fn run(ends: Vec<EndOrder>) -> RunOrder {
@@ -229,16 +230,16 @@ mod tests {
     fn ten_thousand_ends_are_ordered() {
         let order = run((0..10_000).map(end).collect());
         assert!(serde_json::to_vec(&order.ends).unwrap().len() > MAX_FRAME / 2);
-        assert_eq!(told(order.clone()), order);
+        assert_eq!(assembled(order.clone()), order);
     }
 
-    /// As long as a file lets it be: 12 B for each datagram of 1 MiB.
+    /// The longest trace that a file can hold: 12 B for each datagram of 1 MiB.
     #[test]
     fn the_longest_trace_is_ordered() {
         let datagram = (Duration::from_nanos(u64::MAX - 1), Size::from_bytes(65_507));
         let trace = Trace { datagrams: vec![datagram; (1 << 20) / 12], capture: None, repeat: false };
         let order = run(vec![EndOrder { application: Settings::Trace(trace), ..end(0) }]);
-        assert_eq!(told(order.clone()), order);
+        assert_eq!(assembled(order.clone()), order);
     }
 
     #[test]
@@ -249,10 +250,10 @@ mod tests {
         let options = SctpOptions { config, paths: vec![], controls };
         let order =
             run(vec![EndOrder { carrier: CarrierOptions::Sctp(Box::new(options)), ..end(0) }, end(1)]);
-        assert_eq!(told(order.clone()), order);
+        assert_eq!(assembled(order.clone()), order);
     }
 
-    /// A source that was late by everything from 1 ns to a minute has the longest report.
+    /// A source whose lateness covers 1 ns to a minute has the longest report.
     #[test]
     fn ten_thousand_ends_report() {
         let mut meter = SourceMeter::new(RequestedGaps::Schedule);
@@ -268,9 +269,12 @@ mod tests {
         };
         let mut bytes = 0;
         for end in (0..10_000).map(report) {
-            let frame = framed(&Reply::Report { end: Box::new(end.clone()) });
+            let frame = framed(&ControlReply::Report { end: Box::new(end.clone()) });
             bytes += frame.len();
-            assert_eq!(read_frame(&mut &frame[..]).unwrap(), Some(Reply::Report { end: Box::new(end) }));
+            assert_eq!(
+                read_frame(&mut &frame[..]).unwrap(),
+                Some(ControlReply::Report { end: Box::new(end) })
+            );
         }
         assert!(bytes > MAX_FRAME, "{bytes} B would have fitted into one frame");
     }

@@ -1,27 +1,27 @@
-//! What an end with associations of SCTP does beside the others: their packets and timers are its own work.
+//! The part of an end that is specific to SCTP associations: their packets and timers are its own work.
 
 use netrig_core::{Instant, Note, Sample, Subject};
 use netrig_transport::{Counters, Incident, PathId, ReportingEnds};
 
-use super::{FlowEnd, Sockets, Surroundings};
+use super::{CarrierSockets, EndContext, FlowEnd};
 use crate::AgentError;
-use crate::meter::{Counted, Samples};
+use crate::meter::{EndCount, Samples};
 use crate::order::CarrierOptions;
-use crate::sctp::Handled;
+use crate::sctp::HandledPacket;
 
-/// Packets that are looked at before the other ends are.
+/// Packets that are handled before other ends get a turn.
 const PACKETS: usize = 64;
 
 impl FlowEnd {
-    /// Takes the packets of associations, each of which then has its turn, and does what their timers say.
-    pub(super) fn take_packets(&mut self, around: &mut Surroundings) -> Result<(), AgentError> {
+    /// Handles the packets of associations, gives each of these associations a turn, and handles expired timers.
+    pub(super) fn take_packets(&mut self, around: &mut EndContext) -> Result<(), AgentError> {
         for _ in 0..PACKETS {
-            let Sockets::Sctp(sctp) = &mut self.sockets else { return Ok(()) };
+            let CarrierSockets::Sctp(sctp) = &mut self.sockets else { return Ok(()) };
             let handled = sctp.handle_next(around.clock, around.offset)?;
-            let Some(Handled { at, data, is_new, place }) = handled else { break };
+            let Some(HandledPacket { at, data, is_new, place }) = handled else { break };
             if let Some(ip_len) = data.filter(|_| !self.order.sends_data()) {
-                self.meter.count(Counted::WireBytes, ip_len.into());
-                self.meter.count(Counted::DataPacketsReceived, 1);
+                self.meter.count(EndCount::WireBytes, ip_len.into());
+                self.meter.count(EndCount::DataPacketsReceived, 1);
                 if is_new {
                     self.meter.data_arrived(at, around.samples);
                 }
@@ -30,13 +30,13 @@ impl FlowEnd {
                 self.take_turn(around.clock.now(), place, around)?;
             }
         }
-        let Sockets::Sctp(sctp) = &mut self.sockets else { return Ok(()) };
+        let CarrierSockets::Sctp(sctp) = &mut self.sockets else { return Ok(()) };
         sctp.expire(around.clock, &mut self.turns)
     }
 
-    /// What happened to an association, told by the end that sends the flow's data. When it stood and when it closed is
-    /// told of every connection alike.
-    pub(super) fn tell_incidents(&mut self, at: Instant, incidents: &[Incident], around: &mut Surroundings) {
+    /// Reports the incidents of an association. Only the end that sends the flow's data reports them. Establishment and close
+    /// are not among them: they are reported for every connection.
+    pub(super) fn report_incidents(&mut self, at: Instant, incidents: &[Incident], around: &mut EndContext) {
         let CarrierOptions::Sctp(options) = &self.order.carrier else { return };
         let (flow, sends) = (self.order.flow, self.order.sends_data());
         let name = |path: PathId| options.paths.get(usize::from(path.0)).map_or("?", |path| &path.name);
@@ -49,14 +49,14 @@ impl FlowEnd {
         }
     }
 
-    /// What happened since the last time, in words.
+    /// The events since the last call, as sentences.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Reports what associations have counted since the last tick, and the levels of now.
+    /// Reports the associations' counts since the last tick, and the current levels.
     pub(super) fn tick_associations(&mut self, at: Instant, out: &mut Samples) {
-        let Sockets::Sctp(sctp) = &self.sockets else { return };
+        let CarrierSockets::Sctp(sctp) = &self.sockets else { return };
         let now = sctp.counters();
         let before = std::mem::replace(&mut self.reported_sctp, now);
         let (flow, sends) = (self.order.flow, self.order.sends_data());

@@ -1,23 +1,23 @@
-//! What an end does with its connections, whatever carries them: opening and accepting, turns, and what they report.
+//! The connections of an end over any carrier: opening, accepting, turns, and reports.
 
 use std::net::SocketAddr;
 
 use netrig_core::{ConnectionEvent, Data, Instant, StreamId, quantity};
 use netrig_traffic::{AppEvent, ConnId, ReadSchedule};
 
-use super::{FlowEnd, Sockets, Surroundings};
+use super::{CarrierSockets, EndContext, FlowEnd};
 use crate::AgentError;
-use crate::meter::Counted;
+use crate::meter::EndCount;
 use netrig_bulk::tcp_connection::{self, TurnOutcome};
 use netrig_host::Watch;
 
-/// Turns that the connections of an end have in a row before the other ends are looked at.
+/// Turns of an end's connections in a row before other ends get a turn.
 const TURNS: usize = 64;
 
 impl FlowEnd {
-    /// Accepts the calls that wait.
-    pub(super) fn accept(&mut self, around: &mut Surroundings) -> Result<(), AgentError> {
-        while let Sockets::Tcp(tcp) = &mut self.sockets
+    /// Accepts the pending connections.
+    pub(super) fn accept(&mut self, around: &mut EndContext) -> Result<(), AgentError> {
+        while let CarrierSockets::Tcp(tcp) = &mut self.sockets
             && let Some(place) = tcp.accept().map_err(AgentError::kernel("accept"))?
         {
             self.enrol(place, around)?;
@@ -25,10 +25,10 @@ impl FlowEnd {
         Ok(())
     }
 
-    /// A connection that was made gets its first turn, and is watched.
-    fn enrol(&mut self, place: u32, around: &mut Surroundings) -> Result<(), AgentError> {
+    /// Registers a new connection with the poller, and gives it its first turn.
+    fn enrol(&mut self, place: u32, around: &mut EndContext) -> Result<(), AgentError> {
         let key = self.key(place + 1);
-        if let Sockets::Tcp(tcp) = &mut self.sockets
+        if let CarrierSockets::Tcp(tcp) = &mut self.sockets
             && let Some(conn) = tcp.get(place)
         {
             around.pacer.watch(conn.fd(), key, Watch::Both).map_err(AgentError::kernel("epoll_ctl"))?;
@@ -40,21 +40,21 @@ impl FlowEnd {
         Ok(())
     }
 
-    /// The application reads what is due, if it does not read at once.
-    pub(super) fn take_steps(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
+    /// Lets an application with a read schedule read what is due.
+    pub(super) fn take_steps(&mut self, now: Instant, around: &mut EndContext) -> Result<(), AgentError> {
         if self.order.reads.is_none() {
             return Ok(());
         }
         match &mut self.sockets {
-            Sockets::Udp(_) => {}
-            Sockets::Tcp(tcp) => tcp.take_steps(now, &mut self.turns),
-            Sockets::Sctp(sctp) => sctp.take_steps(around.clock, &mut self.turns)?,
+            CarrierSockets::Udp(_) => {}
+            CarrierSockets::Tcp(tcp) => tcp.take_steps(now, &mut self.turns),
+            CarrierSockets::Sctp(sctp) => sctp.take_steps(around.clock, &mut self.turns)?,
         }
         Ok(())
     }
 
-    /// Gives the connections that have something to do their turns.
-    pub(super) fn take_turns(&mut self, now: Instant, around: &mut Surroundings) -> Result<(), AgentError> {
+    /// Gives the queued connections their turns.
+    pub(super) fn take_turns(&mut self, now: Instant, around: &mut EndContext) -> Result<(), AgentError> {
         for _ in 0..TURNS {
             let Some(place) = self.turns.pop_front() else { break };
             self.take_turn(now, place, around)?;
@@ -62,45 +62,45 @@ impl FlowEnd {
         Ok(())
     }
 
-    /// The turn of the connection at `place`, if it still is.
+    /// Gives the connection at `place` a turn, if it still exists.
     pub(super) fn take_turn(
         &mut self,
         now: Instant,
         place: u32,
-        around: &mut Surroundings,
+        around: &mut EndContext,
     ) -> Result<(), AgentError> {
         let mut events = std::mem::take(&mut self.events);
         let id = match &mut self.sockets {
-            Sockets::Udp(_) => None,
-            Sockets::Tcp(tcp) => tcp.get(place).map(|conn| {
+            CarrierSockets::Udp(_) => None,
+            CarrierSockets::Tcp(tcp) => tcp.get(place).map(|conn| {
                 if conn.take_turn(&mut self.buffer, &mut events) == TurnOutcome::GoesOn {
                     self.turns.push_back(place);
                 }
                 conn.id
             }),
-            Sockets::Sctp(sctp) => {
+            CarrierSockets::Sctp(sctp) => {
                 let mut incidents = Vec::new();
-                let id = sctp.hear(place, &mut events, &mut incidents);
-                self.tell_incidents(now, &incidents, around);
+                let id = sctp.take_events(place, &mut events, &mut incidents);
+                self.report_incidents(now, &incidents, around);
                 id
             }
         };
         for event in events.drain(..) {
             let Some(id) = id else { break };
-            self.hear(now, place, id, event, around)?;
+            self.handle_event(now, place, id, event, around)?;
         }
         self.events = events;
         Ok(())
     }
 
-    /// A connection reports.
-    fn hear(
+    /// Handles an event of a connection.
+    fn handle_event(
         &mut self,
         now: Instant,
         place: u32,
         id: ConnId,
         event: ConnectionEvent,
-        around: &mut Surroundings,
+        around: &mut EndContext,
     ) -> Result<(), AgentError> {
         let sends = self.order.sends_data();
         match &event {
@@ -108,9 +108,9 @@ impl FlowEnd {
                 self.meter.mark(now, &quantity::ESTABLISHED, 0.0, around.samples);
             }
             ConnectionEvent::Received { data, .. } if !sends => {
-                self.meter.count(Counted::ReceivedBytes, data.size());
-                // An association's packets are seen themselves.
-                if matches!(self.sockets, Sockets::Tcp(_)) {
+                self.meter.count(EndCount::ReceivedBytes, data.size());
+                // The packets of an association are counted where they arrive.
+                if matches!(self.sockets, CarrierSockets::Tcp(_)) {
                     self.meter.data_arrived(now, around.samples);
                 }
             }
@@ -119,81 +119,81 @@ impl FlowEnd {
                     self.meter.mark(now, &quantity::CLOSED, f64::from(*reason as u8), around.samples);
                 }
                 match &mut self.sockets {
-                    Sockets::Udp(_) => {}
-                    Sockets::Tcp(tcp) => tcp.forget(place, *reason),
-                    Sockets::Sctp(sctp) => sctp.forget(place, *reason),
+                    CarrierSockets::Udp(_) => {}
+                    CarrierSockets::Tcp(tcp) => tcp.forget(place, *reason),
+                    CarrierSockets::Sctp(sctp) => sctp.forget(place, *reason),
                 }
             }
             _ => {}
         }
-        self.tell(now, AppEvent::Connection { conn: id, event }, around)
+        self.notify(now, AppEvent::Connection { conn: id, event }, around)
     }
 
-    /// Opens a connection for the application; it gets a turn.
+    /// Opens a connection for the application, and gives it a turn.
     pub(super) fn connect(
         &mut self,
         id: ConnId,
         to: SocketAddr,
-        around: &mut Surroundings,
+        around: &mut EndContext,
     ) -> Result<(), AgentError> {
         match &mut self.sockets {
-            Sockets::Udp(_) => Ok(()),
-            Sockets::Tcp(tcp) => {
+            CarrierSockets::Udp(_) => Ok(()),
+            CarrierSockets::Tcp(tcp) => {
                 let place = tcp
                     .connect(id, to)
                     .map_err(|source| AgentError::Socket { flow: self.order.name.clone(), source })?;
                 self.enrol(place, around)
             }
-            Sockets::Sctp(sctp) => {
+            CarrierSockets::Sctp(sctp) => {
                 self.turns.extend(sctp.connect(id, around.clock)?);
                 Ok(())
             }
         }
     }
 
-    /// Data for a connection of the application's, if it still is; it gets a turn.
+    /// Sends data over a connection of the application, if it still exists, and gives it a turn.
     pub(super) fn send(
         &mut self,
         id: ConnId,
         stream: StreamId,
         data: Data,
-        around: &Surroundings,
+        around: &EndContext,
     ) -> Result<(), AgentError> {
         let Some(place) = self.place_of(id) else { return Ok(()) };
         match &mut self.sockets {
-            Sockets::Udp(_) => {}
-            Sockets::Tcp(tcp) => {
+            CarrierSockets::Udp(_) => {}
+            CarrierSockets::Tcp(tcp) => {
                 if let Some(conn) = tcp.get(place) {
                     conn.send(data);
                 }
             }
-            Sockets::Sctp(sctp) => sctp.give(place, stream, data, around.clock)?,
+            CarrierSockets::Sctp(sctp) => sctp.give(place, stream, data, around.clock)?,
         }
-        self.has_something_to_do(place);
+        self.queue_turn(place);
         Ok(())
     }
 
-    /// A connection of the application's is closed, if it still is; it gets a turn.
-    pub(super) fn close(&mut self, id: ConnId, around: &Surroundings) -> Result<(), AgentError> {
+    /// Closes a connection of the application, if it still exists, and gives it a turn.
+    pub(super) fn close(&mut self, id: ConnId, around: &EndContext) -> Result<(), AgentError> {
         let Some(place) = self.place_of(id) else { return Ok(()) };
         match &mut self.sockets {
-            Sockets::Udp(_) => {}
-            Sockets::Tcp(tcp) => tcp.get(place).into_iter().for_each(tcp_connection::TcpConnection::close),
-            Sockets::Sctp(sctp) => sctp.close(place, around.clock)?,
+            CarrierSockets::Udp(_) => {}
+            CarrierSockets::Tcp(tcp) => tcp.get(place).into_iter().for_each(tcp_connection::TcpConnection::close),
+            CarrierSockets::Sctp(sctp) => sctp.close(place, around.clock)?,
         }
-        self.has_something_to_do(place);
+        self.queue_turn(place);
         Ok(())
     }
 
     fn place_of(&self, id: ConnId) -> Option<u32> {
         match &self.sockets {
-            Sockets::Udp(_) => None,
-            Sockets::Tcp(tcp) => tcp.place_of(id),
-            Sockets::Sctp(sctp) => sctp.place_of(id),
+            CarrierSockets::Udp(_) => None,
+            CarrierSockets::Tcp(tcp) => tcp.place_of(id),
+            CarrierSockets::Sctp(sctp) => sctp.place_of(id),
         }
     }
 
-    fn has_something_to_do(&mut self, place: u32) {
+    fn queue_turn(&mut self, place: u32) {
         if self.turns.back() != Some(&place) {
             self.turns.push_back(place);
         }

@@ -1,75 +1,75 @@
-//! What an end tells of itself when a run is over.
+//! The report of an end of a flow after a run.
 
 use serde::{Deserialize, Serialize};
 
 use crate::order::EndOrder;
 use crate::sctp::SctpReport;
-use crate::side::Side;
+use crate::side::FlowSide;
 use crate::udp::{SocketPassage, UdpReport};
 use netrig_host::Interruptions;
 use netrig_host::Lateness;
 use netrig_host::SourceReport;
 use netrig_sip_net::tap::KeptMessages;
 
-/// What an end did in a run.
+/// The report of one end of a flow after a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndReport {
-    /// The flow's place in the scenario.
+    /// The flow's index in the scenario.
     pub flow: u32,
-    /// Which of its ends.
-    pub side: Side,
-    /// How well it kept to the schedule of its datagrams, if it sent any.
+    /// Which end of the flow.
+    pub side: FlowSide,
+    /// How precisely it followed the schedule of its datagrams, if it sent any.
     pub source: Option<SourceReport>,
-    /// What became of the other end's datagrams, if it takes any.
+    /// What was received of the other end's datagrams, if it receives any.
     pub datagrams: Option<UdpReport>,
-    /// What passed its socket, if that is one for datagrams.
+    /// Counts of its UDP socket, if it has one.
     #[serde(default)]
     pub passed: Option<SocketPassage>,
-    /// How well it kept to its work, if it has associations of SCTP.
+    /// Lateness and drops of its SCTP endpoint, if it has one.
     #[serde(default)]
     pub sctp: Option<SctpReport>,
-    /// What kept its thread from running.
+    /// Interruptions of its thread.
     #[serde(default)]
     pub interruptions: Interruptions,
-    /// How late its application was told of the moments for which it waited, if it has connections.
+    /// Lateness with which its application got its deadlines, if it has connections.
     #[serde(default)]
     pub deadlines: Lateness,
-    /// Connections that it opened and accepted.
+    /// Connections that it opened or accepted.
     pub connections: u32,
-    /// Connections that ended before everything had arrived.
+    /// Connections that ended before all data had arrived.
     pub failed: u32,
-    /// Connections of MPTCP that fell back to TCP.
+    /// MPTCP connections that fell back to TCP.
     pub fallbacks: u32,
-    /// The most subflows that a connection of MPTCP had at once, as far as it was looked at: once per sampling interval.
+    /// The most simultaneous subflows of an MPTCP connection, read once per sampling interval.
     #[serde(default)]
     pub subflows: u32,
-    /// Why the run must not be trusted: each a sentence.
+    /// Why the run is invalid: one sentence each.
     pub faults: Vec<String>,
-    /// What its own host did to it: each a sentence, and a fault unless the host is part of what is measured.
+    /// Effects of its own host: one sentence each. Each is a fault unless the host is part of what is measured.
     #[serde(default)]
     pub strains: Vec<String>,
-    /// What is no fault and worth knowing: each a sentence.
+    /// Remarkable facts that are no faults: one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// What must stand beside its figures, which count nevertheless.
+    /// Remarks to be shown with its figures, which stay valid.
     #[serde(default)]
     pub remarks: Vec<EndRemark>,
-    /// Messages that were kept.
+    /// The SIP messages that were kept.
     #[serde(default)]
     pub kept: Option<KeptMessages>,
 }
 
-/// Something that must stand beside the figures of an end.
+/// A remark to be shown with the figures of an end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndRemark {
-    /// A sentence, which is the same in each run in which the same happens.
+    /// A sentence, identical in all runs with the same observation.
     pub text: String,
-    /// What was observed, in lines.
+    /// The observations, one per line.
     pub details: Vec<String>,
 }
 
 impl EndReport {
-    /// Of an end that has done nothing.
+    /// The report of an end that has done nothing.
     pub(crate) fn empty(order: &EndOrder, interruptions: Interruptions) -> Self {
         Self {
             flow: order.flow,

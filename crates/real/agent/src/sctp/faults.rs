@@ -1,27 +1,27 @@
-//! Whether an end of associations was itself what limited them.
+//! Assessment of an end with SCTP associations: whether the end itself limited them.
 
 use netrig_core::Duration;
 use serde::{Deserialize, Serialize};
 
 use netrig_host::Lateness;
 
-/// A kernel's own SCTP takes a packet up as it comes. An end that takes 1 of 100 packets up later than this adds to the
-/// round trip what is none of the network's.
+/// The kernel's own SCTP handles a packet as it arrives. If an end handles 1 in 100 packets later than this, it adds to the
+/// round-trip time what is not the network's.
 const TOO_LATE: Duration = Duration::from_millis(1);
 
-/// How well an end of associations kept to its work.
+/// Drops and lateness of an end with SCTP associations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SctpReport {
-    /// Packets that reached the host, and that a socket had no room for.
+    /// Received packets that the receive buffers had no room for.
     pub socket_dropped: u32,
-    /// Packets that were to be sent, and that a socket had no room for.
+    /// Packets that the send buffers had no room for.
     pub no_room: u64,
-    /// From the kernel's stamp of a packet's arrival until the endpoint looked at it.
+    /// Time from the kernel's arrival stamp of a packet until the endpoint handled it.
     pub lateness: Lateness,
 }
 
 impl SctpReport {
-    /// Why the run must not be trusted: each the rest of a sentence that begins with the flow.
+    /// The faults: each is the rest of a sentence that begins with the flow.
     pub(crate) fn faults(&self) -> impl Iterator<Item = String> {
         let Self { socket_dropped, no_room, .. } = *self;
         let late = self.lateness.quantile(0.99);

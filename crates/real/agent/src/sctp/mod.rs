@@ -1,7 +1,7 @@
 //! Associations of SCTP: netrig's own endpoint, in real time.
 //!
-//! The endpoint is the simulator's ([`netrig_transport::sctp`]), with the same constants and the same random streams; here
-//! the kernel's clock tells it the time, and the kernel's sockets of IP or UDP carry its packets.
+//! The endpoint is the simulator's ([`netrig_transport::sctp`]), with the same constants and the same random streams. Here
+//! the kernel's clock gives the time, and IP or UDP sockets of the kernel carry the packets.
 
 mod faults;
 mod options;
@@ -25,23 +25,23 @@ pub use self::options::{SctpOptions, SctpPath, TimedControl};
 use crate::AgentError;
 use crate::order::EndOrder;
 use crate::roster::{Named, Roster};
-use crate::side::Side;
+use crate::side::FlowSide;
 use netrig_bulk::sctp_socket::ReceivedPacket;
-pub(crate) use netrig_bulk::sctp_socket::{PacketOutcome, PathSocket};
+pub(crate) use netrig_bulk::sctp_socket::{PathSocket, PacketOutcome};
 use netrig_host::RealtimeOffset;
 use netrig_host::socket::{SocketError, drops};
 use netrig_host::sys::ReceiveBatch;
 use netrig_host::{Clock, Lateness};
 
-/// As many ports as a flow's first end can have.
+/// Number of ports that a flow's first end may use.
 const CLIENT_PORTS: u32 = 16_384;
 
-/// Bytes that are kept of a packet: as many as the longest has.
+/// Length of the longest packet, bytes.
 const LONGEST: usize = 65_535;
 
-/// One end's associations.
+/// The associations of one end.
 pub(crate) struct SctpEnd {
-    side: Side,
+    side: FlowSide,
     name: String,
     seeds: Seeds,
     server_port: u16,
@@ -52,40 +52,40 @@ pub(crate) struct SctpEnd {
     /// One for each path.
     sockets: Vec<PathSocket>,
     listener: Option<Listener>,
-    associations: Roster<Conn>,
-    /// Their places by the client's port.
+    associations: Roster<SctpConn>,
+    /// Places of the associations by the client's port.
     by_port: BTreeMap<u16, u32>,
     failed: u32,
     gone: Counters,
-    /// What is to be told to the associations yet.
+    /// Controls that are not yet due.
     controls: VecDeque<TimedControl>,
-    /// Sockets may have more than was taken.
+    /// Whether the sockets may hold more packets.
     more: bool,
-    /// Packets that were taken and not yet looked at.
+    /// Received packets that are not yet handled.
     arrived: VecDeque<ReceivedPacket>,
     batch: ReceiveBatch,
-    /// From the arrival of packets to when they were looked at.
+    /// Time from the arrival of packets to their handling.
     lateness: Lateness,
     no_room: u64,
 }
 
-/// An association, and how application and network call it.
-struct Conn {
+/// An association, with its identifiers for the application and for the network.
+struct SctpConn {
     id: ConnId,
     client_port: u16,
     association: Box<Association>,
-    /// When its application reads, if not at once.
+    /// Read schedule of the application, if it does not read at once.
     reader: Option<ReadSchedule>,
 }
 
-impl Conn {
-    /// When it has something to do by itself.
+impl SctpConn {
+    /// The time of its next timer or read.
     fn next(&self) -> Option<Instant> {
         self.association.poll_timeout().into_iter().chain(self.reader.map(|reader| reader.next())).min()
     }
 }
 
-impl Named for Conn {
+impl Named for SctpConn {
     type Name = ConnId;
 
     fn name(&self) -> ConnId {
@@ -93,15 +93,15 @@ impl Named for Conn {
     }
 }
 
-/// A packet that was given to whom it is for.
-pub(crate) struct Handled {
-    /// When it arrived.
+/// A packet that was handled.
+pub(crate) struct HandledPacket {
+    /// Arrival time.
     pub at: Instant,
-    /// Its length with its IP header, bytes, if user data is in it.
+    /// Its length with its IP header, bytes, if it carries user data.
     pub data: Option<u32>,
-    /// Whether some of the data had not arrived before.
+    /// Whether it carried data that had not arrived before.
     pub is_new: bool,
-    /// The place of the association that now has something to say.
+    /// The place of the association, which now may have events.
     pub place: Option<u32>,
 }
 
@@ -113,7 +113,7 @@ impl SctpEnd {
         let sockets = paths.iter().map(|path| PathSocket::open(*path, &config, order.dscp));
         let sockets = sockets.collect::<Result<_, _>>()?;
         let (seeds, dscp, server_port) = (Seeds::new(seed), Dscp(order.dscp), order.server.port());
-        let listener = (order.side == Side::Server).then(|| {
+        let listener = (order.side == FlowSide::Server).then(|| {
             let random = seeds.stream(&format!("flow/{}/listener", order.name));
             Listener::new(config.clone(), server_port, paths.clone(), dscp, random)
         });
@@ -141,22 +141,22 @@ impl SctpEnd {
         })
     }
 
-    /// The sockets, whose places are their numbers.
+    /// The sockets, in the order of the paths.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.sockets.iter().map(PathSocket::fd)
     }
 
-    /// The kernel has reported a socket.
+    /// Handles a poll event: the sockets may hold packets.
     pub const fn is_ready(&mut self) {
         self.more = true;
     }
 
-    /// When it next has something to do by itself; [`Instant::ZERO`] if at once.
+    /// The time of the next action of its own; [`Instant::ZERO`] if at once.
     pub fn next(&self) -> Option<Instant> {
         if self.more || !self.arrived.is_empty() {
             return Some(Instant::ZERO);
         }
-        let timers = self.associations.members().filter_map(Conn::next);
+        let timers = self.associations.members().filter_map(SctpConn::next);
         timers.chain(self.controls.front().map(TimedControl::at)).min()
     }
 
@@ -170,15 +170,15 @@ impl SctpEnd {
         self.associations.is_empty()
     }
 
-    /// Associations made so far, and those that ended before everything had arrived.
+    /// Number of associations so far, and of those that ended before all data had arrived.
     pub const fn tally(&self) -> [u32; 2] {
         [self.associations.made(), self.failed]
     }
 
-    /// Begins to open an association; its place.
+    /// Starts to open an association and returns its place.
     ///
     /// # Errors
-    /// If all ports are in use, or the kernel refuses what it always grants.
+    /// If all ports are in use, or a system call fails that succeeds in normal operation.
     pub fn connect(&mut self, id: ConnId, clock: &Clock) -> Result<Option<u32>, AgentError> {
         let ConnId::Opened(number) = id else { return Ok(None) };
         let no_port = || AgentError::NoPort { flow: self.name.clone(), associations: self.by_port.len() };
@@ -199,9 +199,9 @@ impl SctpEnd {
         Ok(Some(place))
     }
 
-    /// This end's own random stream for one purpose, as in the simulator.
+    /// The random stream of this end for one purpose, as in the simulator.
     fn stream(&self, purpose: &str) -> Stream {
-        let side = if self.side == Side::Client { "client" } else { "server" };
+        let side = if self.side == FlowSide::Client { "client" } else { "server" };
         self.seeds.stream(&format!("flow/{}/{side}/{purpose}", self.name))
     }
 
@@ -216,17 +216,17 @@ impl SctpEnd {
         if reader.is_some() {
             association.set_reading(false);
         }
-        let place = self.associations.enrol(Conn { id, client_port, association, reader });
+        let place = self.associations.enrol(SctpConn { id, client_port, association, reader });
         self.by_port.insert(client_port, place);
         place
     }
 
-    /// Gives the next packet that has arrived to whom it is for, if there is one.
+    /// Handles the next packet that has arrived, if there is one.
     pub fn handle_next(
         &mut self,
         clock: &Clock,
         offset: &RealtimeOffset,
-    ) -> Result<Option<Handled>, AgentError> {
+    ) -> Result<Option<HandledPacket>, AgentError> {
         if self.arrived.is_empty() {
             self.receive()?;
         }
@@ -237,15 +237,15 @@ impl SctpEnd {
         let data = packet.payload.carries_data().then_some(packet.header.ip_len);
         let handled = self.handle(now, packet)?;
         let is_new = handled.is_some_and(|(_, is_new)| is_new);
-        Ok(Some(Handled { at, data, is_new, place: handled.map(|(place, _)| place) }))
+        Ok(Some(HandledPacket { at, data, is_new, place: handled.map(|(place, _)| place) }))
     }
 
-    /// Takes packets from the sockets.
+    /// Receives packets from the sockets.
     fn receive(&mut self) -> Result<(), AgentError> {
         let Self { side, server_port, sockets, batch, arrived, .. } = self;
         let wanted = |source, destination| match side {
-            Side::Client => source == *server_port,
-            Side::Server => destination == *server_port,
+            FlowSide::Client => source == *server_port,
+            FlowSide::Server => destination == *server_port,
         };
         if !std::mem::take(&mut self.more) {
             return Ok(());
@@ -254,18 +254,18 @@ impl SctpEnd {
             let more = socket.receive(batch, wanted, |taken| arrived.push_back(taken));
             self.more |= more.map_err(AgentError::kernel("recvmmsg"))?;
         }
-        // What the paths brought together is looked at in the order of its arrival.
+        // Packets of different paths are handled in the order of their arrival.
         arrived.make_contiguous().sort_by_key(|taken| taken.stamp);
         Ok(())
     }
 
-    /// A packet arrived. The place of the association that has it, and whether it brought data that had not arrived before.
+    /// Handles a packet. Returns the place of its association, and whether the packet carried new data.
     fn handle(&mut self, now: Instant, packet: Packet) -> Result<Option<(u32, bool)>, AgentError> {
         let Payload::Sctp(body) = &packet.payload else { return Ok(None) };
-        let client_port = if self.side == Side::Client { body.dst_port } else { body.src_port };
+        let client_port = if self.side == FlowSide::Client { body.dst_port } else { body.src_port };
         if let Some(place) = self.by_port.get(&client_port).copied() {
             let mut is_new = false;
-            if let Some(Conn { association, .. }) = self.associations.get_mut(place) {
+            if let Some(SctpConn { association, .. }) = self.associations.get_mut(place) {
                 let arrived = association.arrived();
                 association.handle_packet(now, packet);
                 is_new = association.arrived() != arrived;
@@ -284,7 +284,7 @@ impl SctpEnd {
             }
             Some(ListenerResponse::Accepted(association)) => {
                 let is_new = association.arrived() > 0;
-                // Those that this end has opened or accepted are numbered apart; a server only accepts.
+                // Opened and accepted associations are numbered separately; a server only accepts.
                 let place =
                     self.enrol(now, ConnId::Accepted(self.associations.made()), client_port, association);
                 self.transmit(place, now)?;
@@ -294,7 +294,7 @@ impl SctpEnd {
         }
     }
 
-    /// Does what is due by now; the places of those that may have something to say are added to `turns`.
+    /// Handles due controls and timers. Adds the places of associations that may have events to `turns`.
     pub fn expire(&mut self, clock: &Clock, turns: &mut VecDeque<u32>) -> Result<(), AgentError> {
         let now = clock.now();
         while let Some(TimedControl { control, .. }) = self.controls.pop_front_if(|due| due.at() <= now) {
@@ -303,7 +303,7 @@ impl SctpEnd {
                 turns.push_back(place);
             }
         }
-        let is_due = |conn: &Conn| conn.association.poll_timeout().is_some_and(|at| at <= now);
+        let is_due = |conn: &SctpConn| conn.association.poll_timeout().is_some_and(|at| at <= now);
         let due = self.associations.iter().filter(|(_, conn)| is_due(conn));
         let due: Vec<_> = due.map(|(place, _)| place).collect();
         for place in due {
@@ -313,7 +313,7 @@ impl SctpEnd {
         Ok(())
     }
 
-    /// Applications that do not read at once read what is due; the places of their associations are added to `turns`.
+    /// Lets applications with read schedules read what is due. Adds the places of their associations to `turns`.
     pub fn take_steps(&mut self, clock: &Clock, turns: &mut VecDeque<u32>) -> Result<(), AgentError> {
         let now = clock.now();
         let mut due = Vec::new();
@@ -331,12 +331,12 @@ impl SctpEnd {
         self.associations.iter().map(|(place, _)| place).collect()
     }
 
-    /// The place of the application's connection, if it still is.
+    /// The place of the application's connection, if it still exists.
     pub fn place_of(&self, id: ConnId) -> Option<u32> {
         self.associations.place_of(id)
     }
 
-    /// The application gives data to be sent.
+    /// Sends data of the application.
     pub fn give(
         &mut self,
         place: u32,
@@ -347,12 +347,12 @@ impl SctpEnd {
         self.change(place, clock, |association, now| association.send(now, stream, data))
     }
 
-    /// The application closes.
+    /// Closes an association for the application.
     pub fn close(&mut self, place: u32, clock: &Clock) -> Result<(), AgentError> {
         self.change(place, clock, |association, now| association.close(now))
     }
 
-    /// Changes an association, and sends what follows from it at once.
+    /// Changes an association, and sends the resulting packets at once.
     fn change(
         &mut self,
         place: u32,
@@ -366,7 +366,7 @@ impl SctpEnd {
         self.transmit(place, now)
     }
 
-    /// Sends all that an association has to send.
+    /// Sends all packets that an association has ready.
     fn transmit(&mut self, place: u32, now: Instant) -> Result<(), AgentError> {
         while let Some(conn) = self.associations.get_mut(place)
             && let Some(packet) = conn.association.poll_transmit(now)
@@ -379,7 +379,7 @@ impl SctpEnd {
     fn send(&mut self, packet: &Packet) -> Result<(), AgentError> {
         let Packet { header, payload: Payload::Sctp(body) } = packet else { return Ok(()) };
         let named = PathAddresses { local: header.flow.src, remote: header.flow.dst };
-        // Both ends know the same pairs, so there is no other.
+        // Both ends know the same pairs of addresses, so there is no other.
         let Some(socket) = self.sockets.iter().find(|socket| socket.addresses() == named) else {
             return Ok(());
         };
@@ -388,21 +388,21 @@ impl SctpEnd {
         Ok(())
     }
 
-    /// What an association has to say: to the application, and to who watches. Its name, if it still is.
-    pub fn hear(
+    /// Takes the events and incidents of an association. Returns its name, if it still exists.
+    pub fn take_events(
         &mut self,
         place: u32,
         events: &mut Vec<ConnectionEvent>,
         incidents: &mut Vec<Incident>,
     ) -> Option<ConnId> {
-        let Conn { id, association, .. } = self.associations.get_mut(place)?;
+        let SctpConn { id, association, .. } = self.associations.get_mut(place)?;
         events.extend(std::iter::from_fn(|| association.poll_event()));
         incidents.extend(std::iter::from_fn(|| association.poll_incident()));
         Some(*id)
     }
 
-    /// Forgets an association that is over; what it has counted stays. SCTP has not to answer for it: what comes late is
-    /// out of the blue.
+    /// Removes an association that is over; its counts stay. SCTP needs no state to answer late packets: they are out of the
+    /// blue.
     pub fn forget(&mut self, place: u32, reason: CloseReason) {
         self.failed += u32::from(reason != CloseReason::Finished);
         let Some(conn) = self.associations.remove(place) else { return };
@@ -412,14 +412,14 @@ impl SctpEnd {
         }
     }
 
-    /// What the associations, those that are over too, have counted.
+    /// The counts of all associations, including those that are over.
     pub fn counters(&self) -> Counters {
         let mut counters = self.gone;
         self.associations.members().for_each(|conn| counters += conn.association.counters());
         counters
     }
 
-    /// The state of every path of the end's first association that stands.
+    /// The state of each path of the oldest association that still exists.
     pub fn path_levels(&self) -> impl Iterator<Item = (u8, &'static Quantity, f64)> {
         let first = self.associations.members().next().map(|conn| &conn.association);
         let status = move |path: u8| Some((path, first?.path_status(PathId(path))?));
@@ -429,7 +429,7 @@ impl SctpEnd {
         (0..self.paths.len() as u8).filter_map(status).flat_map(levels)
     }
 
-    /// What kept it from its work.
+    /// Drops and lateness of this end.
     pub fn report(&self) -> Result<SctpReport, AgentError> {
         let dropped: Result<Vec<_>, _> = self.fds().map(drops).collect();
         let dropped = dropped.map_err(AgentError::kernel("SO_MEMINFO"))?.into_iter().sum();
@@ -437,7 +437,7 @@ impl SctpEnd {
     }
 }
 
-/// The port of a first end's association with this number: they come round again, but for those that are still in use.
+/// The client port of the association with this number. Ports are reused in turn, except those that are still in use.
 fn free_port(number: u32, used: &BTreeMap<u16, u32>) -> Option<u16> {
     let mut ports =
         (0..CLIENT_PORTS).map(|step| CLIENT_PORT + (number.wrapping_add(step) % CLIENT_PORTS) as u16);

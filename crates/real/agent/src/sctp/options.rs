@@ -1,4 +1,4 @@
-//! What an end of associations is told.
+//! Configuration of an end with SCTP associations.
 
 use std::net::IpAddr;
 
@@ -7,9 +7,9 @@ use netrig_transport::Control;
 use netrig_transport::sctp::{Config, PathAddresses};
 use serde::{Deserialize, Serialize};
 
-use crate::side::Side;
+use crate::side::FlowSide;
 
-/// What an association of netrig's own SCTP is made with.
+/// Parameters of associations of netrig's own SCTP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SctpOptions {
@@ -17,7 +17,7 @@ pub struct SctpOptions {
     pub config: Config,
     /// The paths, the primary first. At least one.
     pub paths: Vec<SctpPath>,
-    /// What this end's user and its interfaces tell the associations, in the order of time.
+    /// Controls by this end's user and its interfaces, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controls: Vec<TimedControl>,
 }
@@ -34,29 +34,29 @@ pub struct SctpPath {
     pub server: IpAddr,
 }
 
-/// Something that associations are told at a moment.
+/// A control of associations at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimedControl {
-    /// When, ns.
+    /// Time since the start of the run, ns.
     pub at_ns: u64,
-    /// What.
+    /// The control.
     pub control: Control,
 }
 
 impl TimedControl {
-    /// When.
+    /// The time of the control.
     pub const fn at(&self) -> Instant {
         Instant::from_nanos(self.at_ns)
     }
 }
 
 impl SctpOptions {
-    /// The paths as one side sees them.
-    pub(crate) fn paths_of(&self, side: Side) -> Vec<PathAddresses> {
+    /// The paths with local and remote addresses of one side.
+    pub(crate) fn paths_of(&self, side: FlowSide) -> Vec<PathAddresses> {
         let seen = |path: &SctpPath| match side {
-            Side::Client => PathAddresses { local: path.client, remote: path.server },
-            Side::Server => PathAddresses { local: path.server, remote: path.client },
+            FlowSide::Client => PathAddresses { local: path.client, remote: path.server },
+            FlowSide::Server => PathAddresses { local: path.server, remote: path.client },
         };
         self.paths.iter().map(seen).collect()
     }

@@ -18,15 +18,15 @@ use netrig_host::socket::TcpOptions;
 use netrig_host::socket::{SocketBuilder, SocketError, refused};
 use netrig_host::{TcpCounts, TcpInfo};
 
-/// Calls that may wait at a listening socket; the kernel cuts it to net.core.somaxconn.
+/// Backlog of a listening socket; the kernel limits it to net.core.somaxconn.
 const CALLS: i32 = 4096;
 
-/// One end's connections.
+/// The connections of one end.
 pub(crate) struct TcpEnd {
     options: TcpOptions,
     dscp: u8,
     local: SocketAddr,
-    /// Whether somebody reads the bytes that arrive.
+    /// Whether the application reads the received bytes.
     reads: bool,
     listener: Option<OwnedFd>,
     accepted: u32,
@@ -34,13 +34,13 @@ pub(crate) struct TcpEnd {
     gone: TcpCounts,
     failed: u32,
     fallbacks: u32,
-    /// The most subflows that a connection has had at once when it was looked at.
+    /// The most simultaneous subflows of a connection, as far as they were read.
     subflows: u32,
 }
 
-/// What is told of a connection over one of its paths.
+/// The kernel's state of a connection over one of its paths.
 pub(crate) struct PathInfo {
-    /// The path's place among those that the connection may take.
+    /// The path's index among those that the connection may use.
     pub path: u8,
     pub info: TcpInfo,
 }
@@ -54,7 +54,7 @@ impl Named for TcpConnection {
 }
 
 impl TcpEnd {
-    /// An end that opens connections and, if it is to, accepts them.
+    /// An end that opens connections and, if `listens` is set, accepts them.
     pub fn open(
         options: TcpOptions,
         dscp: u8,
@@ -62,10 +62,10 @@ impl TcpEnd {
         listens: bool,
         reads: bool,
     ) -> Result<Self, SocketError> {
-        // Subflows that the peer opens come to other addresses than the first.
+        // Subflows that the peer opens arrive at other addresses than the first.
         let local = if options.multipath && listens { anywhere(local) } else { local };
         let making = SocketBuilder::tcp(&options, dscp, local)?;
-        // An end that does not listen has made a socket too: what the options cannot be is known before the run begins.
+        // An end that does not listen makes a socket too, so that wrong options are found before the run starts.
         let listener = if listens {
             let socket = making.bound()?;
             rustix::net::listen(&socket, CALLS).map_err(|error| refused("listen", local, error))?;
@@ -88,7 +88,6 @@ impl TcpEnd {
         })
     }
 
-    /// The listening socket.
     pub fn listener(&self) -> Option<BorrowedFd<'_>> {
         self.listener.as_ref().map(AsFd::as_fd)
     }
@@ -98,21 +97,20 @@ impl TcpEnd {
         self.connections.made() > 0
     }
 
-    /// Whether no connection is left.
     pub fn is_empty(&self) -> bool {
         self.connections.is_empty()
     }
 
-    /// Begins to open a connection; its place.
+    /// Starts to open a connection and returns its place.
     pub fn connect(&mut self, id: ConnId, to: SocketAddr) -> Result<u32, SocketError> {
         let socket = SocketBuilder::tcp(&self.options, self.dscp, self.local)?.bound()?;
-        // What the kernel knows at once (no route, a refusal by this host) the application hears as of any connection.
+        // The application gets an immediate error (no route, a refusal by this host) like the failure of any connection.
         let failed = rustix::net::connect(&socket, &to).err();
         let failed = failed.filter(|error| !matches!(*error, Errno::INPROGRESS | Errno::INTR));
         Ok(self.enrol(id, socket, to, failed))
     }
 
-    /// Accepts one call, if one waits; the place of the connection.
+    /// Accepts one pending connection, if there is one, and returns its place.
     pub fn accept(&mut self) -> io::Result<Option<u32>> {
         let Some(listener) = &self.listener else { return Ok(None) };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -136,17 +134,17 @@ impl TcpEnd {
         self.connections.enrol(TcpConnection::new(id, socket, peer, manner, failed))
     }
 
-    /// The connection at a place, if it still is.
+    /// The connection at a place, if it still exists.
     pub fn get(&mut self, place: u32) -> Option<&mut TcpConnection> {
         self.connections.get_mut(place)
     }
 
-    /// When an application that does not read at once reads next.
+    /// The earliest scheduled read of an application that does not read at once.
     pub fn next_read(&self) -> Option<Instant> {
         self.connections.members().filter_map(TcpConnection::reads_at).min()
     }
 
-    /// Applications that do not read at once may read what is due at `now`; the places of their connections are added to `turns`.
+    /// Lets applications with read schedules read what is due at `now`. Adds the places of their connections to `turns`.
     pub fn take_steps(&mut self, now: Instant, turns: &mut VecDeque<u32>) {
         for (place, conn) in self.connections.iter_mut() {
             if conn.reads_at().is_some_and(|at| at <= now) {
@@ -156,12 +154,12 @@ impl TcpEnd {
         }
     }
 
-    /// The place of the application's connection, if it still is.
+    /// The place of the application's connection, if it still exists.
     pub fn place_of(&self, id: ConnId) -> Option<u32> {
         self.connections.place_of(id)
     }
 
-    /// Forgets a connection that is over; what it has counted stays.
+    /// Removes a connection that is over; its counts stay.
     pub fn forget(&mut self, place: u32, reason: CloseReason) {
         self.failed += u32::from(reason != CloseReason::Finished);
         let Some(mut conn) = self.connections.remove(place) else { return };
@@ -169,7 +167,7 @@ impl TcpEnd {
         self.gone += conn.counts();
     }
 
-    /// What the connections, those that are over too, have counted.
+    /// The counts of all connections, including those that are over.
     pub fn counts(&mut self) -> TcpCounts {
         let mut counts = self.gone;
         for conn in self.connections.members_mut() {
@@ -178,7 +176,7 @@ impl TcpEnd {
         counts
     }
 
-    /// What the kernel tells of the connection that stands, of several the first: of each path that it takes.
+    /// The kernel's state of the oldest connection that still exists, for each of its paths.
     pub fn infos(&self) -> Vec<PathInfo> {
         let Some(conn) = self.connections.members().next() else { return Vec::new() };
         if !self.options.multipath {
@@ -201,8 +199,8 @@ impl TcpEnd {
         subflows.iter().filter_map(info).collect()
     }
 
-    /// How many subflows the connection that stands has, of several the one with the most; nothing if it is none of
-    /// Multipath TCP.
+    /// The largest number of subflows of the connections that exist now. Returns nothing if none of them uses Multipath
+    /// TCP.
     pub fn subflows(&mut self) -> Option<u32> {
         let of = |conn: &TcpConnection| {
             let all = Subflow::all(conn.fd()).ok()?;
@@ -213,19 +211,19 @@ impl TcpEnd {
         Some(now)
     }
 
-    /// The most subflows that a connection has had at once when [`Self::subflows`] was asked.
+    /// The largest result of [`Self::subflows`] so far.
     pub const fn most_subflows(&self) -> u32 {
         self.subflows
     }
 
-    /// Connections made so far, those that ended before everything had arrived, and those of MPTCP that fell back to TCP.
+    /// Number of connections so far, of those that ended before all data had arrived, and of MPTCP connections that fell back to TCP.
     pub fn tally(&self) -> [u32; 3] {
         let falling = self.connections.members().filter(|conn| conn.fell_back()).count() as u32;
         [self.connections.made(), self.failed, self.fallbacks + falling]
     }
 }
 
-/// The same port at every address of that version of IP.
+/// The same port at the unspecified address of that version of IP.
 fn anywhere(at: SocketAddr) -> SocketAddr {
     HostAddress::unspecified_for(at).at(at.port())
 }

@@ -10,11 +10,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
-use netrig_agent::control::{ControlError, Epoch, Reply, Request, VERSION, order_frames};
-use netrig_agent::{Agent, CarrierOptions, EndOrder, RunOrder, Samples, Side};
+use netrig_agent::control::{ControlError, ControlReply, ControlRequest, Epoch, VERSION, order_frames};
+use netrig_agent::{Agent, CarrierOptions, EndOrder, FlowSide, RunOrder, Samples};
 use netrig_host::frames::{FrameError, read_frame, write_frame};
 
-/// A controller's end of the stream, and the agent at the other.
+/// A controller's end of the stream, and the agent at the other end.
 struct Controller {
     stream: UnixStream,
     agent: JoinHandle<Result<(), ControlError>>,
@@ -29,34 +29,34 @@ impl Controller {
 
     fn greeted() -> Self {
         let mut controller = Self::new();
-        controller.say(&Request::Hello { version: VERSION });
-        assert_eq!(controller.hear(), Reply::Hello { version: VERSION });
+        controller.send(&ControlRequest::Hello { version: VERSION });
+        assert_eq!(controller.receive(), ControlReply::Hello { version: VERSION });
         controller
     }
 
-    fn say(&mut self, request: &Request) {
+    fn send(&mut self, request: &ControlRequest) {
         write_frame(&mut self.stream, request).unwrap();
     }
 
-    fn hear(&mut self) -> Reply {
+    fn receive(&mut self) -> ControlReply {
         read_frame(&mut self.stream).unwrap().unwrap()
     }
 
-    fn hear_error(&mut self) -> String {
-        match self.hear() {
-            Reply::Error { what } => what,
+    fn receive_error(&mut self) -> String {
+        match self.receive() {
+            ControlReply::Error { what } => what,
             other => panic!("{other:?}"),
         }
     }
 
-    /// Closes the stream; how the agent ended.
+    /// Closes the stream and returns the result of the agent.
     fn end(self) -> Result<(), ControlError> {
         drop(self.stream);
         self.agent.join().unwrap()
     }
 }
 
-/// Both ends of a flow of datagrams, 1 ms apart.
+/// A run with both ends of a flow of datagrams, 1 ms apart.
 fn run(duration_ns: u64) -> RunOrder {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = SocketAddr::from(([127, 0, 0, 1], port));
@@ -76,17 +76,19 @@ fn run(duration_ns: u64) -> RunOrder {
         keep: None,
         reads: None,
     };
-    let ends = vec![end(Side::Client), end(Side::Server)];
+    let ends = vec![end(FlowSide::Client), end(FlowSide::Server)];
     let sample_every_ns = 50_000_000;
     RunOrder { seed: 1, duration_ns, grace_ns: 0, sample_every_ns, sysctls: vec![], constrained: false, ends }
 }
 
 /// Prepares and starts a run.
 fn started(controller: &mut Controller, duration_ns: u64) {
-    order_frames(run(duration_ns)).for_each(|request| controller.say(&request));
-    let Reply::Prepared { monotonic_ns, realtime_ns, .. } = controller.hear() else { panic!("not prepared") };
+    order_frames(run(duration_ns)).for_each(|request| controller.send(&request));
+    let ControlReply::Prepared { monotonic_ns, realtime_ns, .. } = controller.receive() else {
+        panic!("not prepared")
+    };
     assert!(realtime_ns > monotonic_ns);
-    controller.say(&Request::Start { at: Epoch::Monotonic(monotonic_ns + 10_000_000) });
+    controller.send(&ControlRequest::Start { at: Epoch::Monotonic(monotonic_ns + 10_000_000) });
 }
 
 #[test]
@@ -98,16 +100,16 @@ fn a_run_is_prepared_started_and_reported() {
         let mut samples = Samples::new();
         let mut ends = Vec::new();
         loop {
-            match controller.hear() {
-                Reply::Samples { columns } => {
+            match controller.receive() {
+                ControlReply::Samples { columns } => {
                     columns.iter().for_each(|column| samples.extend(column.samples().unwrap()));
                 }
-                Reply::Report { end } => ends.push(*end),
-                Reply::Reported => break,
+                ControlReply::Report { end } => ends.push(*end),
+                ControlReply::Reported => break,
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(ends.iter().map(|end| end.side).collect::<Vec<_>>(), Side::BOTH);
+        assert_eq!(ends.iter().map(|end| end.side).collect::<Vec<_>>(), FlowSide::BOTH);
         assert_eq!(ends[0].source.as_ref().unwrap().sent, 99);
         let sent: f64 = samples
             .iter()
@@ -116,7 +118,7 @@ fn a_run_is_prepared_started_and_reported() {
             .sum();
         assert_eq!(sent, 99.0);
     }
-    controller.say(&Request::Bye);
+    controller.send(&ControlRequest::Bye);
     assert!(controller.end().is_ok());
 }
 
@@ -124,8 +126,8 @@ fn a_run_is_prepared_started_and_reported() {
 fn a_run_can_be_ended_before_its_time() {
     let mut controller = Controller::greeted();
     started(&mut controller, u64::MAX / 4);
-    controller.say(&Request::Stop);
-    while controller.hear() != Reply::Reported {}
+    controller.send(&ControlRequest::Stop);
+    while controller.receive() != ControlReply::Reported {}
     assert!(controller.end().is_ok());
 }
 
@@ -133,38 +135,38 @@ fn a_run_can_be_ended_before_its_time() {
 fn a_stream_that_ends_gives_the_run_up() {
     let mut controller = Controller::greeted();
     started(&mut controller, u64::MAX / 4);
-    // It returns, which is all that is asked; what it still has to say nobody hears.
+    // The agent returns, whatever its result; its last replies are lost.
     let _ = controller.end();
 }
 
 #[test]
 fn another_version_is_told_and_left() {
     let mut controller = Controller::new();
-    controller.say(&Request::Hello { version: VERSION + 1 });
-    assert!(controller.hear_error().contains(&format!("version {}", VERSION + 1)));
+    controller.send(&ControlRequest::Hello { version: VERSION + 1 });
+    assert!(controller.receive_error().contains(&format!("version {}", VERSION + 1)));
     assert!(matches!(controller.end(), Err(ControlError::Version(version)) if version == VERSION + 1));
 }
 
 #[test]
 fn requests_that_mean_nothing_now_are_refused_and_the_talk_goes_on() {
     let mut controller = Controller::new();
-    let prepare = || Request::Prepare { run: RunOrder { ends: vec![], ..run(1) } };
-    controller.say(&prepare());
-    assert_eq!(controller.hear_error(), "prepare means nothing before the hello");
-    controller.say(&Request::Hello { version: VERSION });
-    controller.hear();
-    controller.say(&Request::Start { at: Epoch::Monotonic(0) });
-    assert_eq!(controller.hear_error(), "start means nothing before a run is prepared");
-    controller.say(&Request::Controls { controls: vec![] });
-    assert_eq!(controller.hear_error(), "a word of controls means nothing without associations");
+    let prepare = || ControlRequest::Prepare { run: RunOrder { ends: vec![], ..run(1) } };
+    controller.send(&prepare());
+    assert_eq!(controller.receive_error(), "prepare is not allowed before the hello");
+    controller.send(&ControlRequest::Hello { version: VERSION });
+    controller.receive();
+    controller.send(&ControlRequest::Start { at: Epoch::Monotonic(0) });
+    assert_eq!(controller.receive_error(), "start is not allowed before a run is prepared");
+    controller.send(&ControlRequest::Controls { controls: vec![] });
+    assert_eq!(controller.receive_error(), "a message of controls is not allowed without associations");
     let sysctls = vec![("kernel.hostname".into(), "x".into())];
-    controller.say(&Request::Prepare { run: RunOrder { ends: vec![], sysctls, ..run(1) } });
-    assert!(controller.hear_error().contains("not a setting of the network"));
+    controller.send(&ControlRequest::Prepare { run: RunOrder { ends: vec![], sysctls, ..run(1) } });
+    assert!(controller.receive_error().contains("not a setting of the network"));
     started(&mut controller, u64::MAX / 4);
-    controller.say(&prepare());
-    assert_eq!(controller.hear_error(), "prepare means nothing while a run lasts");
-    controller.say(&Request::Stop);
-    while controller.hear() != Reply::Reported {}
+    controller.send(&prepare());
+    assert_eq!(controller.receive_error(), "prepare is not allowed during a run");
+    controller.send(&ControlRequest::Stop);
+    while controller.receive() != ControlReply::Reported {}
     assert!(controller.end().is_ok());
 }
 
@@ -173,6 +175,6 @@ fn bytes_that_are_no_frame_end_the_talk() {
     use std::io::Write;
     let mut controller = Controller::greeted();
     controller.stream.write_all(&[0, 0, 0, 3, b'"', b'?', b'"']).unwrap();
-    assert!(controller.hear_error().contains("malformed frame"));
+    assert!(controller.receive_error().contains("malformed frame"));
     assert!(matches!(controller.end(), Err(ControlError::Frame(FrameError::Malformed(_)))));
 }

@@ -9,7 +9,7 @@
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration as StdDuration;
 
-use netrig_agent::{CarrierOptions, EndOrder, EndReport, PreparedRun, Progress, RunOrder, Samples, Side};
+use netrig_agent::{CarrierOptions, EndOrder, EndReport, FlowSide, PreparedRun, Progress, RunOrder, Samples};
 use netrig_core::{Duration, Instant, Quantity, Rate, Size, Subject, quantity};
 use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, DatagramStamp, PayloadKind, RunSignals};
@@ -21,14 +21,14 @@ fn localhost(v6: bool) -> IpAddr {
     if v6 { [0, 0, 0, 0, 0, 0, 0, 1].into() } else { [127, 0, 0, 1].into() }
 }
 
-/// A port that nobody listens on at this moment.
+/// A port without a listener at this moment.
 fn free_port(ip: IpAddr) -> u16 {
     TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// One end of a flow that starts with the run and stops after `stop`.
 fn end(
-    side: Side,
+    side: FlowSide,
     application: &str,
     carrier: CarrierOptions,
     server: SocketAddr,
@@ -65,7 +65,7 @@ fn order(duration: Duration, ends: Vec<EndOrder>) -> RunOrder {
     }
 }
 
-/// Until its end, or until `done` says so of what was measured.
+/// Carries a run out until its end, or until `done` holds for its samples.
 fn carry_out(order: RunOrder, done: impl Fn(&Samples) -> bool) -> (Vec<EndReport>, Samples) {
     let run = PreparedRun::prepare(order).unwrap();
     let clock = Clock::starting_in(Duration::from_millis(5));
@@ -81,10 +81,10 @@ fn carry_out(order: RunOrder, done: impl Fn(&Samples) -> bool) -> (Vec<EndReport
     (reports, samples)
 }
 
-/// Longer than a machine with much else to do needs.
+/// Longer than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Both ends of a flow in one run, which is over when it is done.
+/// Both ends of a flow in one run, which ends when `done` holds.
 fn both(
     application: &str,
     carrier: &CarrierOptions,
@@ -93,7 +93,8 @@ fn both(
     done: impl Fn(&Samples) -> bool,
 ) -> (Vec<EndReport>, Samples) {
     let server = SocketAddr::new(localhost(v6), free_port(localhost(v6)));
-    let ends = [Side::Client, Side::Server].map(|side| end(side, application, carrier.clone(), server, stop));
+    let ends = [FlowSide::Client, FlowSide::Server]
+        .map(|side| end(side, application, carrier.clone(), server, stop));
     carry_out(order(PATIENCE, ends.into()), done)
 }
 
@@ -109,7 +110,7 @@ fn sum(samples: &Samples, of: &Quantity) -> f64 {
     values(samples, of).iter().sum()
 }
 
-/// Moments and sizes that the application decides in virtual time, driven by hand.
+/// Times and sizes that the application, driven by hand, decides in virtual time.
 fn decided(order: &EndOrder, until: Instant) -> Vec<(Instant, u64)> {
     let mut source = order.make_application(SEED);
     let mut out = vec![];
@@ -124,7 +125,7 @@ fn decided(order: &EndOrder, until: Instant) -> Vec<(Instant, u64)> {
     out
 }
 
-/// What a bare socket of the test receives from an agent's source: intended moments and sizes, in the order of sending.
+/// Intended times and sizes that a plain socket of the test receives from an agent's source, in the order of sending.
 fn received(
     application: &str,
     v6: bool,
@@ -134,7 +135,7 @@ fn received(
     let socket = UdpSocket::bind((localhost(v6), 0)).unwrap();
     socket.set_read_timeout(Some(StdDuration::from_secs(20))).unwrap();
     let server = socket.local_addr().unwrap();
-    let client = end(Side::Client, application, CarrierOptions::Udp(Default::default()), server, span);
+    let client = end(FlowSide::Client, application, CarrierOptions::Udp(Default::default()), server, span);
     let run = order(span + Duration::from_millis(20), vec![client.clone()]);
     let count = count(&client);
     // Video is the clip's packets and nothing else.
@@ -238,7 +239,7 @@ fn a_balance_of_datagrams(size: u32) {
     }
 }
 
-/// So many a second that the sender's kernel cuts them out of larger messages, and the receiver's puts them together.
+/// At this rate the sender's kernel segments larger messages (GSO), and the receiver's kernel coalesces datagrams (GRO).
 #[test]
 fn each_of_many_datagrams_a_second_is_counted() {
     let application = r#"{ "cbr": { "interval": "8 us", "size": "400 B" } }"#;
@@ -259,7 +260,7 @@ fn each_of_many_datagrams_a_second_is_counted() {
             (0, 0, 0)
         );
         assert_eq!(sum(&samples, &quantity::RECEIVED_BYTES), datagrams.arrivals.received as f64 * 400.0);
-        // 100 ms of 125,000 datagrams/s were asked room for, as far as this process may have it.
+        // The requested room is 100 ms of 125,000 datagrams/s, as far as the limit of this process allows.
         assert!(datagrams.receive_buffer > 0);
     }
 }
@@ -269,7 +270,8 @@ fn what_is_no_datagram_of_the_flow_is_counted_apart() {
     let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
     let application = r#"{ "cbr": { "interval": "10 ms", "size": "200 B" } }"#;
     let lasts = Duration::from_millis(100);
-    let ends = vec![end(Side::Server, application, CarrierOptions::Udp(Default::default()), server, lasts)];
+    let ends =
+        vec![end(FlowSide::Server, application, CarrierOptions::Udp(Default::default()), server, lasts)];
     let run = PreparedRun::prepare(order(lasts, ends)).unwrap();
     let stray = UdpSocket::bind((localhost(false), 0)).unwrap();
     let stamp = |flow, number| {
@@ -324,18 +326,23 @@ fn files_arrive_whole_each_over_a_connection_of_its_own() {
         assert_eq!(sum(&samples, &quantity::OBJECTS_RECEIVED), 5.0);
         assert_eq!(values(&samples, &quantity::ESTABLISHED).len(), 5);
         assert_eq!(values(&samples, &quantity::CLOSED), [0.0; 5]);
-        // Every byte that was offered arrived; and the draw is that of virtual time.
+        // Every offered byte arrived, and the random draw is that of virtual time.
         assert_eq!(sum(&samples, &quantity::OFFERED_BYTES), sum(&samples, &quantity::RECEIVED_BYTES));
         assert_eq!(sum(&samples, &quantity::OFFERED_BYTES), file_sizes(application, 5) as f64);
     }
 }
 
-/// The sum of the first files' sizes, by the application driven by hand: each is answered at once.
+/// The sum of the first files' sizes, from an application driven by hand. Each file is answered at once.
 fn file_sizes(application: &str, count: u32) -> u64 {
     use netrig_core::{ConnectionEvent, Data, StreamId};
     let server = SocketAddr::new(localhost(false), 1);
-    let order =
-        end(Side::Client, application, CarrierOptions::Tcp(TcpOptions::default()), server, Duration::ZERO);
+    let order = end(
+        FlowSide::Client,
+        application,
+        CarrierOptions::Tcp(TcpOptions::default()),
+        server,
+        Duration::ZERO,
+    );
     let mut client = order.make_application(SEED);
     let (mut sum, mut conns) = (0, vec![]);
     let mut note = |action: AppAction, conns: &mut Vec<_>| {
@@ -376,7 +383,7 @@ fn bulk_fills_a_connection_and_tcp_is_sampled() {
 
 #[test]
 fn a_busy_source_gives_the_kernel_whole_segments() {
-    // 64 KB at a time would be two segments and a rest of 4 KB. Twelve bytes of each are the time stamp.
+    // Blocks of 64 KB would be two segments and a rest of 4 KB. The time stamp takes 12 bytes of each segment.
     let segment = 30_000.0;
     let application = r#"{ "bulk": { "bytes": "20 MB" } }"#;
     let options = TcpOptions { max_segment: Some(30_012), no_delay: true, ..TcpOptions::default() };
@@ -385,7 +392,7 @@ fn a_busy_source_gives_the_kernel_whole_segments() {
     let (_, samples) = both(application, &carrier, false, PATIENCE, done);
     let bytes = sum(&samples, &quantity::OFFERED_BYTES);
     assert_eq!((bytes, sum(&samples, &quantity::RECEIVED_BYTES)), (2e7, 2e7));
-    // What was sent again is full too.
+    // Retransmitted segments are full too.
     let again = sum(&samples, &quantity::RETRANSMITTED_BYTES);
     let segments = sum(&samples, &quantity::DATA_PACKETS_SENT);
     assert!(segments <= (bytes + again) / segment * 1.05, "{segments} segments, {again} bytes sent again");
@@ -398,9 +405,9 @@ fn where_nobody_listens_a_connection_is_refused() {
     let lasts = Duration::from_millis(100);
     let carrier = CarrierOptions::Tcp(TcpOptions::default());
     let (reports, samples) =
-        carry_out(order(lasts, vec![end(Side::Client, application, carrier, server, lasts)]), |_| false);
+        carry_out(order(lasts, vec![end(FlowSide::Client, application, carrier, server, lasts)]), |_| false);
     assert_eq!((reports[0].connections, reports[0].failed), (1, 1));
-    // The value of a refusal.
+    // The value of a refused connection.
     assert_eq!(values(&samples, &quantity::CLOSED), [3.0]);
 }
 
@@ -412,9 +419,10 @@ fn orders_that_cannot_be_are_refused_before_the_run() {
     let why = |order: RunOrder| PreparedRun::prepare(order).err().unwrap().to_string();
     let tcp = CarrierOptions::Tcp(TcpOptions::default());
     assert!(
-        why(order(second, vec![end(Side::Client, cbr, tcp, server, second)])).contains("sends datagrams")
+        why(order(second, vec![end(FlowSide::Client, cbr, tcp, server, second)])).contains("sends datagrams")
     );
-    let mut no_code_point = end(Side::Client, cbr, CarrierOptions::Udp(Default::default()), server, second);
+    let mut no_code_point =
+        end(FlowSide::Client, cbr, CarrierOptions::Udp(Default::default()), server, second);
     no_code_point.dscp = 64;
     assert!(why(order(second, vec![no_code_point])).contains("above 63"));
     let mut no_interval = order(second, vec![]);
@@ -439,7 +447,7 @@ fn settings_survive_the_control_protocol() {
     }
 }
 
-/// What judges a call or a video in every substrate: of each datagram its number and its delay.
+/// In each substrate, calls and videos are judged by the number and the delay of each datagram.
 #[test]
 fn the_receiver_of_media_tells_which_datagrams_came() {
     let carrier = CarrierOptions::Udp(Default::default());
@@ -456,13 +464,13 @@ fn the_receiver_of_media_tells_which_datagrams_came() {
     }
 }
 
-/// 20 KB each 20 ms are 1 MB/s, of more than a thousand that the interface carries: the kernel's window holds the sender back.
+/// 20 KB each 20 ms are 1 MB/s. The interface carries more than 1 GB/s, so only the kernel's window holds the sender back.
 #[test]
 fn a_slow_reader_of_the_kernel_s_tcp_gets_as_much_as_it_reads() {
     let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
     let seconds = Duration::from_secs;
     let carrier = CarrierOptions::Tcp(TcpOptions::default());
-    let [source, mut sink] = [Side::Client, Side::Server]
+    let [source, mut sink] = [FlowSide::Client, FlowSide::Server]
         .map(|side| end(side, r#"{ "bulk": {} }"#, carrier.clone(), server, seconds(5)));
     let steps = ReadSteps { bytes: Size::from_bytes(20_000), every: Duration::from_millis(20) };
     sink.reads = Some(Reads::InSteps(steps));
@@ -474,18 +482,18 @@ fn a_slow_reader_of_the_kernel_s_tcp_gets_as_much_as_it_reads() {
     assert!((read / 4_000_000.0 - 1.0).abs() < 0.01, "{read} B in 4 s");
 }
 
-/// What is sent before its end is read to the last byte, however slowly, and the ends close behind it.
+/// A slow reader reads all data that was sent before the end, and then both ends close.
 #[test]
 fn a_slow_reader_of_the_kernel_s_tcp_gets_the_end_behind_the_data() {
     let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
     let carrier = CarrierOptions::Tcp(TcpOptions::default());
-    let [source, mut sink] = [Side::Client, Side::Server]
+    let [source, mut sink] = [FlowSide::Client, FlowSide::Server]
         .map(|side| end(side, r#"{ "bulk": { "bytes": "100 KB" } }"#, carrier.clone(), server, PATIENCE));
     sink.reads = Some(Reads::AtRate(Rate::from_bits_per_s(800_000)));
     let closed = |samples: &Samples| !values(samples, &quantity::CLOSED).is_empty();
     let (_, samples) = carry_out(order(PATIENCE, vec![source, sink]), closed);
     let times = values(&samples, &quantity::OBJECT_TIME);
-    // 100 KB at 100 KB/s, and the end is told at once.
+    // 100 KB at 100 KB/s; the close is signalled at once.
     assert!(times.len() == 1 && times[0] >= 0.99 && times[0] < 3.0, "{times:?}");
     assert_eq!(values(&samples, &quantity::CLOSED), [0.0]);
 }

@@ -10,8 +10,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration as StdDuration;
 
 use netrig_agent::{
-    CarrierOptions, EndOrder, EndReport, PreparedRun, Progress, RunOrder, Samples, SctpOptions, SctpPath,
-    Side, TimedControl,
+    CarrierOptions, EndOrder, EndReport, FlowSide, PreparedRun, Progress, RunOrder, Samples, SctpOptions,
+    SctpPath, TimedControl,
 };
 use netrig_core::{Dscp, Duration, Endpoint as _, Instant, Quantity, Seeds, Subject, quantity};
 use netrig_host::{Clock, RunSignals};
@@ -21,21 +21,21 @@ use netrig_transport::{Connection as _, Control, PathId, Payload, Profile};
 const SEED: u64 = 11;
 const SERVER_PORT: u16 = 5001;
 
-/// Longer than a machine with much else to do needs.
+/// Longer than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A path between addresses of this host: each test has some of its own.
+/// A path between addresses of this host. Each test has addresses of its own.
 fn path(number: u8) -> SctpPath {
     let [client, server] = [1, 2].map(|end| [127, 132, number, end].into());
     SctpPath { name: format!("path {number}"), client, server }
 }
 
 fn config(encapsulation: Encapsulation) -> Config {
-    // Loopback carries what no line does; the window keeps it to what a test can wait for.
+    // Loopback is faster than any line; the window limits the volume to what a test can wait for.
     Config { encapsulation, ..Config::of(Profile::Rfc) }
 }
 
-fn end(side: Side, application: &str, options: &SctpOptions) -> EndOrder {
+fn end(side: FlowSide, application: &str, options: &SctpOptions) -> EndOrder {
     let SctpPath { client, server, .. } = options.paths[0];
     EndOrder {
         flow: 0,
@@ -67,13 +67,13 @@ fn order(ends: Vec<EndOrder>) -> RunOrder {
     }
 }
 
-/// Both ends, until `done` says so of what was measured.
+/// Runs both ends until `done` holds for the samples.
 fn both(
     application: &str,
     [client, server]: [&SctpOptions; 2],
     done: impl Fn(&Samples) -> bool,
 ) -> (Vec<EndReport>, Samples) {
-    let ends = vec![end(Side::Client, application, client), end(Side::Server, application, server)];
+    let ends = vec![end(FlowSide::Client, application, client), end(FlowSide::Server, application, server)];
     let run = PreparedRun::prepare(order(ends)).unwrap();
     let (mut samples, signals) = (Samples::new(), RunSignals::default());
     let deliver = |progress| {
@@ -100,7 +100,7 @@ fn is_closed(samples: &Samples) -> bool {
     !values(samples, &quantity::CLOSED).is_empty()
 }
 
-/// Of 300,000 B in messages of 1000 B every byte arrives, in packets of the lengths that RFC 9260 gives them.
+/// All 300,000 B in messages of 1000 B arrive, in packets of the lengths that RFC 9260 specifies.
 fn a_transfer(encapsulation: Encapsulation, path: SctpPath) {
     let ip_header = if path.client.is_ipv4() { 20.0 } else { 40.0 };
     let application = r#"{ "bulk": { "bytes": "300 KB", "message": "1000 B" } }"#;
@@ -141,12 +141,12 @@ fn a_file_arrives_over_ip_itself() {
     a_transfer(Encapsulation::Ip, SctpPath { name: "six".into(), client, server });
 }
 
-/// Whether this process may open raw sockets; says so if not, past the harness.
+/// Whether this process may open raw sockets. If not, it prints so, bypassing the harness.
 fn may_open_raw_sockets() -> bool {
     let config = config(Encapsulation::Ip);
     let options = SctpOptions { config, paths: vec![path(9)], controls: vec![] };
     let application = r#"{ "bulk": { "bytes": "1 B" } }"#;
-    let may = PreparedRun::prepare(order(vec![end(Side::Server, application, &options)])).is_ok();
+    let may = PreparedRun::prepare(order(vec![end(FlowSide::Server, application, &options)])).is_ok();
     if !may {
         use std::io::Write;
         let _ = writeln!(std::io::stderr(), "skipped: needs raw sockets (CAP_NET_RAW)");
@@ -154,7 +154,7 @@ fn may_open_raw_sockets() -> bool {
     may
 }
 
-/// The first packet is, byte for byte, that of an association with the same random stream in virtual time.
+/// The first packet equals, byte for byte, that of an association with the same random stream in virtual time.
 #[test]
 fn tags_and_numbers_are_those_of_virtual_time() {
     let SctpPath { client: local, server: remote, .. } = path(3);
@@ -174,7 +174,7 @@ fn tags_and_numbers_are_those_of_virtual_time() {
     let peer = UdpSocket::bind((remote, Encapsulation::UDP_PORT)).unwrap();
     peer.set_read_timeout(Some(StdDuration::from_secs(20))).unwrap();
     let application = r#"{ "bulk": { "bytes": "1 B" } }"#;
-    let run = PreparedRun::prepare(order(vec![end(Side::Client, application, &options)])).unwrap();
+    let run = PreparedRun::prepare(order(vec![end(FlowSide::Client, application, &options)])).unwrap();
     let signals = RunSignals::default();
     std::thread::scope(|scope| {
         scope.spawn(|| run.run(Clock::starting_in(Duration::ZERO), &signals, |_| {}).unwrap());
@@ -186,7 +186,7 @@ fn tags_and_numbers_are_those_of_virtual_time() {
     });
 }
 
-/// A peer that never answers: the opening is given up after the retransmissions and the time that the constants say.
+/// If the peer never answers, the opening ends after the configured number of retransmissions and their time-outs.
 #[test]
 fn an_opening_that_nobody_answers_is_given_up_by_the_constants() {
     let SctpPath { server: remote, .. } = path(4);
@@ -201,7 +201,7 @@ fn an_opening_that_nobody_answers_is_given_up_by_the_constants() {
     };
     let options = SctpOptions { config, paths: vec![path(4)], controls: vec![] };
     let application = r#"{ "bulk": { "bytes": "1 KB" } }"#;
-    let run = PreparedRun::prepare(order(vec![end(Side::Client, application, &options)])).unwrap();
+    let run = PreparedRun::prepare(order(vec![end(FlowSide::Client, application, &options)])).unwrap();
     let (mut samples, signals) = (Samples::new(), RunSignals::default());
     let deliver = |progress| {
         let Progress::Samples(more) = progress else { return };
@@ -213,7 +213,7 @@ fn an_opening_that_nobody_answers_is_given_up_by_the_constants() {
     let reports = run.run(Clock::starting_in(Duration::from_millis(5)), &signals, deliver).unwrap();
     assert_eq!((reports[0].connections, reports[0].failed), (1, 1));
     let closed = samples.iter().find(|(_, sample)| sample.quantity.name == "closed").unwrap().1;
-    // 20 + 40 + 80 + 160 ms, never earlier; the value of a time-out.
+    // 20 + 40 + 80 + 160 ms, never earlier. The value is that of a time-out.
     assert!(closed.at >= Instant::ZERO + ms(300), "{}", closed.at);
     assert_eq!(closed.value, 2.0);
     silent.set_nonblocking(true).unwrap();
@@ -222,7 +222,7 @@ fn an_opening_that_nobody_answers_is_given_up_by_the_constants() {
     assert_eq!(inits, 4, "INIT and three retransmissions");
 }
 
-/// Where new data goes from a moment on, told by the sender.
+/// From the time of its control on, the sender directs new data to the other path.
 fn data_paths(samples: &Samples) -> Vec<(Instant, f64)> {
     let moments = samples.iter().filter(|(_, sample)| sample.quantity.name == "data_path");
     moments.map(|(_, sample)| (sample.at, sample.value)).collect()
@@ -234,12 +234,12 @@ fn the_user_and_the_interfaces_choose_the_path_at_their_times() {
     let config = Config { local_drop: LocalDrop::FailOver, ..config(Encapsulation::Udp) };
     let at = |at: u64, control| TimedControl { at_ns: ms(at).as_nanos(), control };
     let controls = vec![at(150, Control::SetPrimary(PathId(1))), at(300, Control::InterfaceDown(PathId(1)))];
-    let told = SctpOptions { config, paths: vec![path(5), path(6)], controls };
-    let untold = SctpOptions { controls: vec![], ..told.clone() };
+    let controlled = SctpOptions { config, paths: vec![path(5), path(6)], controls };
+    let plain = SctpOptions { controls: vec![], ..controlled.clone() };
     let application =
         r#"{ "web": { "interarrival": { "constant": "5 ms" }, "size": { "constant": "500 B" } } }"#;
     let done = |samples: &Samples| data_paths(samples).len() >= 2;
-    let (_, samples) = both(application, [&told, &untold], done);
+    let (_, samples) = both(application, [&controlled, &plain], done);
     let [(first, to_second), (second, to_first), ..] = data_paths(&samples)[..] else {
         panic!("{:?}", data_paths(&samples))
     };
@@ -266,8 +266,8 @@ fn an_association_needs_a_path_and_carries_no_datagrams() {
     let options = SctpOptions { config: config(Encapsulation::Udp), paths: vec![path(8)], controls: vec![] };
     let why = |order| PreparedRun::prepare(order).err().unwrap().to_string();
     let datagrams = r#"{ "cbr": { "interval": "1 ms", "size": "100 B" } }"#;
-    assert!(why(order(vec![end(Side::Client, datagrams, &options)])).contains("sends datagrams"));
-    let mut pathless = end(Side::Client, r#"{ "bulk": {} }"#, &options);
+    assert!(why(order(vec![end(FlowSide::Client, datagrams, &options)])).contains("sends datagrams"));
+    let mut pathless = end(FlowSide::Client, r#"{ "bulk": {} }"#, &options);
     pathless.carrier = CarrierOptions::Sctp(Box::new(SctpOptions { paths: vec![], ..options }));
     assert!(why(order(vec![pathless])).contains("no path"));
 }

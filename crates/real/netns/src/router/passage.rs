@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use netrig_agent::{EndReport, Side, SocketPassage};
+use netrig_agent::{EndReport, FlowSide, SocketPassage};
 use netrig_core::{Duration, Instant, IpHeader};
 use netrig_experiment::{Action, Carrier, Scenario, server_port};
 use netrig_host::DatagramStamp;
@@ -28,7 +28,7 @@ pub(crate) struct Passages {
     owners: BTreeMap<IpAddr, usize>,
     /// Flows of datagrams, by the address of their second end, with both nodes.
     flows: BTreeMap<SocketAddr, (u32, [usize; 2])>,
-    ends: BTreeMap<(u32, Side), AtEnd>,
+    ends: BTreeMap<(u32, FlowSide), AtEnd>,
     /// Flows of datagrams on cables alone, with their names: nobody is between their sockets.
     on_cables: Vec<(u32, String)>,
     /// What was handed over and may still be on its way, in the order of time.
@@ -83,7 +83,7 @@ enum Handed {
     /// To be sent on.
     ToSendOn(usize, IpHeader),
     /// For a socket.
-    ForSocket((u32, Side)),
+    ForSocket((u32, FlowSide)),
 }
 
 impl Passages {
@@ -125,7 +125,7 @@ impl Passages {
             if hops.iter().all(|hop| is_cable(hop.link)) {
                 on_cables.push((number, flow.name.clone()));
             }
-            let ends = [(Side::Client, flow.from, first.link), (Side::Server, flow.to, last.link)];
+            let ends = [(FlowSide::Client, flow.from, first.link), (FlowSide::Server, flow.to, last.link)];
             for (side, node, _) in ends.into_iter().filter(|(_, _, link)| !is_cable(*link)) {
                 at_ends.insert((number, side), AtEnd { flow: flow.name.clone(), node, ..AtEnd::default() });
             }
@@ -155,13 +155,13 @@ impl Passages {
     }
 
     /// Of which end of which flow of datagrams these are the ends: the one that sends, or else the one that receives.
-    fn end_of(&self, node: usize, ends: &Ends, sends: bool) -> Option<(u32, Side)> {
+    fn end_of(&self, node: usize, ends: &Ends, sends: bool) -> Option<(u32, FlowSide)> {
         let (server_sends, flow) = match (self.flows.get(&ends.to), self.flows.get(&ends.from)) {
             (Some(flow), _) => (false, flow),
             (_, Some(flow)) => (true, flow),
             _ => return None,
         };
-        let side = if server_sends == sends { Side::Server } else { Side::Client };
+        let side = if server_sends == sends { FlowSide::Server } else { FlowSide::Client };
         (flow.1[side as usize] == node).then_some((flow.0, side))
     }
 
@@ -216,7 +216,7 @@ impl Passages {
         while let Some((at, handed)) = self.fresh.pop_front_if(|(at, _)| now.since(*at) > SETTLING) {
             match handed {
                 Handed::ToSendOn(node, packet) => self.nodes[node].to_send_on.count(&packet),
-                Handed::ForSocket((_, Side::Client)) if at + CLOSING > self.end => {}
+                Handed::ForSocket((_, FlowSide::Client)) if at + CLOSING > self.end => {}
                 Handed::ForSocket(end) => {
                     if let Some(at) = self.ends.get_mut(&end) {
                         at.handed += 1;
@@ -242,7 +242,7 @@ impl Passages {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PassageReport {
     nodes: Vec<Node>,
-    ends: BTreeMap<(u32, Side), AtEnd>,
+    ends: BTreeMap<(u32, FlowSide), AtEnd>,
     on_cables: Vec<(u32, String)>,
 }
 
@@ -273,7 +273,7 @@ impl PassageReport {
         let any_constrained = self.nodes.iter().any(|node| node.constrained);
         let on_cables = self.on_cables.iter().filter(|_| any_constrained == constrained);
         let on_cables = on_cables.filter_map(|(flow, name)| {
-            fault_on_cables(name, &passed(*flow, Side::Client)?, &passed(*flow, Side::Server)?)
+            fault_on_cables(name, &passed(*flow, FlowSide::Client)?, &passed(*flow, FlowSide::Server)?)
         });
         through.chain(at_ends.flatten()).chain(on_cables).collect()
     }

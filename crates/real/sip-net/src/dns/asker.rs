@@ -1,4 +1,4 @@
-//! Questions to one DNS server, over UDP and, where an answer is too long for that, over TCP.
+//! Queries to one DNS server, over UDP and, if a response is truncated, over TCP.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::message::{Reading, query, read};
-use super::talk::Talk;
+use super::tcp_query::TcpQuery;
 use crate::datagrams::DatagramSocket;
 use crate::send_batch::OutgoingDatagram;
 use netrig_host::RealtimeOffset;
@@ -23,63 +23,63 @@ use netrig_host::socket::TimestampMode;
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 use netrig_host::{Clock, HostAddress};
 
-/// Sockets of which one is drawn for each question, each with a port that the kernel has drawn.
+/// Number of sockets. Each query uses a random one, whose port the kernel has chosen at random.
 const SOCKETS: usize = 8;
 
-/// Questions that may wait for their answers at once.
+/// Most pending queries.
 const MOST: usize = SOCKETS << 12;
 
-/// Names that are aliases of others and are asked for one behind the other.
+/// Longest chain of aliases that are queried one after the other.
 const MOST_ALIASES: u8 = 8;
 
-/// What of a datagram is read, bytes.
+/// Bytes that are read of a datagram.
 const KEPT: usize = 4096;
 
 /// A socket's receive buffer, bytes.
 const ROOM: u32 = 1 << 20;
 
-/// Sockets that one look reports.
+/// Sockets that one poll reports.
 const REPORTS: usize = 64;
 
-/// Connections are reported from this number on.
-const TALKS: u64 = 1 << 32;
+/// Keys of TCP connections start at this number.
+const FIRST_TCP_KEY: u64 = 1 << 32;
 
-/// Who is asked, and how often.
+/// A DNS server and the parameters of queries to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asking {
-    /// The DNS server: nothing is sent to anybody else.
+    /// The DNS server, which alone is sent queries.
     pub server: SocketAddr,
-    /// A question is sent again when it was not answered for so long. Towards strangers "the minimum retransmission interval
+    /// Retransmission interval of a query. Towards strangers "the minimum retransmission interval
     /// should be 2-5 seconds" (RFC 1035 section 4.2.1).
     pub retry: Duration,
-    /// It is sent so often, and then given up; 1 at least.
+    /// Transmissions of a query before it fails; at least 1.
     pub tries: u32,
 }
 
 impl Asking {
-    /// Again after two seconds, three times in all.
+    /// Retransmission after two seconds, three transmissions in all.
     pub const fn new(server: SocketAddr) -> Self {
         Self { server, retry: Duration::from_secs(2), tries: 3 }
     }
 }
 
-/// What was asked of the DNS.
+/// Counts of DNS queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DnsCounts {
-    /// Questions.
+    /// Queries.
     pub asked: u64,
-    /// How often one was sent again.
+    /// Retransmissions.
     pub again: u64,
-    /// How often one was asked over TCP, as its answer was too long for a datagram.
+    /// Queries that were repeated over TCP, because the response was truncated.
     pub over_tcp: u64,
-    /// Questions that were answered by what was kept.
+    /// Queries that were answered from the cache.
     pub kept: u64,
-    /// Datagrams that answered nothing: of others, under other numbers, to other questions.
+    /// Datagrams that answer no query: of other senders, with other IDs, or with other questions.
     pub foreign: u64,
 }
 
 impl DnsCounts {
-    /// Adds what another has counted.
+    /// Adds the counts of another client.
     pub const fn merge(&mut self, other: &Self) {
         self.asked += other.asked;
         self.again += other.again;
@@ -89,25 +89,25 @@ impl DnsCounts {
     }
 }
 
-/// What has become of a question.
+/// The result of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answered {
-    /// For whom it was asked.
+    /// The number of the look-up.
     pub of: u64,
-    /// As it was asked first.
+    /// The original question.
     pub question: Question,
-    /// What was found, none of what is not there.
+    /// The records; `None` if there are none.
     pub found: Result<Option<Records>, Unlocated>,
-    /// How long that may be kept, s.
+    /// How long the result may be cached, s.
     pub ttl: u32,
-    /// When the answer came.
+    /// When the response arrived.
     pub at: Instant,
 }
 
 struct Pending {
     of: u64,
     question: Question,
-    /// What is asked now: the same, of the name that the first is an alias of.
+    /// The question that is pending now: the original, or the same for the name of an alias.
     current: Question,
     aliases: u8,
     id: u16,
@@ -115,10 +115,10 @@ struct Pending {
     message: Vec<u8>,
     tries: u32,
     due: Instant,
-    talk: Option<Talk>,
+    tcp: Option<TcpQuery>,
 }
 
-/// Asks. It never blocks.
+/// A DNS client that never blocks.
 pub(super) struct Asker {
     asking: Asking,
     sockets: Vec<DatagramSocket>,
@@ -134,7 +134,7 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// Opens its sockets.
+    /// Opens the sockets.
     pub fn open(asking: Asking) -> Result<Self, SocketError> {
         let any = HostAddress::unspecified_for(asking.server).at(0);
         let failed = |source: io::Error| SocketError::Refused { what: "epoll", address: any, source };
@@ -153,7 +153,7 @@ impl Asker {
             sockets,
             batch: ReceiveBatch::new(KEPT),
             watched,
-            // Nobody else may guess it.
+            // The seed must not be predictable.
             random: Seeds::new(seed).stream("dns"),
             number: 0,
             pending: HashMap::new(),
@@ -164,22 +164,22 @@ impl Asker {
         })
     }
 
-    /// A descriptor that can be read from while there is something to be received.
+    /// A descriptor that is readable while there is something to receive.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.watched.as_fd()
     }
 
-    /// What was counted since this was last asked.
+    /// Counts since the last call.
     pub fn take_counts(&mut self) -> DnsCounts {
         std::mem::take(&mut self.counts)
     }
 
-    /// What has come to its end since this was last asked.
+    /// Results since the last call.
     pub fn take_answers(&mut self) -> Vec<Answered> {
         std::mem::take(&mut self.answers)
     }
 
-    /// Asks a question for `of`.
+    /// Sends a query for look-up `of`.
     pub fn ask(&mut self, now: Instant, of: u64, question: Question) {
         self.counts.asked += 1;
         let pending = Pending {
@@ -192,12 +192,12 @@ impl Asker {
             message: Vec::new(),
             tries: 0,
             due: now,
-            talk: None,
+            tcp: None,
         };
         self.begin(now, pending);
     }
 
-    /// Sends a question for the first time, under a new number and from any of the sockets.
+    /// Sends a query for the first time, with a random ID and from a random socket.
     fn begin(&mut self, now: Instant, mut pending: Pending) {
         if self.pending.len() >= MOST {
             return self.answer(pending, Err(Unlocated::NoRoom), 0, now);
@@ -226,22 +226,22 @@ impl Asker {
         pending.due = now + self.asking.retry;
         self.due.insert((pending.due, number));
         let (to, bytes) = (self.asking.server, pending.message.as_slice());
-        // What the kernel does not take is lost, as if the network had lost it: it is sent again.
+        // A datagram that the kernel refuses counts as lost in the network, and is sent again.
         self.sockets[pending.socket].send(now, &[OutgoingDatagram { to, bytes, order_key: None }], |_, _| ());
     }
 
-    /// When [`Asker::handle_timeout`] is to be called at the latest.
+    /// The latest time for the next call of [`Asker::handle_timeout`].
     pub fn next_deadline(&self) -> Option<Instant> {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// Sends again what was not answered, and gives it up if that was done often enough.
+    /// Retransmits unanswered queries, and fails those without tries left.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((due, number)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.due.remove(&(due, number));
             let Some(pending) = self.pending.get(&number) else { continue };
-            // Over TCP the kernel sends again.
-            if pending.tries < self.asking.tries && pending.talk.is_none() {
+            // Over TCP the kernel retransmits.
+            if pending.tries < self.asking.tries && pending.tcp.is_none() {
                 self.counts.again += 1;
                 self.send(now, number);
             } else {
@@ -250,7 +250,7 @@ impl Asker {
         }
     }
 
-    /// Takes what has arrived.
+    /// Receives what has arrived.
     pub fn receive(&mut self, clock: &Clock, offset: &RealtimeOffset) -> io::Result<()> {
         loop {
             let mut events = Vec::with_capacity(REPORTS);
@@ -265,7 +265,7 @@ impl Asker {
             for event in events {
                 let event: epoll::Event = event;
                 match event.data.u64() {
-                    number if number >= TALKS => self.talk(number - TALKS, clock.now()),
+                    number if number >= FIRST_TCP_KEY => self.tcp(number - FIRST_TCP_KEY, clock.now()),
                     place => self.receive_at(place as usize, clock, offset)?,
                 }
             }
@@ -290,20 +290,20 @@ impl Asker {
         Ok(())
     }
 
-    /// A message that may answer a question.
+    /// Handles a message that may answer a query.
     fn take(&mut self, number: u64, bytes: &[u8], at: Instant, now: Instant) {
         let Some(pending) = self.pending.get_mut(&number) else { return };
         match read(bytes, pending.id, &pending.current) {
             Reading::Foreign => self.counts.foreign += 1,
-            Reading::Truncated if pending.talk.is_some() => {}
-            Reading::Truncated => self.begin_talk(number, now),
+            Reading::Truncated if pending.tcp.is_some() => {}
+            Reading::Truncated => self.begin_tcp(number, now),
             Reading::Alias(name) => {
                 let Some(mut pending) = self.remove(number) else { return };
                 pending.aliases += 1;
                 if pending.aliases > MOST_ALIASES {
                     return self.answer(pending, Err(Unlocated::Malformed), 0, at);
                 }
-                (pending.current.name, pending.tries, pending.talk) = (name, 0, None);
+                (pending.current.name, pending.tries, pending.tcp) = (name, 0, None);
                 self.counts.asked += 1;
                 self.begin(now, pending);
             }
@@ -313,18 +313,18 @@ impl Asker {
         }
     }
 
-    /// Asks the same over TCP.
-    fn begin_talk(&mut self, number: u64, now: Instant) {
+    /// Repeats the query over TCP.
+    fn begin_tcp(&mut self, number: u64, now: Instant) {
         let Some(pending) = self.pending.get_mut(&number) else { return };
         self.counts.over_tcp += 1;
-        let made = Talk::open(self.asking.server, &pending.message).and_then(|talk| {
+        let made = TcpQuery::open(self.asking.server, &pending.message).and_then(|tcp| {
             let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
-            epoll::add(&self.watched, talk.fd(), epoll::EventData::new_u64(TALKS + number), flags)?;
-            Ok(talk)
+            epoll::add(&self.watched, tcp.fd(), epoll::EventData::new_u64(FIRST_TCP_KEY + number), flags)?;
+            Ok(tcp)
         });
         match made {
-            Ok(talk) => {
-                pending.talk = Some(talk);
+            Ok(tcp) => {
+                pending.tcp = Some(tcp);
                 self.due.remove(&(pending.due, number));
                 pending.due = now + self.asking.retry * u64::from(self.asking.tries);
                 self.due.insert((pending.due, number));
@@ -333,16 +333,16 @@ impl Asker {
         }
     }
 
-    fn talk(&mut self, number: u64, now: Instant) {
-        let Some(talk) = self.pending.get_mut(&number).and_then(|pending| pending.talk.as_mut()) else {
+    fn tcp(&mut self, number: u64, now: Instant) {
+        let Some(tcp) = self.pending.get_mut(&number).and_then(|pending| pending.tcp.as_mut()) else {
             return;
         };
-        match talk.go_on() {
+        match tcp.go_on() {
             Ok(None) => {}
             Ok(Some(bytes)) => {
                 self.take(number, &bytes, now, now);
-                // Who answers another question over the own connection answers none.
-                let is_open = self.pending.get(&number).is_some_and(|pending| pending.talk.is_some());
+                // A response to another question over the query's own connection is malformed.
+                let is_open = self.pending.get(&number).is_some_and(|pending| pending.tcp.is_some());
                 if is_open {
                     self.end(number, Err(Unlocated::Malformed), 0, now);
                 }

@@ -1,19 +1,19 @@
-//! Answers that are kept as long as they may be.
+//! A cache of DNS responses by their TTL.
 
 use std::collections::HashMap;
 
 use netrig_core::{Duration, Instant};
 use netrig_sip::location::{Question, Records};
 
-/// Answers that are kept at once: of more, those that are over go first, and then all.
+/// Most cached responses. If the cache is full, expired responses are removed first, and then all.
 const MOST: usize = 4096;
 
-/// Answers by their questions, those that say that nothing is there among them (RFC 2308).
+/// Responses by their questions, including negative responses (RFC 2308).
 #[derive(Debug, Default)]
 pub(super) struct Cache(HashMap<Question, (Option<Records>, Instant)>);
 
 impl Cache {
-    /// Keeps an answer for so many seconds; none that may not be kept.
+    /// Caches a response for `ttl` seconds. A response with a TTL of 0 is not cached.
     pub fn put(&mut self, now: Instant, question: Question, records: Option<Records>, ttl: u32) {
         if ttl == 0 {
             return;
@@ -27,7 +27,7 @@ impl Cache {
         self.0.insert(question, (records, now + Duration::from_secs(ttl.into())));
     }
 
-    /// What is kept of a question: an answer may be that there is nothing.
+    /// The cached response to a question; `Some(None)` if it is negative.
     pub fn get(&self, now: Instant, question: &Question) -> Option<&Option<Records>> {
         self.0.get(question).filter(|(_, until)| *until > now).map(|(records, _)| records)
     }

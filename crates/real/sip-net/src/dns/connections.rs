@@ -1,9 +1,9 @@
 //! The connections of a DNS server.
 //!
-//! A connection is a stranger until a whole question has come along it. One that finds no slot ([`ConnectionSlots`]), or for which
-//! there is no memory, is closed: servers may limit the connections of an address or subnet (RFC 7766 section 6.2.2), and a client
-//! asks again what was not answered when its connection closed (section 6.2.4). REFUSED would say that the question never has
-//! an answer here.
+//! A connection is a stranger until a complete query has arrived over it. If there is no slot ([`ConnectionSlots`]) or no
+//! memory, the server closes the connection. Servers may limit the connections of an address or subnet (RFC 7766 section
+//! 6.2.2), and a client repeats unanswered queries after its connection closed (section 6.2.4). REFUSED would say that the
+//! query never has an answer here.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
@@ -11,25 +11,25 @@ use std::net::{IpAddr, TcpStream};
 
 use netrig_core::{Duration, Instant};
 
-use super::talk::{PREFIX, first_framed, framed};
+use super::tcp_query::{PREFIX, first_framed, framed};
 use netrig_host::is_transient;
 use netrig_host::{ConnectionSlots, EnteredSlot, SlotId, SlotLimits};
-use netrig_host::{MemoryBudget, MemoryExhausted, MemoryReservation};
+use netrig_host::{MemoryReservation, MemoryBudget, MemoryExhausted};
 
-/// A connection along which no whole question has come for so long is closed (RFC 7766 section 6.2.3).
+/// A connection without a complete query for this time is closed (RFC 7766 section 6.2.3).
 const IDLE: Duration = Duration::from_secs(10);
 
-/// What all connections together may have the server keep for them, bytes: incomplete questions, answers that are kept back, and
-/// answers that peers have not taken.
+/// Memory limit of all connections together, bytes: incomplete queries, delayed responses, and responses that peers have not
+/// received.
 const MOST_KEPT: usize = 64 << 20;
 
-/// No question is taken from a peer that has so many bytes of answers to take first.
+/// If this many bytes of responses wait for a peer, no query is taken from it.
 const MOST_ANSWERS: usize = 256 << 10;
 
-/// Bytes of questions that are read from a connection before they are answered.
+/// Most bytes of queries that are read from a connection before they are answered.
 const MOST_ASKED: usize = 128 << 10;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: usize = 4096;
 
 /// All connections, by their slots.
@@ -37,22 +37,22 @@ pub(super) struct NameConnections {
     slots: ConnectionSlots,
     memory: MemoryBudget,
     open: BTreeMap<SlotId, NameConnection>,
-    /// Connections that were closed for want of a slot or of memory.
+    /// Connections that were closed because there was no slot or no memory.
     pub refused: u64,
 }
 
 struct NameConnection {
     stream: TcpStream,
     peer: IpAddr,
-    /// What has come: questions that were not taken yet, and one whose rest has not come.
+    /// Received bytes: queries not yet taken, and an incomplete one.
     got: Vec<u8>,
-    /// The bytes at its front that were taken.
+    /// Number of bytes at the front of `got` that were taken.
     taken: usize,
     unsent: Vec<u8>,
-    /// Bytes of answers that are kept back.
+    /// Bytes of delayed responses.
     owed: usize,
     until: Instant,
-    /// The peer has said all that it will, and may still take answers.
+    /// The peer has closed its sending direction, and may still receive.
     has_finished: bool,
     kept: MemoryReservation,
 }
@@ -68,7 +68,7 @@ impl NameConnections {
         }
     }
 
-    /// A peer has called. If there is no slot for it, its connection is closed.
+    /// Accepts a connection. If there is no slot for it, it is closed.
     pub fn accept(&mut self, now: Instant, stream: TcpStream, from: IpAddr) {
         let Ok(EnteredSlot { slot, gives_way }) = self.slots.enter(from) else {
             self.refused += 1;
@@ -91,12 +91,12 @@ impl NameConnections {
         self.open.insert(slot, connection);
     }
 
-    /// The slots of all.
+    /// The slots of all connections.
     pub fn slots(&self) -> Vec<SlotId> {
         self.open.keys().copied().collect()
     }
 
-    /// Sends and reads what can be along a connection.
+    /// Sends and reads over a connection without blocking.
     pub fn carry(&mut self, slot: SlotId) {
         if let Some(connection) = self.open.get_mut(&slot)
             && !(connection.flush() && connection.read())
@@ -110,7 +110,7 @@ impl NameConnections {
         self.open.get(&slot).map(|connection| connection.peer)
     }
 
-    /// The next question of a connection, unless its peer has answers to take first.
+    /// The next query of a connection, unless too many responses wait for its peer.
     pub fn take_question(&mut self, now: Instant, slot: SlotId) -> Option<Vec<u8>> {
         let connection = self.open.get_mut(&slot)?;
         if connection.owed + connection.unsent.len() >= MOST_ANSWERS {
@@ -126,7 +126,7 @@ impl NameConnections {
         Some(question)
     }
 
-    /// Counts the bytes of an answer that is kept back, until it is sent. If there is no room for them, the connection is closed.
+    /// Counts the bytes of a delayed response until it is sent. If there is no room for them, the connection is closed.
     pub fn owe(&mut self, slot: SlotId, bytes: usize) -> Option<MemoryReservation> {
         let connection = self.open.get_mut(&slot)?;
         match self.memory.reserve(bytes) {
@@ -141,7 +141,7 @@ impl NameConnections {
         }
     }
 
-    /// The time of an answer has come: it is sent, or waits until the peer takes it.
+    /// Sends a response that is due; it may wait until the peer receives it.
     pub fn send(&mut self, now: Instant, slot: SlotId, message: &[u8], kept: MemoryReservation) {
         let Some(connection) = self.open.get_mut(&slot) else { return };
         connection.owed -= kept.bytes();
@@ -154,7 +154,7 @@ impl NameConnections {
         }
     }
 
-    /// Counts anew what is kept for a connection, and closes one that is over.
+    /// Updates the memory of a connection, and closes a finished one.
     pub fn settle(&mut self, now: Instant, slot: SlotId) {
         let Some(connection) = self.open.get_mut(&slot) else { return };
         if connection.is_over(now) {
@@ -176,7 +176,7 @@ impl NameConnections {
 }
 
 impl NameConnection {
-    /// Gives the kernel what it takes. `false` if the connection has broken.
+    /// Passes waiting bytes to the kernel. Returns false if the connection has failed.
     fn flush(&mut self) -> bool {
         let mut sent = 0;
         let stands = loop {
@@ -195,7 +195,7 @@ impl NameConnection {
         stands
     }
 
-    /// Takes what has come, up to a bound. `false` if the connection has broken.
+    /// Reads received bytes, up to a limit. Returns false if the connection has failed.
     fn read(&mut self) -> bool {
         let mut piece = [0; PIECE];
         while !self.has_finished && self.got.len() < MOST_ASKED {
@@ -210,17 +210,17 @@ impl NameConnection {
         true
     }
 
-    /// Whether nothing more is to come of it: its peer is gone, or has been silent for too long.
+    /// Whether the connection is finished: its peer has closed it, or has been idle for too long.
     fn is_over(&self, now: Instant) -> bool {
         let asks = first_framed(&self.got[self.taken..]).is_some();
         let is_done = self.has_finished && !asks && self.owed == 0 && self.unsent.is_empty();
         is_done || now >= self.until
     }
 
-    /// Counts anew what its buffers take, as they are allocated.
+    /// Updates the memory of its buffers, as allocated.
     ///
     /// # Errors
-    /// It is too much with what is kept for all others.
+    /// If the memory of all connections exceeds the limit.
     fn recount(&mut self) -> Result<(), MemoryExhausted> {
         if self.taken > 0 {
             self.got.drain(..self.taken);
@@ -244,7 +244,7 @@ mod tests {
     const LIMITS: SlotLimits =
         SlotLimits { strangers: 4, known: 1, total: 5, per_address: 3, per_group: 9, on_loopback: false };
 
-    /// Where peers call.
+    /// A listening socket for test peers.
     struct Peers(TcpListener);
 
     impl Peers {
@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// Carries all until a question has come; along which connection.
+    /// Serves all connections until a query has arrived. Returns its connection and the query.
     fn asked(connections: &mut NameConnections) -> (SlotId, Vec<u8>) {
         for _ in 0..10_000 {
             for slot in connections.slots() {
@@ -276,7 +276,7 @@ mod tests {
         panic!("no question comes");
     }
 
-    /// Carries all until so many connections are open.
+    /// Serves all connections until `count` of them are open.
     fn until_open(connections: &mut NameConnections, count: usize) {
         for _ in 0..10_000 {
             for slot in connections.slots() {
@@ -304,7 +304,7 @@ mod tests {
         let newcomer = peers.call(&mut connections, "203.0.113.1");
         assert!(is_closed(&crowd[0]));
         assert_eq!((connections.open.len(), connections.refused), (4, 2));
-        // A peer that has gone leaves its slot at once.
+        // A peer that closes frees its slot at once.
         drop(alone);
         until_open(&mut connections, 3);
         drop(newcomer);
@@ -343,7 +343,7 @@ mod tests {
         near.shutdown(Shutdown::Write).unwrap();
         let answer = vec![7_u8; 60_000];
         let reader = std::thread::spawn(move || {
-            // By then the buffers of the kernel are full, and so is what is kept for it.
+            // By then the buffers of the kernel and of the server are full.
             std::thread::sleep(StdDuration::from_millis(500));
             let mut bytes = Vec::new();
             near.read_to_end(&mut bytes).map(|_| bytes)
@@ -376,7 +376,7 @@ mod tests {
         let kept = connections.owe(first, MOST_KEPT - 10).unwrap();
         assert!(connections.owe(second, 11).is_none());
         assert_eq!((connections.slots(), connections.refused), (vec![first], 1));
-        // What waits is counted until it is sent, also if its connection is gone.
+        // Waiting bytes count until they are sent, even if the connection has ended.
         connections.close(first);
         assert!(connections.memory.reserve(11).is_err());
         connections.send(Instant::ZERO, first, b"", kept);

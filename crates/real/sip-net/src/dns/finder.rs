@@ -1,4 +1,4 @@
-//! Lookups of a server: from a URI to the places at which it is tried.
+//! Look-ups of a server: from a URI to the addresses where it is tried.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,13 +22,13 @@ use netrig_host::is_public;
 use netrig_host::socket::SocketError;
 use netrig_host::{Clock, Pacer, Watch};
 
-/// Servers of one lookup that are tried.
+/// Most servers of one look-up that are tried.
 const MOST: usize = 8;
 
-/// How often who waits for a lookup sees whether it is to end.
+/// Interval between two checks of the stop flag during a look-up.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Who knows names.
+/// The source of records.
 #[derive(Clone, Debug)]
 pub enum NameSource {
     /// A table, without any delay.
@@ -37,20 +37,20 @@ pub enum NameSource {
     Server(Asking),
 }
 
-/// When a load looks where its server is.
+/// When a load looks up its server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lookup {
-    /// Before it begins.
+    /// Before the load starts.
     #[default]
     Once,
-    /// And again before the first request of each attempt.
+    /// Also before the first request of each attempt.
     PerAttempt,
-    /// The same, but answers are kept as long as they say, by each thread for itself.
+    /// As `PerAttempt`, but each thread caches responses by their TTL.
     Cached,
 }
 
 impl Lookup {
-    /// As it is typed and told: `once`, `per-attempt`, `cached`.
+    /// The name for command lines and reports: `once`, `per-attempt`, `cached`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Once => "once",
@@ -60,39 +60,39 @@ impl Lookup {
     }
 }
 
-/// What is looked for, whom that is asked of, and when.
+/// The target of a look-up, the source of its records, and its times.
 #[derive(Clone, Debug)]
 pub struct Location {
-    /// What is looked for.
+    /// The URI to be looked up.
     pub uri: SipUri,
-    /// Who knows it.
+    /// The source of the records.
     pub source: NameSource,
-    /// When.
+    /// When the load looks it up.
     pub lookup: Lookup,
 }
 
-/// Where a load can go. What else a name leads to is left out.
+/// The destinations that a load can use. Other results of a look-up are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// By these transports, the preferred first.
+    /// Transports, the preferred first.
     pub transports: Vec<Transport>,
     /// [`Kind::A`] and [`Kind::Aaaa`], the preferred first.
     pub families: Vec<Kind>,
-    /// Whether who has ordered it may test public addresses.
+    /// Whether the owner of the load may test public addresses.
     pub may_test: bool,
 }
 
-/// What a lookup has found.
+/// The result of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// In the order in which they are to be tried, one at least.
+    /// Hops in the order of trying, at least one.
     pub hops: Vec<Hop>,
-    /// From the first question to the last answer.
+    /// Time from the first query to the last response.
     pub took: Duration,
 }
 
 impl Found {
-    /// The first place, and those that take over from it: of its transport and version of IP, eight in all at most.
+    /// The first hop, and the servers of its transport and IP version that take over from it, at most eight in all.
     pub fn servers(&self) -> Option<(Hop, Vec<SocketAddr>)> {
         let first = *self.hops.first()?;
         let alike =
@@ -100,49 +100,49 @@ impl Found {
         Some((first, self.hops.iter().filter(alike).take(MOST).map(|hop| hop.address).collect()))
     }
 
-    /// As an attempt takes it.
+    /// The result in the form for an attempt.
     pub fn located(&self) -> Option<Arc<Located>> {
         let (_, servers) = self.servers()?;
         Some(Arc::new(Located { servers, took: self.took }))
     }
 }
 
-/// A lookup under way.
-struct Search {
+/// A look-up in progress.
+struct ServerSearch {
     locator: Locator,
     began: Instant,
-    /// The worst that a question came to.
+    /// The most severe error of a query.
     worst: Option<Unlocated>,
 }
 
-/// Looks for one URI, as often and as many times at once as is wanted. It never blocks.
+/// Looks up one URI, for any number of simultaneous look-ups. It never blocks.
 pub struct Finder {
     uri: SipUri,
     reach: Reach,
-    source: Source,
+    source: RecordSource,
     seeds: Seeds,
     cache: Option<Cache>,
-    /// Who waits for an answer that is to be kept.
+    /// Look-ups that wait for a response that is to be cached.
     waiting: HashMap<Question, Vec<u64>>,
-    searches: HashMap<u64, Search>,
+    searches: HashMap<u64, ServerSearch>,
     found: Vec<(u64, Result<Found, Unlocated>)>,
     kept: u64,
 }
 
-enum Source {
+enum RecordSource {
     Table(Arc<Zone>),
     Server(Box<Asker>),
 }
 
 impl Finder {
-    /// Opens the sockets that it needs. Weights are drawn from streams of `seeds`.
+    /// Opens the sockets. Weights are drawn from streams of `seeds`.
     ///
     /// # Errors
-    /// A socket is not to be had.
+    /// If a socket cannot be opened.
     pub fn open(location: &Location, reach: Reach, seeds: Seeds) -> Result<Self, SocketError> {
         let source = match &location.source {
-            NameSource::Table(zone) => Source::Table(Arc::clone(zone)),
-            NameSource::Server(asking) => Source::Server(Box::new(Asker::open(*asking)?)),
+            NameSource::Table(zone) => RecordSource::Table(Arc::clone(zone)),
+            NameSource::Server(asking) => RecordSource::Server(Box::new(Asker::open(*asking)?)),
         };
         Ok(Self {
             uri: location.uri.clone(),
@@ -157,40 +157,40 @@ impl Finder {
         })
     }
 
-    /// A descriptor that can be read from while there is something to be received, if anybody is asked.
+    /// A descriptor that is readable while there is something to receive. `None` for a table.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.source {
-            Source::Table(_) => None,
-            Source::Server(asker) => Some(asker.fd()),
+            RecordSource::Table(_) => None,
+            RecordSource::Server(asker) => Some(asker.fd()),
         }
     }
 
-    /// Looks for it under this number, which is none of those that are under way.
+    /// Starts a look-up with this number, which no look-up in progress may have.
     ///
     /// # Errors
-    /// It cannot be reached, whatever the DNS says.
+    /// If the URI cannot be reached, whatever the DNS answers.
     pub fn begin(&mut self, now: Instant, number: u64) -> Result<(), LocationError> {
         let Reach { transports, families, .. } = self.reach.clone();
         let random = self.seeds.stream(&format!("sip/location/{number}"));
         let locator = Locator::new(&self.uri, Abilities { transports, families }, random)?;
-        self.searches.insert(number, Search { locator, began: now, worst: None });
+        self.searches.insert(number, ServerSearch { locator, began: now, worst: None });
         self.go_on(now, number);
         Ok(())
     }
 
-    /// Asks what a search wants to know now; if that is nothing, it is over.
+    /// Sends the next queries of a look-up. Without further queries the look-up ends.
     fn go_on(&mut self, now: Instant, number: u64) {
         while let Some(search) = self.searches.get_mut(&number) {
             let Some(question) = search.locator.poll_question() else { break };
             match &mut self.source {
-                Source::Table(zone) => {
+                RecordSource::Table(zone) => {
                     let records = match zone.answer(&question) {
                         ZoneAnswer::Records(records, _) => Some(records.clone()),
                         ZoneAnswer::NoRecords | ZoneAnswer::NoSuchName => None,
                     };
                     search.take(&question, Ok(records));
                 }
-                Source::Server(asker) => {
+                RecordSource::Server(asker) => {
                     if let Some(cache) = &self.cache {
                         if let Some(records) = cache.get(now, &question) {
                             self.kept += 1;
@@ -214,38 +214,38 @@ impl Finder {
         }
     }
 
-    /// When [`Finder::handle_timeout`] is to be called at the latest.
+    /// The latest time for the next call of [`Finder::handle_timeout`].
     pub fn next_deadline(&self) -> Option<Instant> {
         match &self.source {
-            Source::Table(_) => None,
-            Source::Server(asker) => asker.next_deadline(),
+            RecordSource::Table(_) => None,
+            RecordSource::Server(asker) => asker.next_deadline(),
         }
     }
 
-    /// Asks again what was not answered in time.
+    /// Retransmits queries that were not answered in time.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if let Source::Server(asker) = &mut self.source {
+        if let RecordSource::Server(asker) = &mut self.source {
             asker.handle_timeout(now);
         }
         self.settle();
     }
 
-    /// Takes what has arrived.
+    /// Receives what has arrived.
     ///
     /// # Errors
-    /// The kernel refuses what it always grants.
+    /// If a system call fails that succeeds in normal operation.
     pub fn receive(&mut self, clock: &Clock, offset: &RealtimeOffset) -> io::Result<()> {
-        if let Source::Server(asker) = &mut self.source {
+        if let RecordSource::Server(asker) = &mut self.source {
             asker.receive(clock, offset)?;
         }
         self.settle();
         Ok(())
     }
 
-    /// Lets those go on whose questions have come to an end.
+    /// Continues the look-ups whose queries have ended.
     fn settle(&mut self) {
         loop {
-            let Source::Server(asker) = &mut self.source else { return };
+            let RecordSource::Server(asker) = &mut self.source else { return };
             let answers = asker.take_answers();
             if answers.is_empty() {
                 return;
@@ -268,25 +268,25 @@ impl Finder {
         }
     }
 
-    /// Searches that have come to an end since this was last asked, by their numbers.
+    /// Look-ups that have ended since the last call, by their numbers.
     pub fn take_found(&mut self) -> Vec<(u64, Result<Found, Unlocated>)> {
         self.settle();
         std::mem::take(&mut self.found)
     }
 
-    /// What was asked since this was last asked.
+    /// Counts since the last call.
     pub fn take_counts(&mut self) -> DnsCounts {
         let kept = std::mem::take(&mut self.kept);
         match &mut self.source {
-            Source::Table(_) => DnsCounts::default(),
-            Source::Server(asker) => DnsCounts { kept, ..asker.take_counts() },
+            RecordSource::Table(_) => DnsCounts::default(),
+            RecordSource::Server(asker) => DnsCounts { kept, ..asker.take_counts() },
         }
     }
 }
 
-impl Search {
+impl ServerSearch {
     fn take(&mut self, question: &Question, found: Result<Option<Records>, Unlocated>) {
-        // Whoever does not answer has no records (RFC 3263 section 4): what that came to counts if nothing is found.
+        // A query without a response has no records (RFC 3263 section 4). Its error counts if nothing is found.
         let records = found.unwrap_or_else(|why| {
             self.worst = self.worst.max(Some(why));
             None
@@ -294,7 +294,7 @@ impl Search {
         self.locator.handle_answer(question, records.unwrap_or(Records::none_of(question.kind)));
     }
 
-    /// What it has found of what is in reach.
+    /// The hops in reach.
     fn end(mut self, now: Instant, reach: &Reach) -> Result<Found, Unlocated> {
         let all: Vec<Hop> = std::iter::from_fn(|| self.locator.next_hop()).collect();
         let may = |hop: &Hop| reach.may_test || !is_public(hop.address.ip());
@@ -315,30 +315,30 @@ impl Search {
     }
 }
 
-/// Why a URI was not found.
+/// Why a look-up failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
-    /// It cannot be reached, whatever the DNS says.
+    /// The URI cannot be reached, whatever the DNS answers.
     #[error(transparent)]
     Location(#[from] LocationError),
-    /// The DNS does not say where it is.
+    /// The DNS has no result.
     #[error("{0}")]
     Unlocated(#[from] Unlocated),
-    /// A socket is not to be had.
+    /// A socket cannot be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The kernel refused what it always grants.
+    /// A system call failed that succeeds in normal operation.
     #[error(transparent)]
     Kernel(#[from] io::Error),
-    /// It was to end before it knew.
+    /// The look-up was interrupted.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Looks once, and waits for it until `stop` says not to. Places to which this machine has no route are left out.
+/// Looks a URI up, and blocks until the result or `stop`. Addresses to which this machine has no route are left out.
 ///
 /// # Errors
-/// Nothing was found, or could be asked.
+/// If nothing was found, or no query could be sent.
 pub fn locate(
     location: &Location,
     reach: Reach,

@@ -1,4 +1,4 @@
-//! A table that may grow while a server answers from it, and a record of the questions.
+//! A zone that may grow while a server answers from it, and a record of the queries.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +8,10 @@ use netrig_sip::location::{Question, Records, Zone, ZoneAnswer, ZoneError};
 
 use netrig_host::realtime_nanos;
 
-/// Questions that a record keeps at most. Later ones are answered and not recorded.
+/// Most recorded queries. Later ones are answered, but not recorded.
 const MOST_RECORDED: usize = 1 << 16;
 
-/// A question that came to a server.
+/// A query that arrived at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedQuestion {
     /// When it was read, ns since 1970.
@@ -20,54 +20,54 @@ pub struct RecordedQuestion {
     pub from: IpAddr,
     /// UDP or TCP.
     pub transport: Transport,
-    /// The question. Its name is as it was asked: letters may be of either case.
+    /// The question. Its name has the case of the query.
     pub question: Question,
     /// Records in the answer. Absent if the name does not exist.
     pub records: Option<usize>,
 }
 
-/// A table that a server and those who add records to it share.
+/// A zone that a server shares with those who add records.
 #[derive(Debug)]
 pub struct LiveZone {
     zone: Mutex<Zone>,
-    /// Absent if questions are not recorded.
+    /// Absent if queries are not recorded.
     recorded: Option<Mutex<Vec<RecordedQuestion>>>,
 }
 
 impl From<Zone> for LiveZone {
-    /// Questions are not recorded.
+    /// Queries are not recorded.
     fn from(zone: Zone) -> Self {
         Self { zone: Mutex::new(zone), recorded: None }
     }
 }
 
 impl LiveZone {
-    /// An empty table whose server records the questions for NAPTR, SRV, A and AAAA records.
+    /// An empty zone whose server records the queries for NAPTR, SRV, A and AAAA records.
     pub fn recording() -> Self {
         Self { recorded: Some(Mutex::default()), ..Self::from(Zone::default()) }
     }
 
-    /// Adds records in the form of [`Zone::parse`]. The next question finds them.
+    /// Adds records in the form of [`Zone::parse`]. The next query finds them.
     ///
     /// # Errors
-    /// A line cannot be read. The lines before it are added.
+    /// If a line cannot be parsed. The lines before it are added.
     pub fn add(&self, records: &str) -> Result<(), ZoneError> {
         self.with(|zone| zone.extend(records))
     }
 
-    /// The recorded questions that `is_wanted` takes, in the order in which they came.
+    /// The recorded queries that `is_wanted` selects, in the order of arrival.
     pub fn recorded(&self, is_wanted: impl Fn(&Question) -> bool) -> Vec<RecordedQuestion> {
         let Some(recorded) = &self.recorded else { return Vec::new() };
         let recorded = recorded.lock().unwrap_or_else(PoisonError::into_inner);
         recorded.iter().filter(|question| is_wanted(&question.question)).cloned().collect()
     }
 
-    /// Whether [`record`](Self::record) keeps anything.
+    /// Whether [`record`](Self::record) has an effect.
     pub(super) const fn is_recording(&self) -> bool {
         self.recorded.is_some()
     }
 
-    /// Records a question that is answered now.
+    /// Records a query that is answered now.
     pub(super) fn record(&self, question: Question, from: IpAddr, transport: Transport) {
         let Some(recorded) = &self.recorded else { return };
         let records = self.with(|zone| match zone.answer(&question) {
@@ -83,7 +83,7 @@ impl LiveZone {
         }
     }
 
-    /// Reads or changes the table.
+    /// Reads or changes the zone.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut Zone) -> T) -> T {
         act(&mut self.zone.lock().unwrap_or_else(PoisonError::into_inner))
     }

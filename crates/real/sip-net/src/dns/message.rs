@@ -9,39 +9,39 @@ use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 use netrig_sip::load::Unlocated;
 use netrig_sip::location::{Kind, Naptr, Question, Records, Srv, Zone, ZoneAnswer};
 
-/// The longest answer that is asked for over UDP, bytes: one that no path has to cut up (the DNS flag day of 2020).
+/// The longest response that is requested over UDP, bytes: one that no path has to fragment (DNS flag day 2020).
 pub const PAYLOAD: u16 = 1232;
 
-/// The longest over UDP to who says nothing of it, bytes (RFC 1035 section 4.2.1).
+/// The longest response over UDP to a client without EDNS, bytes (RFC 1035 section 4.2.1).
 const SHORT: usize = 512;
 
-/// Bytes of a header.
+/// Length of a header, bytes.
 const HEADER: usize = 12;
 
-/// Aliases that are followed, one behind the other.
+/// Longest chain of aliases in a response.
 const MOST_ALIASES: usize = 8;
 
-/// What an answer may be kept at most, s: a week, as RFC 8767 section 4 has it.
+/// Longest time to cache a response, s: a week (RFC 8767 section 4).
 const LONGEST: u32 = 604_800;
 
-/// What a message is to who has asked a question.
+/// The meaning of a message for a pending query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// No answer to it.
+    /// It does not answer the query.
     Foreign,
-    /// Too long for a datagram: it is to be asked for over TCP.
+    /// It is truncated: the query must be repeated over TCP.
     Truncated,
-    /// The name is another's, whose records are not here: that is to be asked.
+    /// The name is an alias of this name, whose records are not in the message and must be queried.
     Alias(String),
-    /// Records, and how long they may be kept, s.
+    /// Records, and how long they may be cached, s.
     Records(Records, u32),
-    /// There are none, and how long that may be kept, s; 0 if nobody says (RFC 2308).
+    /// There are no records, and how long that may be cached, s; 0 without an SOA record (RFC 2308).
     Nothing(u32),
-    /// It is not to be had.
+    /// The query failed.
     Failed(Unlocated),
 }
 
-/// A question as it is sent; `None` of what is no name.
+/// A query in wire format; `None` if the name is invalid.
 pub fn query(id: u16, question: &Question) -> Option<Vec<u8>> {
     let mut message = Message::new(id, MessageType::Query, OpCode::Query);
     message.metadata.recursion_desired = true;
@@ -52,9 +52,9 @@ pub fn query(id: u16, question: &Question) -> Option<Vec<u8>> {
     message.to_vec().ok()
 }
 
-/// Reads what may be the answer to a question that was asked under this number.
+/// Reads a message as the response to a query with this ID.
 pub fn read(bytes: &[u8], id: u16, question: &Question) -> Reading {
-    // The answer to a question has its ID and its question, and came from who was asked (RFC 5452 section 9.1).
+    // The response to a query has its ID and its question, and the address that was queried (RFC 5452 section 9.1).
     if bytes.len() < HEADER || bytes[..2] != id.to_be_bytes() || bytes[2] & 0x80 == 0 {
         return Reading::Foreign;
     }
@@ -69,7 +69,7 @@ pub fn read(bytes: &[u8], id: u16, question: &Question) -> Reading {
     let code = message.metadata.response_code;
     match message.queries.as_slice() {
         [query] if is_own(query) => {}
-        // Who cannot read a question does not repeat it.
+        // A server that cannot parse a query does not repeat the question.
         [] if code != ResponseCode::NoError => {}
         _ => return Reading::Foreign,
     }
@@ -81,7 +81,7 @@ pub fn read(bytes: &[u8], id: u16, question: &Question) -> Reading {
     }
 }
 
-/// The records that an answer has of a name, or of the last of those that it is an alias of.
+/// The records of a response for a name, or for the last name in its chain of aliases.
 fn records(message: &Message, asked: Name, kind: Kind) -> Reading {
     let of =
         |name: &Name, record: &&Record| record.dns_class == DNSClass::IN && record.name.eq_ignore_root(name);
@@ -105,7 +105,7 @@ fn records(message: &Message, asked: Name, kind: Kind) -> Reading {
             }
             Some((alias, least)) => (name, ttl) = (alias.clone(), ttl.min(kept(least))),
             None if known.is_empty() => return Reading::Nothing(absence(message)),
-            // Where the answer says that there is nothing more, there is not (RFC 2308 section 2.2).
+            // An SOA record in the response says that there is nothing more (RFC 2308 section 2.2).
             None if message.authorities.iter().any(|record| matches!(record.data, RData::SOA(_))) => {
                 return Reading::Nothing(absence(message).min(ttl));
             }
@@ -167,14 +167,14 @@ fn absence(message: &Message) -> u32 {
     soa.unwrap_or(0)
 }
 
-/// What a table's server answers to a message, and whether it has to be shorter to go over UDP; `None` to what is no question.
+/// A zone's response to a query, truncated if it is too long for UDP; `None` if the message is no query.
 pub fn answer(bytes: &[u8], zone: &Zone, over_udp: bool) -> Option<Vec<u8>> {
     answer_within(bytes, zone, over_udp, usize::MAX)
 }
 
-/// The same. An answer over UDP of more than `bound` bytes is cut, with the bit TC; `None` if even that is longer.
+/// As [`answer`]. A response over UDP of more than `bound` bytes is truncated, with the bit TC; `None` if even that is longer.
 pub fn answer_within(bytes: &[u8], zone: &Zone, over_udp: bool, bound: usize) -> Option<Vec<u8>> {
-    // Who answers answers would talk to itself.
+    // A response to a response could cause an endless loop.
     if bytes.len() < HEADER || bytes[2] & 0x80 != 0 {
         return None;
     }
@@ -185,7 +185,7 @@ pub fn answer_within(bytes: &[u8], zone: &Zone, over_udp: bool, bound: usize) ->
     let mut response = Message::response(request.metadata.id, request.metadata.op_code);
     response.metadata.recursion_desired = request.metadata.recursion_desired;
     response.metadata.authoritative = true;
-    // One question is answered, and repeated: of more none is.
+    // Only a single question is answered, and repeated.
     if let [query] = request.queries.as_slice() {
         response.add_query(query.clone());
     }
@@ -203,7 +203,7 @@ pub fn answer_within(bytes: &[u8], zone: &Zone, over_udp: bool, bound: usize) ->
     response.truncate().to_vec().ok().filter(|cut| cut.len() <= bound)
 }
 
-/// The one question of a message, if it is for records that a table has.
+/// The single question of a message, if it is for records that a zone has.
 pub fn asked(bytes: &[u8]) -> Option<Question> {
     let message = Message::from_vec(bytes).ok()?;
     let [query] = message.queries.as_slice() else { return None };
@@ -211,7 +211,7 @@ pub fn asked(bytes: &[u8]) -> Option<Question> {
     Some(Question { kind, name: query.name().to_ascii() })
 }
 
-/// Puts what is known into a response.
+/// Puts the records of a zone into a response.
 fn fill(response: &mut Message, request: &Message, zone: &Zone) -> ResponseCode {
     let [query] = request.queries.as_slice() else { return ResponseCode::FormErr };
     if request.metadata.op_code != OpCode::Query {
@@ -219,7 +219,7 @@ fn fill(response: &mut Message, request: &Message, zone: &Zone) -> ResponseCode 
     }
     let kind = kind_of(query.query_type());
     let has_kind = kind.is_some() && query.query_class() == DNSClass::IN;
-    // What has no kind here has no records, of a name that may be there.
+    // A type that is unknown here has no records, but the name may exist.
     let kind = kind.unwrap_or(Kind::A);
     let question = Question { kind, name: query.name().to_ascii() };
     let owner = query.name().clone();
@@ -267,7 +267,7 @@ fn written(records: &Records) -> Vec<RData> {
     }
 }
 
-/// A whole name.
+/// A fully qualified name.
 fn name(text: &str) -> Option<Name> {
     let mut name = Name::from_ascii(text).ok()?;
     name.set_fqdn(true);

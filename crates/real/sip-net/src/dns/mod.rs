@@ -1,13 +1,13 @@
-//! Where a SIP server is, by the DNS (RFC 3263): who asks, and who answers.
+//! Location of SIP servers by the DNS (RFC 3263), and a DNS server.
 //!
-//! * [`locate`] looks once; a thread of a load has a [`Finder`], which looks for many at a time. Both ask a table or a DNS server
-//!   ([`NameSource`]), and nobody else: a stub resolver, which follows no referrals.
-//! * A question goes to its server over UDP from one of several sockets with ports that the kernel has drawn, under a number drawn
-//!   for it; what comes from elsewhere, under another number or to another question is counted and ignored (RFC 5452). It is
-//!   sent again after a time, so often and no more (RFC 1035 section 4.2.1), and over TCP where the answer is too long.
-//! * [`NameServer`] answers from a table over UDP and TCP, late and with losses if it is told to. The table is a [`LiveZone`], which may
-//!   grow meanwhile and records the questions if it is asked to.
-//! * [`message`] reads and writes what is sent: any bytes, by anybody.
+//! * [`locate`] makes one look-up; a thread of a load has a [`Finder`] for many at a time. Both use a table or one DNS server
+//!   ([`NameSource`]) as a stub resolver, which follows no referrals.
+//! * A query leaves over UDP from one of several sockets with random ports and has a random ID. Datagrams from other senders,
+//!   with another ID or another question, are counted and ignored (RFC 5452). A query is retransmitted a limited number of
+//!   times (RFC 1035 section 4.2.1), and repeated over TCP if the response is truncated.
+//! * [`NameServer`] answers from a zone over UDP and TCP, with a configured delay and loss. The zone is a [`LiveZone`], which may
+//!   grow meanwhile and can record the queries.
+//! * [`message`] reads and writes DNS messages. It accepts any bytes from any sender.
 
 mod asker;
 mod cache;
@@ -16,7 +16,7 @@ mod finder;
 mod live;
 pub mod message;
 mod server;
-mod talk;
+mod tcp_query;
 
 pub use asker::{Asking, DnsCounts};
 pub use finder::{Finder, Found, LocateError, Location, Lookup, NameSource, Reach, locate};

@@ -1,4 +1,4 @@
-//! A DNS server that answers from a table, as late and with as many losses as it is told to.
+//! A DNS server that answers from a zone, with a configured delay and loss.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,81 +25,81 @@ use netrig_host::socket::{SocketError, TcpOptions};
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 use netrig_host::{Clock, DescriptorShortage, Pacer, SlotId, SlotLimits, Watch, connections_within};
 
-/// What of a datagram is read, bytes: no question is longer.
+/// Bytes that are read of a datagram; no query is longer.
 const KEPT: usize = 4096;
 
 /// The receive buffer of a socket, bytes.
 const ROOM: u32 = 4 << 20;
 
-/// Answers that may wait at once. To more questions there is none.
+/// Most delayed responses. Further queries get none.
 const MOST_WAITING: usize = 1 << 16;
 
-/// Descriptors beside those of connections: files, sockets, the pacer's.
+/// Descriptors beside those of connections: files, sockets, the poller.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Batches that are taken from one socket before the clock, the stop flag and the other sockets are looked at.
+/// Batches that are read from one socket before the clock, the stop flag and the other sockets are checked.
 const BATCHES: usize = 16;
 
 /// Connections that are accepted in one turn.
 const ACCEPTED_AT_ONCE: usize = 64;
 
-/// Connections that wait to be accepted.
+/// Backlog of a listening socket.
 const BACKLOG: i32 = 1024;
 
-/// Under this number connections are reported, and who wants one.
+/// Key of the listening sockets and of connections.
 const CONNECTIONS: u64 = u64::MAX;
 
-/// How often it looks whether it is to end.
+/// Interval between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Where a server listens, and how it answers.
+/// The addresses and the behaviour of a server.
 #[derive(Clone, Debug)]
 pub struct NameServerOrder {
-    /// Over UDP and TCP.
+    /// UDP and TCP addresses.
     pub listen: Vec<ListeningPoint>,
-    /// What it knows.
+    /// The zone.
     pub zone: Arc<LiveZone>,
     /// Hosts that get whole answers over UDP without a proof of their addresses.
     pub proven: Vec<IpAddr>,
-    /// How long each answer is kept back.
+    /// Distribution of the delay of responses.
     pub delay: Option<SpanDistribution>,
-    /// The share of answers over UDP that are not sent, 0 to 1, drawn from the stream `dns/loss`.
+    /// The share of responses over UDP that are dropped, 0 to 1, drawn from the stream `dns/loss`.
     pub loss: f64,
-    /// How many connections there may be; [`NameServerOrder::SLOTS`] if nothing else is wanted.
+    /// Limits of connections; by default [`NameServerOrder::SLOTS`].
     pub slots: SlotLimits,
-    /// Of all that is drawn.
+    /// Seeds of all random streams.
     pub seeds: Seeds,
 }
 
 impl NameServerOrder {
-    /// As many connections as a server that strangers share has if it is not told otherwise.
+    /// Default limits of a server that strangers share.
     pub const SLOTS: SlotLimits = SlotLimits::shared(1024);
 }
 
-/// What a server has done.
+/// Counts of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NameTally {
-    /// Messages that came over UDP.
+    /// Messages received over UDP.
     pub over_udp: u64,
-    /// Messages that came over TCP.
+    /// Messages received over TCP.
     pub over_tcp: u64,
-    /// Answers that were sent.
+    /// Responses sent.
     pub answered: u64,
-    /// Answers that were lost on purpose.
+    /// Responses dropped by configuration.
     pub lost: u64,
-    /// What was no question, or found no room.
+    /// Messages that were no query, or for which there was no room.
     pub ignored: u64,
-    /// Connections that were closed because there were too many, or because all together kept as much as they may.
+    /// Connections that were closed because there were too many, or because all together used the allowed memory.
     pub refused: u64,
 }
 
-enum To {
+enum ResponsePath {
     Datagram(usize, SocketAddr),
-    /// The bytes of the answer are counted until it is sent.
+    /// The bytes of the response are counted until it is sent.
     Connection(SlotId, MemoryReservation),
 }
 
-/// A server whose sockets are open.
+/// A server with open sockets.
 pub struct NameServer {
     order: NameServerOrder,
     datagrams: Vec<DatagramSocket>,
@@ -107,20 +107,20 @@ pub struct NameServer {
     listens: Vec<ListeningPoint>,
     loss: Stream,
     delay: Stream,
-    waiting: BTreeMap<(Instant, u64), (To, Vec<u8>)>,
+    waiting: BTreeMap<(Instant, u64), (ResponsePath, Vec<u8>)>,
     connections: NameConnections,
     number: u64,
-    /// Who has proved its address by a connection.
+    /// Addresses that a connection has proved.
     ledger: AmplificationLedger,
     tally: NameTally,
     shortage: Option<DescriptorShortage>,
 }
 
 impl NameServer {
-    /// Opens its sockets.
+    /// Opens the sockets.
     ///
     /// # Errors
-    /// One is not to be had.
+    /// If a socket cannot be opened.
     pub fn open(order: NameServerOrder) -> Result<Self, SocketError> {
         let (mut datagrams, mut listeners, mut listens) = (Vec::new(), Vec::new(), Vec::new());
         for ListeningPoint { transport, address } in &order.listen {
@@ -149,7 +149,7 @@ impl NameServer {
             [] => (order.slots.total, None),
             _ => connections_within(order.slots.total, 1, OTHER_DESCRIPTORS),
         };
-        // At least one connection is held: else no question over TCP would be answered.
+        // At least one connection is allowed, because otherwise no query over TCP would be answered.
         let slots = order.slots.within(held.max(1));
         let stream = |name| order.seeds.stream(name);
         Ok(Self {
@@ -168,20 +168,20 @@ impl NameServer {
         })
     }
 
-    /// What the system lacks, if it allows fewer open files than the connections that may come need.
+    /// The missing resource, if the system allows fewer open files than the connections need.
     pub const fn shortage(&self) -> Option<DescriptorShortage> {
         self.shortage
     }
 
-    /// Where it listens.
+    /// The listening addresses.
     pub fn listens(&self) -> &[ListeningPoint] {
         &self.listens
     }
 
-    /// Answers until `stop`, or for so long.
+    /// Answers until `stop` is set, or for the given time.
     ///
     /// # Errors
-    /// The kernel refuses what it always grants.
+    /// If a system call fails that succeeds in normal operation.
     pub fn serve(mut self, lasts: Option<Duration>, stop: &AtomicBool) -> io::Result<NameTally> {
         let clock = Clock::starting_in(Duration::ZERO);
         let end = lasts.map_or(Instant::NEVER, |lasts| Instant::ZERO + lasts);
@@ -193,7 +193,7 @@ impl NameServer {
             pacer.watch(listener, CONNECTIONS, Watch::Reading)?;
         }
         let (mut batch, mut heard) = (ReceiveBatch::new(KEPT), Instant::ZERO);
-        // Readiness is told once: what a turn leaves is taken in the next one.
+        // Readiness is reported once: the next turn reads what a turn leaves.
         let mut has_more = vec![true; self.datagrams.len()];
         while clock.now() < end && !stop.load(Ordering::Relaxed) {
             let look = if has_more.contains(&true) { clock.now() } else { (clock.now() + LOOK).min(end) };
@@ -219,7 +219,7 @@ impl NameServer {
         Ok(NameTally { refused: self.connections.refused, ..self.tally })
     }
 
-    /// Takes what has arrived at a socket; whether there may be more.
+    /// Reads one batch from a socket. Returns whether there may be more.
     fn receive(&mut self, place: usize, batch: &mut ReceiveBatch, now: Instant) -> io::Result<bool> {
         let mut come = Vec::new();
         let more = self.datagrams[place].receive(batch, MESSAGES, |incoming| {
@@ -227,19 +227,19 @@ impl NameServer {
         })?;
         for (from, bytes) in come {
             self.tally.over_udp += 1;
-            // A question's answer may be cut: over TCP, which proves the address, all of it is to be had.
+            // A response may be truncated. Over TCP, which proves the address, the client gets all of it.
             let is_proven = self.order.proven.contains(&from.ip()) || self.ledger.is_proven(now, from);
             let most = if is_proven { usize::MAX } else { FACTOR as usize * bytes.len() };
             match self.answer(&bytes, (from.ip(), Transport::Udp), most) {
                 Some(_) if self.loss.chance(self.order.loss) => self.tally.lost += 1,
-                Some(message) => self.put(now, To::Datagram(place, from), message),
+                Some(message) => self.put(now, ResponsePath::Datagram(place, from), message),
                 None => self.tally.ignored += 1,
             }
         }
         Ok(more)
     }
 
-    /// The answer to a message of a host, of at most so many bytes. The table records the question if it is to.
+    /// The response to a message of a host, of at most `most` bytes. The zone records the query if it is a recording one.
     fn answer(&self, bytes: &[u8], (from, transport): (IpAddr, Transport), most: usize) -> Option<Vec<u8>> {
         let zone = &self.order.zone;
         let answer = zone.with(|zone| answer_within(bytes, zone, transport == Transport::Udp, most))?;
@@ -251,8 +251,8 @@ impl NameServer {
         Some(answer)
     }
 
-    /// Keeps an answer back for its time.
-    fn put(&mut self, now: Instant, to: To, message: Vec<u8>) {
+    /// Delays a response.
+    fn put(&mut self, now: Instant, to: ResponsePath, message: Vec<u8>) {
         if self.waiting.len() >= MOST_WAITING {
             self.tally.ignored += 1;
             return;
@@ -276,7 +276,7 @@ impl NameServer {
         Ok(())
     }
 
-    /// Takes what connections ask; those that are over are closed.
+    /// Takes the queries of connections, and closes finished connections.
     fn hear(&mut self, now: Instant) {
         for slot in self.connections.slots() {
             self.connections.carry(slot);
@@ -288,7 +288,7 @@ impl NameServer {
                 let answer = answer.filter(|_| self.waiting.len() < MOST_WAITING);
                 let kept = answer.as_ref().and_then(|answer| self.connections.owe(slot, answer.capacity()));
                 match (answer, kept) {
-                    (Some(answer), Some(kept)) => self.put(now, To::Connection(slot, kept), answer),
+                    (Some(answer), Some(kept)) => self.put(now, ResponsePath::Connection(slot, kept), answer),
                     _ => self.tally.ignored += 1,
                 }
             }
@@ -296,18 +296,18 @@ impl NameServer {
         }
     }
 
-    /// Sends the answers whose time has come.
+    /// Sends the responses that are due.
     fn send(&mut self, now: Instant) {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= now) {
             let (to, message) = first.remove();
             self.tally.answered += 1;
             match to {
-                To::Datagram(place, to) => {
-                    // What the kernel does not take is lost, as if the network had lost it.
+                ResponsePath::Datagram(place, to) => {
+                    // A datagram that the kernel refuses counts as lost in the network.
                     let datagram = OutgoingDatagram { to, bytes: &message, order_key: None };
                     self.datagrams[place].send(now, &[datagram], |_, _| ());
                 }
-                To::Connection(slot, kept) => self.connections.send(now, slot, &message, kept),
+                ResponsePath::Connection(slot, kept) => self.connections.send(now, slot, &message, kept),
             }
         }
     }

@@ -11,7 +11,7 @@ use super::order::{Carrier, LoadError, Reconnecting};
 use super::replies::Replies;
 use super::run::drawn;
 use super::tester::TesterSecond;
-use super::wire::Wire;
+use super::wire::ShardSocket;
 use netrig_host::Clock;
 use netrig_host::RealtimeOffset;
 use netrig_host::sys::MESSAGES;
@@ -22,14 +22,14 @@ const CALLS_PER_S: f64 = 50_000.0;
 /// How often it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What came to who answers.
+/// Counts of an answering element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnswerReport {
-    /// Calls that have come to an end.
+    /// Calls that have ended.
     pub calls: u64,
-    /// Of them, those that did not end as they should.
+    /// Failed calls among them.
     pub failed: u64,
-    /// Calls refused because there were as many as there may be.
+    /// Calls refused because the limit of calls was reached.
     pub refused: u64,
     /// Requests that belong to no call.
     pub strays: u64,
@@ -37,43 +37,43 @@ pub struct AnswerReport {
     pub dropped: u64,
 }
 
-/// What is answered.
+/// The requests to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answering {
-    /// Calls, by the machines of a load: 180 and, after ringing so long, 200 (at once and without 180 if zero), or what else is
-    /// wished; and 200 for a BYE.
+    /// Calls, by the machines of a load: 180 and, after the ringing time, 200 (at once and without 180 if it is zero), or another
+    /// configured response; and 200 for a BYE.
     Calls {
-        /// What becomes of them.
+        /// The callee's action.
         wish: CalleeAction,
-        /// How long they ring.
+        /// The ringing time.
         ringing: Duration,
     },
-    /// Requests, each for itself: INVITE with 302, all others with 200, and REGISTER without credentials with a challenge if they
-    /// are asked for.
+    /// Requests, without state: 302 for INVITE, 200 for all others. With `challenges`, a REGISTER without credentials is
+    /// challenged.
     Requests {
-        /// Whether they are; they are not looked at.
+        /// Whether REGISTER is challenged. The credentials are not checked.
         challenges: bool,
     },
 }
 
 impl Answering {
-    /// Calls that ring so long.
+    /// Calls with this ringing time.
     pub const fn calls(ringing: Duration) -> Self {
         Self::Calls { wish: CalleeAction::Answer, ringing }
     }
 }
 
-/// Who answers.
-enum Side {
+/// The answering element.
+enum Responder {
     Callee(Box<Callee>),
     Replies(Replies),
 }
 
-/// Answers all that comes to an address, in one thread. `ready` is told where it listens. Under load it looks at what has come
-/// only each 200 µs: it is to cost little, and its delays are no measurement.
+/// Answers all requests to an address, in one thread. `ready` is called with the local address. Under load it reads messages
+/// only every 200 µs to save processor time, so its delays are no measurement.
 ///
 /// # Errors
-/// If the address is not to be had, or the kernel refuses what it always grants.
+/// If the address cannot be used, or a system call fails that succeeds in normal operation.
 pub fn answer(
     carrier: &Carrier,
     local: SocketAddr,
@@ -81,16 +81,16 @@ pub fn answer(
     ready: impl FnOnce(SocketAddr),
     stop: &AtomicBool,
 ) -> Result<AnswerReport, LoadError> {
-    let mut wire = Wire::open(carrier, Reconnecting::default(), local, CALLS_PER_S)?;
+    let mut wire = ShardSocket::open(carrier, Reconnecting::default(), local, CALLS_PER_S)?;
     let local = wire.local();
     let (run, secret) = drawn()?;
     let transport = carrier.transport();
     let setup = Setup { calls: 1 << 20, transport, ..Setup::new(run, local, local) };
     let mut side = match answering {
         Answering::Calls { wish, ringing } => {
-            Side::Callee(Box::new(Callee::new(setup, wish, ringing, secret)?))
+            Responder::Callee(Box::new(Callee::new(setup, wish, ringing, secret)?))
         }
-        Answering::Requests { challenges } => Side::Replies(Replies::new(local, challenges)),
+        Answering::Requests { challenges } => Responder::Replies(Replies::new(local, challenges)),
     };
     let (clock, offset) = (Clock::starting_in(Duration::ZERO), RealtimeOffset::measure());
     let mut attention = Attention::to(&wire, clock, REST, false)?;
@@ -99,7 +99,7 @@ pub fn answer(
     ready(local);
     while !stop.load(Ordering::Relaxed) {
         let mut next = clock.now() + LOOK;
-        if let Side::Callee(callee) = &mut side {
+        if let Responder::Callee(callee) = &mut side {
             callee.handle_timeout(clock.now(), &mut out);
             next = callee.next_deadline().map_or(next, |timer| timer.min(next));
         }
@@ -116,14 +116,14 @@ pub fn answer(
                     let scan = Scan::of(bytes);
                     let moment = Moment { arrived, now: clock.now() };
                     match (&mut side, Recipient::of(&scan, run, 0)) {
-                        (Side::Callee(callee), Some(Recipient::Callee)) => {
+                        (Responder::Callee(callee), Some(Recipient::Callee)) => {
                             callee.handle_request(moment, from, &scan, &mut out);
                         }
-                        (Side::Callee(callee), Some(Recipient::Response(token, transaction))) => {
+                        (Responder::Callee(callee), Some(Recipient::Response(token, transaction))) => {
                             callee.handle_response(moment, &scan, (token, transaction), &mut out);
                         }
-                        (Side::Callee(_), _) => {}
-                        (Side::Replies(replies), _) => replies.to(from, &scan, bytes, &mut out),
+                        (Responder::Callee(_), _) => {}
+                        (Responder::Replies(replies), _) => replies.to(from, &scan, bytes, &mut out),
                     }
                 },
             )?;
@@ -133,16 +133,16 @@ pub fn answer(
     }
     let dropped = wire.take_drops()?;
     Ok(match side {
-        Side::Callee(callee) => {
+        Responder::Callee(callee) => {
             AnswerReport { refused: callee.refused(), strays: callee.strays(), dropped, ..report }
         }
-        Side::Replies(_) => AnswerReport { dropped, ..report },
+        Responder::Replies(_) => AnswerReport { dropped, ..report },
     })
 }
 
-/// Sends what waits, and counts what has ended.
+/// Sends queued messages, and counts ended calls.
 fn settle(
-    wire: &mut Wire,
+    wire: &mut ShardSocket,
     clock: &Clock,
     out: &mut LoadOutput,
     counts: &mut TesterSecond,
@@ -152,7 +152,7 @@ fn settle(
         wire.send(clock, &out.messages, counts)?;
         out.messages.clear();
     }
-    // Who has asked and gone waits for no answer.
+    // A caller that has closed its connection expects no answer.
     wire.take_undelivered(clock, |_, _| {})?;
     for record in out.records.drain(..) {
         report.calls += 1;

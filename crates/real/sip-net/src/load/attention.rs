@@ -1,57 +1,61 @@
-//! When a thread of a load looks at what has come.
+//! Scheduling of a load thread's reads.
 
 use std::os::fd::BorrowedFd;
 
 use netrig_core::{Duration, Instant};
 
 use super::order::LoadError;
-use super::wire::Wire;
+use super::wire::ShardSocket;
 use netrig_host::{Clock, Pacer, SPIN, Watch};
 
-/// So long a thread that rests between its looks leaves lying what has come.
+/// Longest time that messages wait in the sockets of a thread that reads at intervals.
 pub(super) const REST: Duration = Duration::from_micros(200);
 
-/// With so many messages in every rest also what is due waits for the next look.
+/// From this number of messages per interval on, deadlines wait for the next read too.
 const MANY: u64 = 4;
 
-/// How often messages come is counted for so long.
+/// Length of the window in which messages are counted.
 const WINDOW: Duration = Duration::from_millis(10);
 
 /// Waits for the next deadline or message of a thread.
 ///
-/// A wake-up costs more than a message does, on a virtual machine as much as a call, and who is woken up by each of thousands
-/// per second does little else. So while more than one comes in every rest a thread is woken by its deadlines, and by a look
-/// after each rest; what comes has the kernel's stamp, however late it is read. While many come, only by the looks: what is
-/// due is then late by a rest at most, unless it has to be punctual.
+/// A wake-up costs more than a message, and on a virtual machine as much as a call. A thread with a wake-up for each of
+/// thousands of messages per second would do little else. If more than one message arrives per interval, only deadlines and
+/// periodic reads wake the thread; the kernel stamps each message, however late it is read. If many arrive, only the reads wake
+/// it. A deadline is then late by at most one interval, unless the thread must be punctual.
 pub(super) struct Attention {
     clock: Clock,
     pacer: Pacer,
     rest: Duration,
-    /// There may be more to be taken.
+    /// Whether there may be more to read.
     more: bool,
-    /// When it was last looked.
+    /// Time of the last read.
     looked: Instant,
-    /// Since when messages are counted, and how many came.
+    /// Start of the window, and the messages in it.
     window: (Instant, u64),
     pace: Pace,
     is_punctual: bool,
 }
 
-/// How much comes.
+/// The rate of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
-    /// A thread is woken by each message.
+    /// Each message wakes the thread.
     Calm,
-    /// By deadlines and looks.
+    /// Deadlines and periodic reads wake it.
     Busy,
-    /// By looks.
+    /// Only periodic reads wake it.
     Full,
 }
 
 impl Attention {
-    /// To what comes by `wire`, left lying so long at most; none of it if zero.
-    /// Where that has to be punctual the processor is kept busy before each deadline.
-    pub fn to(wire: &Wire, clock: Clock, rest: Duration, is_punctual: bool) -> Result<Self, LoadError> {
+    /// Waits for messages of `wire`, which may wait at most `rest`; zero for no wait. A punctual thread spins before each deadline.
+    pub fn to(
+        wire: &ShardSocket,
+        clock: Clock,
+        rest: Duration,
+        is_punctual: bool,
+    ) -> Result<Self, LoadError> {
         let tail = if is_punctual { SPIN } else { Duration::ZERO };
         let pacer = Pacer::new(clock, tail).map_err(LoadError::kernel("epoll_create"))?;
         pacer.watch(wire.fd(), 0, Watch::Reading).map_err(LoadError::kernel("epoll_ctl"))?;
@@ -67,21 +71,21 @@ impl Attention {
         })
     }
 
-    /// Also to what comes by another descriptor, which the same look takes.
+    /// Also waits for another descriptor, which the same read serves.
     pub fn also(&self, fd: BorrowedFd<'_>) -> Result<(), LoadError> {
         self.pacer.watch(fd, 1, Watch::Reading).map_err(LoadError::kernel("epoll_ctl"))
     }
 
-    /// Waits until `next`, or until it is time to look at what has come.
+    /// Waits until `next`, or until it is time to read.
     pub fn wait(&mut self, next: Instant) -> Result<(), LoadError> {
-        // Readiness is told once: what was left is taken without it.
+        // Readiness is reported once: the rest is read without a report.
         if self.more {
             return Ok(());
         }
         if self.pace != Pace::Calm {
             let (now, rested) = (self.clock.now(), self.looked + self.rest);
             let next = if self.pace == Pace::Full { rested } else { next };
-            // Where a deadline has just been met and the next comes after the rest, one wake-up serves for both.
+            // If a deadline has just passed and the next is after the interval, one wake-up serves both.
             self.more = rested <= next.max(now);
             if !self.more || now < self.looked + Duration::from_nanos(self.rest.as_nanos() / 2) {
                 self.pacer.rest(next.min(rested)).map_err(LoadError::kernel("ppoll"))?;
@@ -92,8 +96,8 @@ impl Attention {
         Ok(())
     }
 
-    /// Takes what has come by `take`, which says how much that was and whether there may be more, at most so many times:
-    /// whoever sends faster than is taken here keeps nothing that is due from its time.
+    /// Reads with `take`, which returns the number of messages and whether there may be more, at most `times` times. The limit
+    /// keeps a fast sender from delaying deadlines.
     pub fn look(
         &mut self,
         times: usize,
@@ -136,24 +140,24 @@ mod tests {
     use netrig_host::RealtimeOffset;
     use netrig_host::sys::MESSAGES;
 
-    struct Watched {
-        wire: Wire,
+    struct WatchedSocket {
+        wire: ShardSocket,
         clock: Clock,
         attention: Attention,
         peer: UdpSocket,
     }
 
-    impl Watched {
+    impl WatchedSocket {
         fn new(rest: Duration) -> Self {
             let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-            let wire = Wire::open(&Carrier::Udp, Reconnecting::default(), any, 1.0).unwrap();
+            let wire = ShardSocket::open(&Carrier::Udp, Reconnecting::default(), any, 1.0).unwrap();
             let peer = UdpSocket::bind(any).unwrap();
             peer.connect(wire.local()).unwrap();
             let clock = Clock::starting_in(Duration::ZERO);
             Self { attention: Attention::to(&wire, clock, rest, false).unwrap(), wire, clock, peer }
         }
 
-        /// Waits, and looks; how much was found.
+        /// Waits and reads. Returns the number of messages.
         fn turn(&mut self, span: Duration) -> u64 {
             self.attention.wait(self.clock.now() + span).unwrap();
             let mut all = 0;
@@ -172,9 +176,9 @@ mod tests {
     #[test]
     fn what_comes_often_is_left_lying_until_the_rest_is_over() {
         let rest = Duration::from_secs(3600);
-        let mut watched = Watched::new(rest);
+        let mut watched = WatchedSocket::new(rest);
         watched.attention.is_punctual = true;
-        // The first look after a window says how often messages come.
+        // The first read after a window updates the rate.
         for _ in 0..2 {
             std::thread::sleep(WINDOW.into());
             watched.peer.send(b"x").unwrap();
@@ -191,7 +195,7 @@ mod tests {
     fn where_very_much_comes_what_is_due_waits_for_the_look() {
         let rest = Duration::from_secs(3600);
         for is_punctual in [false, true] {
-            let mut watched = Watched::new(rest);
+            let mut watched = WatchedSocket::new(rest);
             watched.attention.is_punctual = is_punctual;
             std::thread::sleep(WINDOW.into());
             (0..32).for_each(|_| assert_eq!(watched.peer.send(b"x").unwrap(), 1));
@@ -205,7 +209,7 @@ mod tests {
 
     #[test]
     fn without_a_rest_each_message_is_seen_at_once() {
-        let mut watched = Watched::new(Duration::ZERO);
+        let mut watched = WatchedSocket::new(Duration::ZERO);
         for _ in 0..100 {
             watched.peer.send(b"x").unwrap();
             assert_eq!(watched.turn(Duration::from_secs(3600)), 1);

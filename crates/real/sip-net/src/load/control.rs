@@ -1,4 +1,4 @@
-//! A hand on a load while it goes on: faster, slower, a pause, the end.
+//! Interactive control of a load in progress: rate, pause, end.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,120 +11,120 @@ use serde::Serialize;
 use crate::tap::MessageTaps;
 use netrig_host::Clock;
 
-/// What is changed holds so much later, so that all threads know of it before.
+/// Delay until a change takes effect, so that all threads know of it before.
 const AHEAD: Duration = Duration::from_millis(50);
 
-/// The slowest and the fastest that a load can be made, as factors of its plan.
+/// The lowest and the highest rate, as factors of the plan.
 pub const SPEEDS: (f64, f64) = (1.0 / 64.0, 64.0);
 
-/// What a person does to a load while it goes on. What is done holds some 50 ms later.
+/// Interactive control of a load in progress. A change takes effect after some 50 ms.
 ///
-/// The plan (rate, stages, trace, or the pauses of a closed loop) is gone through so many times as fast; in a pause it
-/// stands still, and nothing that was to begin in it is late: the load lasts that much longer.
+/// The factor scales the speed of the plan (rate, stages, trace, or the pauses of a closed loop). In a pause the plan stands
+/// still, so no start is late: the load lasts longer by the pause.
 #[derive(Debug)]
 pub struct Control {
     clock: Clock,
-    deeds: Mutex<Vec<(Instant, Deed)>>,
-    /// How many there are.
+    changes: Mutex<Vec<(Instant, LoadChange)>>,
+    /// Their number.
     count: AtomicUsize,
 }
 
-/// One thing that was done.
+/// A change.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Deed {
-    /// So many times as fast as planned; zero is a pause.
+enum LoadChange {
+    /// Speed as a factor of the plan; zero is a pause.
     Speed(f64),
-    /// No more begins.
+    /// No new attempt starts.
     Enough,
 }
 
-/// What was done to a load by hand, as its report has it.
+/// A manual change of a load, in its report.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Intervention {
-    /// When it held, s from the beginning of the load.
+    /// When it took effect, s since the start of the load.
     pub at: f64,
-    /// What: `rate`, `pause` or `end`.
+    /// Its kind: `rate`, `pause` or `end`.
     pub what: &'static str,
-    /// How many times as fast as planned it was from then on.
+    /// The speed from then on, as a factor of the plan.
     pub factor: f64,
 }
 
 impl Default for Control {
     fn default() -> Self {
         let clock = Clock::starting_in(Duration::ZERO);
-        Self { clock, deeds: Mutex::default(), count: AtomicUsize::new(0) }
+        Self { clock, changes: Mutex::default(), count: AtomicUsize::new(0) }
     }
 }
 
 impl Control {
-    /// From now on the plan is gone through so many times as fast, within [`SPEEDS`]; 0 is a pause.
+    /// Sets the speed of the plan to a factor within [`SPEEDS`]; 0 is a pause.
     pub fn speed(&self, factor: f64) {
         let (least, most) = SPEEDS;
-        self.deed(Deed::Speed(if factor > 0.0 { factor.clamp(least, most) } else { 0.0 }));
+        self.change(LoadChange::Speed(if factor > 0.0 { factor.clamp(least, most) } else { 0.0 }));
     }
 
-    /// No more begins; what is open is waited for.
+    /// Ends new attempts; pending ones are completed.
     pub fn enough(&self) {
-        self.deed(Deed::Enough);
+        self.change(LoadChange::Enough);
     }
 
-    fn deed(&self, deed: Deed) {
+    fn change(&self, change: LoadChange) {
         let at = self.clock.now() + AHEAD;
-        // Who panicked while it held the lock has left a whole list.
-        let mut deeds = self.deeds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        deeds.push((at, deed));
-        self.count.store(deeds.len(), Ordering::Release);
+        // A thread that panicked with the lock has left a complete list.
+        let mut changes = self.changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        changes.push((at, change));
+        self.count.store(changes.len(), Ordering::Release);
     }
 
-    /// The clock in which it tells the time.
+    /// The clock of the changes.
     pub(super) const fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// How a load goes that began at `start` and how much was done, if that is more than `known`.
+    /// The plan's clock of a load that started at `start`, and the number of changes, if that is greater than `known`.
     pub(super) fn course(&self, start: Instant, known: usize) -> Option<(PlanClock, usize)> {
         (self.count.load(Ordering::Acquire) > known).then(|| self.whole(start))
     }
 
     fn whole(&self, start: Instant) -> (PlanClock, usize) {
-        let deeds = self.deeds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let changes = self.changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut course = PlanClock::default();
-        for (at, deed) in deeds.iter() {
+        for (at, change) in changes.iter() {
             let at = Instant::ZERO + (*at - start);
-            match deed {
-                Deed::Speed(speed) => course.turn(at, *speed),
-                Deed::Enough => course.enough(at),
+            match change {
+                LoadChange::Speed(speed) => course.turn(at, *speed),
+                LoadChange::Enough => course.enough(at),
             }
         }
-        (course, deeds.len())
+        (course, changes.len())
     }
 
-    /// What was done until a load ended that began at `start`.
+    /// Changes until the end of a load that started at `start`.
     pub(super) fn interventions(&self, start: Instant, end: Instant) -> Vec<Intervention> {
-        let deeds = self.deeds.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let changes = self.changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut factor = 1.0;
-        let row = |(at, deed): &(Instant, Deed)| {
-            let what = match deed {
-                Deed::Speed(0.0) => "pause",
-                Deed::Speed(_) => "rate",
-                Deed::Enough => "end",
+        let row = |(at, change): &(Instant, LoadChange)| {
+            let what = match change {
+                LoadChange::Speed(0.0) => "pause",
+                LoadChange::Speed(_) => "rate",
+                LoadChange::Enough => "end",
             };
-            factor = if let Deed::Speed(speed) = deed { *speed } else { factor };
+            factor = if let LoadChange::Speed(speed) = change { *speed } else { factor };
             Intervention { at: (*at - start).as_secs_f64(), what, factor }
         };
-        // Who has enough of a load whose calls are done ends it before that would hold.
-        deeds.iter().take_while(|(at, _)| *at < end || *at - end < AHEAD).map(row).collect()
+        // An end after the last attempt takes effect at the end of the load.
+        changes.iter().take_while(|(at, _)| *at < end || *at - end < AHEAD).map(row).collect()
     }
 }
 
-/// What ends a load before its time, what may be done to it while it goes on, and who watches its messages.
+/// The stop flag of a load, its interactive control, and the taps of its messages.
 #[derive(Clone, Copy)]
 pub struct Steering<'a> {
-    /// Ends it before its time.
+    /// Ends the load early.
     pub stop: &'a AtomicBool,
-    /// A hand on it.
+    /// Interactive control.
     pub control: Option<&'a Control>,
-    /// Who takes note of its messages.
+    /// Taps of its messages.
     pub taps: Option<&'a dyn MessageTaps>,
 }
 

@@ -1,39 +1,39 @@
-//! What failures are of.
+//! Kinds of failures.
 
 use netrig_sip::load::{Broken, Failure, What};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a failure is of, as tables, documents and metrics name it.
+/// The kind of a failure, as in tables, documents and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// A timer of RFC 3261 ran out, or that of a session (RFC 4028).
+    /// A timer of RFC 3261 or of a session (RFC 4028) expired.
     Timer,
-    /// The status of the answer.
+    /// The status of the response.
     Status,
-    /// It rang for longer than a call may.
+    /// The call rang for longer than the limit.
     Ringing,
-    /// Nobody hung up for as long as a call may last.
+    /// The call was not ended within the limit.
     Left,
     /// The credentials were refused, or a challenge cannot be answered.
     Authentication,
-    /// The other side hung up.
+    /// The peer ended the call.
     Peer,
-    /// The other side broke a rule.
+    /// The peer broke a protocol rule.
     Rule,
-    /// What the scenario is about did not come.
+    /// The expected message of the scenario did not arrive.
     Missing,
-    /// A connection is gone, or there was none.
+    /// A connection failed or could not be opened.
     Connection,
-    /// The network has said that it reaches nobody.
+    /// ICMP reported that a message was undeliverable.
     Unreachable,
-    /// The DNS named no server: it is no failure of one.
+    /// The DNS named no server, so it is no failure of a server.
     Dns,
 }
 
 impl FailureKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 11] = [
         Self::Timer,
         Self::Status,
@@ -48,7 +48,7 @@ impl FailureKind {
         Self::Dns,
     ];
 
-    /// As it is written.
+    /// The name in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Timer => "timer",
@@ -86,32 +86,32 @@ impl From<Failure> for FailureKind {
     }
 }
 
-/// A time of the order that decides when a failure is one.
+/// A time limit of the order that decides about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimeLimit {
-    /// T1: a transaction is given up after 64 of it.
+    /// T1: a transaction times out after 64 × T1.
     T1,
-    /// The longest that a call may ring, or be worked on after a 100.
+    /// The longest ringing of a call, or time after a 100.
     LongestRinging,
-    /// The time after which a call that rings is given up on purpose.
+    /// The time after which a ringing call is cancelled on purpose.
     Patience,
 }
 
 impl TimeLimit {
-    /// The limit that has decided that an attempt fails so; `None` if no time has.
+    /// The limit that decided about this failure; `None` if no limit did.
     pub(super) const fn of(what: What, failure: Failure) -> Option<Self> {
         match (what, failure) {
             (_, Failure::TimedOut(_) | Failure::NoFinal) => Some(Self::T1),
             (_, Failure::RangTooLong | Failure::OnlyTrying) => Some(Self::LongestRinging),
-            // The answer came before the call was given up.
+            // The response arrived before the call was cancelled.
             (What::Cancel | What::NoAnswer, Failure::Status(200..300)) => Some(Self::Patience),
             _ => None,
         }
     }
 }
 
-/// What is attempted, as it stands in tables and documents.
+/// The name of an attempt in tables and documents.
 pub const fn attempt_name(what: What) -> &'static str {
     match what {
         What::Register => "register",

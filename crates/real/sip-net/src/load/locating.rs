@@ -1,4 +1,4 @@
-//! Where the server of a load is: before it begins, and for each attempt.
+//! Look-ups of the server of a load: before the load starts, and for each attempt.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,8 +8,8 @@ use super::order::{LoadError, LoadOrder, Span};
 use crate::dns::{Finder, LocateError, Lookup, locate};
 use netrig_host::Clock;
 
-/// Looks for the server of a load, if nobody has and it is not every attempt's affair: of a part of a run when that is under way,
-/// and before its users begin.
+/// Looks up the server of a load, unless the result is known or each attempt has its own look-up. In a run, the look-up is
+/// made after the start of the run and before the users start.
 pub(super) fn look_for_server(
     order: &mut LoadOrder,
     clock: Clock,
@@ -23,7 +23,7 @@ pub(super) fn look_for_server(
         return Ok(());
     }
     if within.is_some() {
-        // Nothing passes before the run begins.
+        // The network carries nothing before the run starts.
         std::thread::sleep(clock.left_until(Instant::ZERO).into());
     }
     let is_late = || within.is_some_and(|within| clock.now() >= within.begins);
@@ -41,7 +41,7 @@ pub(super) fn look_for_server(
     order.check()
 }
 
-/// Who looks for the servers of a thread's attempts, if each does.
+/// The finder of a thread, if each attempt has its own look-up.
 pub(super) fn finder(order: &LoadOrder, number: u16) -> Result<Option<Finder>, LoadError> {
     let Some(location) = order.location.as_ref().filter(|_| order.plan.looks_up) else { return Ok(None) };
     let seed = Seeds::new(order.plan.seed).stream(&format!("sip/location/{number}")).bits();

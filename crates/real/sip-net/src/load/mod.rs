@@ -1,18 +1,18 @@
-//! A load of SIP users over UDP, TCP or TLS, and what the server makes of it.
+//! A load of SIP users over UDP, TCP or TLS, and its measurements.
 //!
-//! [`run`] carries a [`LoadOrder`] out: threads that share nothing ([`LoadOrder::shards`]), each with sockets of its own and its
-//! part of the users, drive a [`Part`](netrig_sip::load::Part) each. Arrivals are open loop, at the moments of a schedule
-//! that is decided before the first of them and is the same for any number of threads, or closed loop, each user again
-//! some time after it was done.
+//! [`run`] carries a [`LoadOrder`] out. Threads that share nothing ([`LoadOrder::shards`]), each with sockets of its own and a
+//! part of the users, drive a [`Part`](netrig_sip::load::Part) each. Open-loop arrivals follow a schedule that is fixed before
+//! the first of them and is the same for any number of threads. In a closed loop each user starts again some time after its
+//! last attempt.
 //!
-//! * What is sent has the program's stamp, taken right before; what is received has the kernel's. The time between that and the
-//!   answer is the tester's own: it is in no delay of the server's, and is told apart.
-//! * Whoever was to begin and when is kept, however late it began: how late is told in each second.
-//! * The tester watches itself: how late it was, what its sockets had no room for, what the kernel would not take, what
-//!   the hypervisor took. A second with such a fault is invalid, and so is the load.
-//! * A person may make it faster or slower, let it pause and end it ([`Control`]); what was done stands in the report.
-//! * Nothing is sent but to the address of the order; one that is not of a private network needs the word of who may test
-//!   it ([`LoadOrder::may_test`]).
+//! * Sent messages have the program's time stamp, taken right before sending; received messages have the kernel's. The time
+//!   from the kernel's stamp to the answer is the tester's own: it is in no delay of the server's, and is reported separately.
+//! * The schedule decides who starts when, however late the start is. The lateness is reported for each second.
+//! * The tester records its own limits: lateness, messages without room in its sockets, messages that the kernel refused,
+//!   stolen processor time. A second with such a fault is invalid, and so is the load.
+//! * A person may change the rate, pause and end it ([`Control`]); the report lists these interventions.
+//! * Messages go only to the address of the order. A public address needs the user's confirmation of permission to test it
+//!   ([`LoadOrder::may_test`]).
 
 mod answering;
 mod attention;

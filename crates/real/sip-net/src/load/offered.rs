@@ -1,4 +1,4 @@
-//! What a load offers, in words: loads that differ in it have nothing to say about each other's servers.
+//! A description of the offered load. Results of loads with different descriptions cannot be compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,45 +10,45 @@ use serde::{Deserialize, Serialize};
 use super::kind::attempt_name;
 use super::order::{Connecting, LoadOrder, Reconnecting};
 
-/// What a load offers.
+/// A description of the offered load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Offered {
-    /// What users do, `call` or `register`, and what share of those who begin does it, 0 to 1.
+    /// Attempts of users by name (`call`, `register`), with their shares of all starts, 0 to 1.
     pub scenario: BTreeMap<String, f64>,
     /// `udp`, `tcp` or `tls`.
     pub transport: String,
-    /// How often the server is looked for: `once`, `per-attempt` or `cached`; nothing if it is not.
+    /// When the server is looked up: `once`, `per-attempt` or `cached`; absent without a look-up.
     pub lookup: Option<String>,
-    /// Which requests share a connection: `one`, `per-user` or `per-attempt`; nothing over UDP.
+    /// Which requests share a connection: `one`, `per-user` or `per-attempt`; absent over UDP.
     pub connections: Option<String>,
-    /// When a connection that is gone may be opened again: after a time, or `never`; nothing over UDP.
+    /// When a lost connection may be reopened: after a time, or `never`; absent over UDP.
     pub reconnect: Option<String>,
-    /// How many servers take over when the first fails.
+    /// Number of servers that take over when the first fails.
     pub others: usize,
-    /// When users begin, in words.
+    /// Starting times of users, as text.
     pub pace: String,
-    /// How many users there are.
+    /// Number of users.
     pub users: u32,
-    /// Users that are registered beforehand and do nothing.
+    /// Users that are registered before the load and are otherwise idle.
     pub population: u32,
-    /// Whether users have passwords, as a server that challenges wants them.
+    /// Whether users have passwords, as a challenging server requires.
     pub digest: bool,
-    /// For how long is registered, s.
+    /// Duration of registrations, s.
     pub expires: u32,
-    /// Whether who is called is the tester's.
+    /// Whether the callees are the tester's.
     pub own_callees: bool,
-    /// At how many places each of those is registered.
+    /// Number of contacts of each callee.
     pub contacts: u8,
-    /// How many provisional responses each sends before it answers.
+    /// Number of provisional responses of a callee before its answer.
     pub provisionals: u16,
     /// The session interval that callers ask for, s (RFC 4028); absent if they ask for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_expires: Option<u32>,
-    /// How long what is answered is held, or how that is drawn: `30 s`, `exponential:30 s`; nothing if it is not.
+    /// Holding time of an answered call, or its distribution: `30 s`, `exponential:30 s`; absent without calls.
     pub hold: Option<String>,
-    /// How long one lasts by itself, s.
+    /// Own duration of an attempt, s.
     pub own_span: f64,
-    /// The size of the session descriptions, bytes.
+    /// Size of the session descriptions, bytes.
     pub description: usize,
     /// T1 of RFC 3261, s.
     pub t1: f64,
@@ -56,16 +56,16 @@ pub struct Offered {
     pub t2: f64,
     /// T4, s.
     pub t4: f64,
-    /// Whether threads keep their processors busy before each arrival.
+    /// Whether threads spin before each arrival.
     pub punctual: bool,
-    /// How long users begin, s.
+    /// Duration of the starts, s.
     pub duration: f64,
-    /// Of that, what is not measured, s.
+    /// Part of that duration that is not measured, s.
     pub warm_up: f64,
 }
 
 impl Offered {
-    /// What an order offers.
+    /// The offered load of an order.
     pub fn of(order: &LoadOrder) -> Self {
         let connecting = |connecting| match connecting {
             Connecting::One => "one",
@@ -106,7 +106,7 @@ impl Offered {
     }
 }
 
-/// What those who begin do, by its name.
+/// Shares of the attempts, by name.
 fn shares(plan: &Plan) -> BTreeMap<String, f64> {
     let name = |work| match work {
         // Its record is that of any registration.
@@ -123,7 +123,7 @@ fn shares(plan: &Plan) -> BTreeMap<String, f64> {
     shares
 }
 
-/// How long what is answered is held, if anything is.
+/// The holding time, if there are calls.
 fn hold(plan: &Plan) -> Option<String> {
     let held = |work| match work {
         Work::Call(scenario) => scenario.hold(),
@@ -133,7 +133,7 @@ fn hold(plan: &Plan) -> Option<String> {
     Some(plan.hold.as_ref().map_or_else(|| span.to_string(), ToString::to_string))
 }
 
-/// When users begin, in words: `100/s..500/s in 30 s, 500/s; poisson`.
+/// Starting times of users, as text: `100/s..500/s in 30 s, 500/s; poisson`.
 pub fn pace_words(pace: &Pace) -> String {
     let (gaps, stages) = match pace {
         Pace::Closed(pause) => return format!("each again after {pause}"),
@@ -146,7 +146,7 @@ pub fn pace_words(pace: &Pace) -> String {
     let mut text = String::new();
     for (place, stage) in stages.iter().enumerate() {
         let comma = if place > 0 { ", " } else { "" };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{comma}{}/s", stage.from);
         if stage.to != stage.from {
             let _ = write!(text, "..{}/s", stage.to);
@@ -193,7 +193,7 @@ mod tests {
         LoadOrder::new("[::1]:5060".parse().unwrap(), plan)
     }
 
-    /// Two loads that a server could tell apart are not offered alike.
+    /// Loads that a server could distinguish have different descriptions.
     #[test]
     fn what_differs_for_a_server_differs_here() {
         let second = Duration::from_secs(1);

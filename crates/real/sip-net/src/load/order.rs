@@ -1,4 +1,4 @@
-//! What a load is told.
+//! The order of a load.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use netrig_host::{Clock, HostAddress, is_public};
 /// Which requests share a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Connecting {
-    /// All of a thread.
+    /// All requests of a thread.
     #[default]
     One,
-    /// Those of a user.
+    /// The requests of a user.
     PerUser,
-    /// Those of one call, registration or question: it is opened with the first and closed with the last.
+    /// The requests of one call, registration or subscription. The connection opens with the first and closes with the last.
     PerAttempt,
 }
 
-/// When a connection that is gone may be opened again.
+/// When a lost connection may be reopened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconnecting {
-    /// By the next request that is sent so long after.
+    /// By the first request after this time.
     After(Duration),
-    /// Not in this load.
+    /// Never in this load.
     Never,
 }
 
@@ -43,20 +43,20 @@ impl Default for Reconnecting {
     }
 }
 
-/// What messages are carried by.
+/// The transport of messages.
 #[derive(Clone, Debug, Default)]
 pub enum Carrier {
-    /// Datagrams.
+    /// UDP.
     #[default]
     Udp,
-    /// Connections.
+    /// TCP connections.
     Tcp(Connecting),
-    /// Connections in TLS.
+    /// TLS connections.
     Tls(Connecting, LoadTls),
 }
 
 impl Carrier {
-    /// Its name in messages.
+    /// Its transport in messages.
     pub const fn transport(&self) -> Transport {
         match self {
             Self::Udp => Transport::Udp,
@@ -65,7 +65,7 @@ impl Carrier {
         }
     }
 
-    /// How it connects, if it does.
+    /// Which requests share a connection, if there are connections.
     pub const fn connecting(&self) -> Option<Connecting> {
         match self {
             Self::Udp => None,
@@ -77,37 +77,37 @@ impl Carrier {
 /// A load over real sockets.
 #[derive(Clone, Debug)]
 pub struct LoadOrder {
-    /// Where all requests go.
+    /// The address of all requests.
     pub target: SocketAddr,
-    /// Where they go instead, one after the other, when that fails: seven at most (RFC 3263 section 4.3).
+    /// Alternative addresses if the first fails, in order, at most seven (RFC 3263 section 4.3).
     pub others: Vec<SocketAddr>,
-    /// How these are looked for: before the load begins, unless `located` says what that has found, and before each attempt if it
-    /// says so. What is found for an attempt stands in the place of all of them.
+    /// How the server is looked up: before the load starts, unless `located` has the result, and before each attempt if it is so
+    /// configured. The result for an attempt replaces all other addresses.
     pub location: Option<Location>,
-    /// What was found already.
+    /// The result of an earlier look-up.
     pub located: Option<Found>,
-    /// When a connection that is gone may be opened again.
+    /// When a lost connection may be reopened.
     pub reconnecting: Reconnecting,
-    /// Whether the load ends when nothing comes from the server any more.
+    /// Whether the load ends when the server sends nothing any more.
     pub ends_without_server: bool,
-    /// By what.
+    /// The transport.
     pub carrier: Carrier,
-    /// The address that the tester's sockets have; the one from which the kernel would send if not given.
+    /// The local address of the sockets; by default the one from which the kernel would send.
     pub local: Option<HostAddress>,
-    /// The port of the first thread's socket, the next for the next; chosen by the kernel if zero.
+    /// The port of the first thread's socket, with the following ports for further threads; chosen by the kernel if zero.
     pub local_port: u16,
-    /// Whether who gives the order may test what has a public address, also where a name leads there.
+    /// Whether the user may test public addresses, including those that a name leads to.
     pub may_test: bool,
-    /// Threads, 1 at least.
+    /// Number of threads, at least 1.
     pub shards: u16,
-    /// Whether threads keep their processors busy before each arrival, so as not to be late by a wake-up.
+    /// Whether threads spin before each arrival, so that wake-ups do not make it late.
     pub punctual: bool,
-    /// What users do, and when.
+    /// The attempts of the users, and their times.
     pub plan: Plan,
 }
 
 impl LoadOrder {
-    /// What a plan says, over UDP; one thread less than the process has cores.
+    /// A load of this plan over UDP, with one thread less than the process has cores.
     pub fn new(target: SocketAddr, plan: Plan) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         Self {
@@ -127,22 +127,22 @@ impl LoadOrder {
         }
     }
 
-    /// Whether requests that are too long for a datagram go over TCP, and the others over UDP.
+    /// Whether long requests use TCP and others UDP (RFC 3261 section 18.1.1).
     pub(super) fn has_two_transports(&self) -> bool {
         self.plan.sends_large_over_tcp && self.carrier.transport() == Transport::Udp
     }
 
-    /// Where the servers that are looked for can be: by its transport and version of IP.
+    /// The servers in reach of a look-up: those of the load's transport and IP version.
     pub(super) fn reach(&self) -> Reach {
         let family = if self.target.is_ipv4() { Kind::A } else { Kind::Aaaa };
         let transports = vec![self.carrier.transport()];
         Reach { transports, families: vec![family], may_test: self.may_test }
     }
 
-    /// Refuses what cannot be carried out.
+    /// Refuses an order that cannot be carried out.
     ///
     /// # Errors
-    /// [`LoadError::Request`], in a sentence.
+    /// [`LoadError::Request`] with a sentence.
     pub fn check(&self) -> Result<(), LoadError> {
         let refuse = |why: String| Err(LoadError::Request(why));
         let targets = std::iter::once(&self.target).chain(&self.others);
@@ -180,81 +180,81 @@ impl LoadOrder {
     }
 }
 
-/// How TLS is spoken.
+/// The TLS configuration of a load.
 #[derive(Clone, Debug)]
 pub struct LoadTls {
-    /// To the server.
+    /// TLS to the server.
     pub client: Arc<ClientConfig>,
-    /// The name that the server's certificate is to have.
+    /// The name that the server's certificate must have.
     pub name: ServerName<'static>,
-    /// With a server that calls back; none if nobody is to.
+    /// TLS for connections that the server opens; none if it may not open any.
     pub server: Option<Arc<ServerConfig>>,
 }
 
 /// The run of an experiment of which a load is a part.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// Whose time it is.
+    /// The clock of the run.
     pub clock: Clock,
-    /// When the load begins: until then all is prepared.
+    /// When the load starts. Everything is prepared before.
     pub begins: Instant,
-    /// When it ends, whatever is open.
+    /// When it ends, whatever is pending.
     pub ends: Instant,
 }
 
 /// Why a load could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It cannot be what was meant.
+    /// The order cannot be carried out.
     #[error("{0}")]
     Request(String),
-    /// Its users cannot do what was meant.
+    /// The plan of its users cannot be carried out.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A socket is not to be had as it was asked for.
+    /// A socket cannot be opened with these options.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The kernel refused what it always grants.
+    /// A system call failed that succeeds in normal operation.
     #[error("{what}: {source}")]
     Kernel {
-        /// Which call.
+        /// The system call.
         what: &'static str,
-        /// What it answered.
+        /// Its error.
         source: std::io::Error,
     },
-    /// Nobody says where the server is.
+    /// The look-up of the server failed.
     #[error("where `{name}` is: {why}")]
     Unlocated {
-        /// What was looked for.
+        /// The name.
         name: String,
-        /// Why it was not found.
+        /// The reason.
         why: LocateError,
     },
-    /// The domain cannot stand in a message.
+    /// The domain is not valid in a message.
     #[error("the domain of the users: {0}")]
     Domain(#[from] TemplateError),
-    /// Users that have to be registered beforehand are not.
+    /// A user could not be registered before the load.
     #[error("user {user} could not be registered before the load: {why}")]
     Preparation {
-        /// Its name.
+        /// The user's name.
         user: String,
-        /// Why.
+        /// The reason.
         why: String,
-        /// The time of the order that has decided it, if one has.
+        /// The time limit of the order that was decisive, if there is one.
         limit: Option<TimeLimit>,
-        /// Whether anything has come from the server.
+        /// Whether any message of the server has arrived.
         is_answered: bool,
     },
-    /// They are not registered when the load is to begin.
+    /// The users are not registered at the start of the load.
     #[error(
         "its users were not all registered when it was to start: a later `start` gives them more time, and a server that \
          answers slowly or not at all needs it"
     )]
     Late,
-    /// A thread ended in a panic.
+    /// A thread panicked.
     #[error("a thread of the load panicked")]
     Panicked,
-    /// It was ended before anything was measured.
+    /// The load was interrupted before the first measurement.
     #[error("interrupted before the load began")]
     Interrupted,
 }

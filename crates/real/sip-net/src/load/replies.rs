@@ -6,24 +6,24 @@ use std::net::SocketAddr;
 use netrig_sip::load::scan::{Field, Start};
 use netrig_sip::load::{LoadOutput, MessageConnection, Scan, in_messages};
 
-/// Behind the name of a header field with credentials.
+/// The text after the name of a header field with credentials.
 const CREDENTIALS: [&[u8]; 2] = [b"\nAuthorization:", b"\nProxy-Authorization:"];
 
-/// Answers each request for itself.
+/// Answers each request without state.
 pub(super) struct Replies {
-    /// As messages name it.
+    /// The local address, as text in messages.
     local: SocketAddr,
     challenges: bool,
     text: Vec<u8>,
 }
 
 impl Replies {
-    /// Of who is at `local`; REGISTER without credentials is challenged if so.
+    /// Responses of an element at `local`. With `challenges`, REGISTER without credentials is challenged.
     pub const fn new(local: SocketAddr, challenges: bool) -> Self {
         Self { local: in_messages(local), challenges, text: Vec::new() }
     }
 
-    /// Puts the response to a request behind those that wait. There is none to an ACK, and none to what is no request.
+    /// Appends the response to a request. An ACK, and bytes that are no request, get none.
     pub fn to(&mut self, from: SocketAddr, scan: &Scan<'_>, bytes: &[u8], out: &mut LoadOutput) {
         let (Some(Start::Request { method, .. }), Some(to), Some(sender), Some(call_id), Some(cseq)) =
             (scan.start, scan.to, scan.from, scan.call_id, scan.cseq)
@@ -49,7 +49,7 @@ impl Replies {
         self.say(&[b"To: ", to, if scan.to_tag.is_none() { b";tag=netrig" } else { b"" }]);
         self.say(&[b"Call-ID: ", call_id]);
         let mut number = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(number, "{} ", cseq.number);
         self.say(&[b"CSeq: ", number.as_bytes(), cseq.method]);
         self.text.extend_from_slice(further.as_bytes());
@@ -57,7 +57,7 @@ impl Replies {
         out.messages.push(from, MessageConnection::Back, &self.text);
     }
 
-    /// A line.
+    /// Appends a line.
     fn say(&mut self, pieces: &[&[u8]]) {
         pieces.iter().for_each(|piece| self.text.extend_from_slice(piece));
         self.text.extend_from_slice(b"\r\n");

@@ -1,4 +1,4 @@
-//! What a load says: the rows of its report.
+//! The report of a load and its rows.
 
 use std::borrow::Cow;
 
@@ -17,67 +17,67 @@ use super::tester::TesterSecond;
 use crate::dns::DnsCounts;
 use crate::tap::{KeptMessages, KeptRecords};
 
-/// What became of things of one kind.
+/// Outcomes of attempts of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OutcomeRow {
-    /// Of what: `call`, `register`; `renew` is a registration that was kept alive, `answer` and `notify` are calls and
-    /// subscriptions as the tester's callee saw them.
+    /// The kind: `call`, `register`; `renew` is a registration that was refreshed, `answer` and `notify` are calls and
+    /// subscriptions as seen by the tester's callee.
     pub what: &'static str,
-    /// That were begun.
+    /// Attempts started.
     pub begun: u64,
-    /// That went as they should.
+    /// Successful attempts.
     pub succeeded: u64,
-    /// That did not.
+    /// Failed attempts.
     pub failed: u64,
-    /// That found no server to ask: they say nothing of one.
+    /// Attempts without a server in the DNS, which count for no server.
     pub unlocated: u64,
-    /// That had not come to an end when the load was over.
+    /// Attempts that were pending at the end of the load.
     pub open: u64,
 }
 
 /// A delay, in µs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DelayRow {
-    /// Which.
+    /// Its name.
     pub name: Cow<'static, str>,
     /// Its name in RFC 6076, if it has one.
     pub rfc6076: Option<Cow<'static, str>>,
-    /// How many there were.
+    /// Number of values.
     pub n: u64,
-    /// The shortest, exactly.
+    /// The shortest value, exactly.
     pub min_us: f64,
     /// The mean.
     pub mean_us: f64,
-    /// Half are no longer.
+    /// The median.
     pub p50_us: f64,
-    /// 95 % are no longer.
+    /// The 95th percentile.
     pub p95_us: f64,
-    /// 99 % are no longer.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 99.9 % are no longer.
+    /// The 99.9th percentile.
     pub p999_us: f64,
-    /// The longest, exactly.
+    /// The longest value, exactly.
     pub max_us: f64,
 }
 
-/// A threshold, and whether it was kept.
+/// A threshold and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ThresholdRow {
-    /// Of which delay, or of the success of what.
+    /// The delay, or the attempt whose success is judged.
     pub name: String,
-    /// What is held against it: `mean`, `p95`, `max` or `success`.
+    /// The statistic: `mean`, `p95`, `max` or `success`.
     pub statistic: &'static str,
-    /// The unit: `us`, or `1` of a share.
+    /// The unit: `us`, or `1` for a share.
     pub unit: &'static str,
-    /// What it was.
+    /// The measured value.
     pub was: f64,
-    /// The most that it may be; of a share the least.
+    /// The limit: the greatest allowed value, or the smallest allowed share.
     pub bound: f64,
-    /// Whether it was kept.
+    /// Whether the limit was kept.
     pub kept: bool,
 }
 
-/// The ratios of RFC 6076, 0 to 1; of what there was none of, nothing.
+/// The ratios of RFC 6076, 0 to 1; absent without a denominator.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ratios {
     /// Session establishment ratio.
@@ -95,127 +95,127 @@ pub struct Ratios {
 /// Failures of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FailureRow {
-    /// What failed.
+    /// The kind of attempt.
     pub what: &'static str,
-    /// Of what kind.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// Why, in words.
+    /// The reason, as text.
     pub why: String,
-    /// The time of the order that has decided it: `t1` (after 64 of it), `longest-ringing` or `patience`; absent if none has.
+    /// The time limit of the order that was decisive: `t1` (after 64 × T1), `longest-ringing` or `patience`; absent if none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<TimeLimit>,
-    /// How many.
+    /// Number of failures.
     pub count: u64,
 }
 
-/// Requests of the other side within dialogs that no scenario waits for.
+/// Requests of the peer within dialogs that no scenario expects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UnrequestedRow {
     /// The method; `other` for one of no RFC that netrig knows.
     pub method: &'static str,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// How many.
+    /// Number of requests.
     pub count: u64,
 }
 
-/// A second.
+/// A second of a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondRow {
-    /// Counted from the beginning of the load.
+    /// Its number, from the start of the load.
     pub second: u64,
-    /// What was to begin in it by the plan of an open loop, on average: its rate, 1/s.
+    /// Planned mean rate of starts of an open loop, 1/s.
     pub intended: Option<f64>,
-    /// What began in it.
+    /// Attempts started.
     pub begun: u64,
-    /// What ended well in it.
+    /// Attempts that ended successfully.
     pub succeeded: u64,
-    /// What failed in it.
+    /// Attempts that failed.
     pub failed: u64,
-    /// What found no server to ask in it.
+    /// Attempts without a server in the DNS.
     pub unlocated: u64,
-    /// The last moment until its end at which something was to begin and did, s from the beginning of the load.
+    /// Latest planned time of a start until the end of the second, s since the start of the load.
     pub until: f64,
-    /// What is open at its end.
+    /// Attempts pending at its end.
     pub open: u64,
-    /// Of that, what has been for longer than it lasts by itself and the order's patience, to a second.
+    /// Those of them that have exceeded their own duration and the order's patience, to a second.
     pub overdue: u64,
-    /// Requests that were sent again in what ended in it.
+    /// Requests retransmitted by attempts that ended in it.
     pub retransmissions: u64,
-    /// The delays of what ended in it.
+    /// Delays of attempts that ended in it.
     pub delays: Vec<DelayRow>,
-    /// Its thread's time on cores, s.
+    /// Processor time of the threads, s.
     pub tester_cpu: f64,
-    /// Why it must not be put down to the server.
+    /// Why the second is not the server's result.
     pub faults: Vec<String>,
 }
 
-/// The tester's record of itself, over all of the load.
+/// The tester's record of itself over the whole load.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TesterReport {
-    /// How late began what was to begin.
+    /// Lateness of starts.
     pub lateness: Option<DelayRow>,
-    /// From the arrival of a message until it was handled, which is in no delay.
+    /// Time from the arrival of a message until it was handled, which is in no delay.
     pub own_time: Option<DelayRow>,
     /// Datagrams sent.
     pub sent: u64,
     /// Datagrams received.
     pub received: u64,
-    /// Of them, those of another test or of nobody.
+    /// Received datagrams of another test, or of no known test.
     pub foreign: u64,
-    /// Of them, those of this test that belong to nothing, or to nothing any more: what came twice, too late, or to another
+    /// Received datagrams of this test that match no attempt, or none any more: duplicates, late messages, or messages of another
     /// dialog.
     pub strays: u64,
     /// Datagrams that could not be sent.
     pub unsent: u64,
-    /// How often the kernel had no room for what was to be sent.
+    /// How often the kernel had no room to send.
     pub without_room: u64,
     /// Datagrams that the sockets had no room for.
     pub dropped: u64,
-    /// What could not begin.
+    /// Attempts that could not start.
     pub omitted: u64,
-    /// What was asked of the DNS while it went on.
+    /// Counts of DNS queries during the load.
     pub dns: DnsCounts,
-    /// The threads' time on cores, s.
+    /// Processor time of the threads, s.
     pub cpu: f64,
-    /// How often another was let run in a thread's place.
+    /// How often the kernel preempted a thread.
     pub switches: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u16,
 }
 
-/// What a load says.
+/// The report of a load.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LoadReport {
     /// The version of the document.
     pub format: u32,
-    /// Where it went.
+    /// The address of the server.
     pub target: String,
-    /// How that was found, if it was looked for.
+    /// How the server was looked up, if it was.
     pub location: Option<LocationRow>,
-    /// What was offered.
+    /// The offered load.
     pub offered: Offered,
     /// Whether the tester itself was never the limit.
     pub valid: bool,
-    /// Why not, in sentences.
+    /// Reasons why not, as sentences.
     pub faults: Vec<String>,
-    /// Whether it was ended before its time.
+    /// Whether the load was interrupted.
     pub interrupted: bool,
-    /// What a person did to it while it went on: it is not the load that was planned any more.
+    /// Manual changes during the load. The load is then not the planned one.
     pub interventions: Vec<Intervention>,
     /// Whether all thresholds were kept.
     pub kept: bool,
-    /// How long users began that were measured, s.
+    /// Duration of the measured starts, s.
     pub measured: f64,
-    /// What ended well, of what began in that time, per second of it.
+    /// Successful attempts of those that started in that duration, 1/s.
     pub per_second: f64,
-    /// The same in an hour: busy-hour call attempts (BHCA) that it would carry.
+    /// The same per hour: busy-hour call attempts (BHCA).
     pub per_hour: f64,
-    /// The same for each user.
+    /// The same per hour and user.
     pub per_user_and_hour: f64,
-    /// What began in the warm-up, which is in nothing else here.
+    /// Attempts that started in the warm-up and are counted nowhere else.
     pub warm_up: Vec<OutcomeRow>,
-    /// What became of what was begun.
+    /// Outcomes by kind of attempt.
     pub outcomes: Vec<OutcomeRow>,
     /// Delays.
     pub delays: Vec<DelayRow>,
@@ -223,81 +223,81 @@ pub struct LoadReport {
     pub thresholds: Vec<ThresholdRow>,
     /// Ratios.
     pub ratios: Ratios,
-    /// Why what failed.
+    /// Failures by kind.
     pub failures: Vec<FailureRow>,
-    /// Requests sent again because nobody answered in time.
+    /// Requests retransmitted because no response arrived in time.
     pub requests_again: u64,
-    /// Final responses sent again, by the tester's callee, because nobody acknowledged in time.
+    /// Final responses retransmitted by the tester's callee because no ACK arrived in time.
     pub responses_again: u64,
-    /// ACKs sent again because a final response came again.
+    /// ACKs retransmitted because a final response was received again.
     pub acknowledgements_again: u64,
-    /// Requests that came to the tester's callee again.
+    /// Requests that the tester's callee received again.
     pub received_again: u64,
-    /// Responses that came to callers again, beside those that were acknowledged again; absent if there were none.
+    /// Responses that callers received again, without those that were acknowledged again; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub responses_received_again: Option<u64>,
-    /// INVITEs within a dialog that crossed one of the other side (491) and were sent again later (RFC 3261 section 14.1); absent if
-    /// there were none.
+    /// INVITEs within a dialog that crossed one of the peer (491) and were repeated later (RFC 3261 section 14.1); absent if there
+    /// were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_again: Option<u64>,
-    /// Requests of the tester that refreshed a session, or were to (RFC 4028); absent if there were none.
+    /// Requests of the tester to refresh a session (RFC 4028); absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refreshes_sent: Option<u64>,
-    /// Requests of the other side that refreshed a session, and that the tester answered with 2xx; absent if there were none.
+    /// Requests of the peer that refreshed a session and that the tester answered with 2xx; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refreshes_answered: Option<u64>,
-    /// What the other side asked for of its own within dialogs.
+    /// Unexpected requests of the peer within dialogs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unrequested: Vec<UnrequestedRow>,
-    /// Provisional responses that came behind those sent after them: tolerated.
+    /// Provisional responses that arrived out of order, which is tolerated.
     pub reordered: u64,
     /// Challenges that were answered.
     pub challenges: u64,
-    /// Dialogs beside the first that forked calls came to: acknowledged and hung up.
+    /// Further dialogs of forked calls, which were acknowledged and ended.
     pub surplus: u64,
-    /// Servers that were given up for the next.
+    /// Servers that were abandoned for the next one.
     pub failed_over: u64,
-    /// Contacts of 3xx that were asked; absent if there were none.
+    /// Contacts of 3xx that were tried; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirects_followed: Option<u64>,
-    /// Requests that were sent again after the time of a `Retry-After`; absent if there were none.
+    /// Requests that were repeated after the time of a `Retry-After`; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retried: Option<u64>,
-    /// Second by second.
+    /// Each second.
     pub seconds: Vec<SecondRow>,
-    /// The tester itself.
+    /// The tester's record of itself.
     pub tester: TesterReport,
-    /// What a reader has to know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// Messages that were kept, if that was asked for.
+    /// Messages that were kept, if configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<KeptMessages>,
-    /// Attempts that were written down, if that was asked for.
+    /// Attempts that were recorded, if configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub records: Option<KeptRecords>,
 }
 
 impl LoadReport {
-    /// The version of the document: another when something in it is left out, or means something else.
+    /// The version of the document. It changes if a field is removed or changes its meaning.
     pub const FORMAT: u32 = 1;
 
-    /// What became of what the load is of.
+    /// The outcomes of a kind of attempt.
     pub fn outcome(&self, what: What) -> Option<&OutcomeRow> {
         self.outcomes.iter().find(|row| row.what == attempt_name(what))
     }
 
-    /// A delay, if there was any.
+    /// A delay, if it has values.
     pub fn delay(&self, delay: Delay) -> Option<&DelayRow> {
         self.delays.iter().find(|row| row.name == delay.name())
     }
 }
 
-/// Whether it is something as who is called sees it.
+/// Whether the attempt is seen from the callee's side.
 pub(super) const fn is_of_others(what: What) -> bool {
     matches!(what, What::Answer | What::Notify)
 }
 
-/// All that was measured from the beginning of a load.
+/// All results since the start of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct SoFar<'a> {
     pub(super) measured: &'a Tally,
@@ -311,7 +311,7 @@ impl SoFar<'_> {
         delays(self.measured)
     }
 
-    /// Its delays, span by span: their names, those of RFC 6076, and what was measured.
+    /// Its delays: name, name in RFC 6076, and histogram.
     pub fn spans(&self) -> impl Iterator<Item = (&'static str, Option<&'static str>, &Histogram)> {
         Delay::ALL.iter().map(|delay| (delay.name(), delay.rfc_name(), self.measured.delay(*delay)))
     }
@@ -321,38 +321,38 @@ impl SoFar<'_> {
         self.tester
     }
 
-    /// In how many seconds the tester was the limit.
+    /// Number of seconds in which the tester was the limit.
     pub const fn faulty(&self) -> u64 {
         self.faulty
     }
 
-    /// What became of what was begun.
+    /// Outcomes by kind of attempt.
     pub fn outcomes(&self) -> Vec<OutcomeRow> {
         outcomes(self.measured)
     }
 
-    /// Why what failed.
+    /// Failures by kind.
     pub fn failures(&self) -> Vec<FailureRow> {
         failures(self.measured)
     }
 
-    /// The delays held against thresholds.
+    /// The delays with thresholds.
     pub fn judged(&self, thresholds: &Thresholds) -> Vec<ThresholdRow> {
         judged(thresholds, self.measured)
     }
 
-    /// How many spans of delays were above their bounds: no fewer than there were calls with such a delay.
+    /// Number of delays above their thresholds: at least the number of calls with such a delay.
     pub fn late(&self, thresholds: &Thresholds) -> u64 {
         let above = |bound: &Bound| self.measured.delay(bound.delay).above(bound.most);
         thresholds.bounds.iter().map(above).sum()
     }
 
-    /// How late the latest percent of what began was.
+    /// The 99th percentile of the lateness of starts.
     pub fn lateness_p99(&self) -> Duration {
         self.tester.lateness.quantile(0.99).unwrap_or_default()
     }
 
-    /// Messages received that belong to this load.
+    /// Received messages of this load.
     pub const fn received(&self) -> u64 {
         self.tester.received.saturating_sub(self.tester.foreign)
     }
@@ -362,14 +362,14 @@ impl SoFar<'_> {
         self.tester.dropped
     }
 
-    /// The tester's time on cores, s.
+    /// Processor time of the tester, s.
     pub const fn cpu(&self) -> f64 {
         self.tester.cpu
     }
 }
 
 impl TesterReport {
-    /// Of all seconds of a load by so many threads.
+    /// The record of all seconds of a load with this number of threads.
     pub fn of(tester: &TesterSecond, threads: u16) -> Self {
         Self {
             lateness: DelayRow::of("lateness", None, &tester.lateness),
@@ -422,7 +422,7 @@ pub(super) fn delays(tally: &Tally) -> Vec<DelayRow> {
 }
 
 impl DelayRow {
-    /// The delay with this name, and its name in RFC 6076; `None` where there was none.
+    /// The delay with this name and its name in RFC 6076; `None` without values.
     pub fn of(
         name: impl Into<Cow<'static, str>>,
         rfc6076: Option<&'static str>,
@@ -468,21 +468,21 @@ fn threshold(verdict: &ThresholdVerdict, statistic: &'static str) -> ThresholdRo
     }
 }
 
-/// How a load's server was looked for.
+/// The look-up of a load's server.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LocationRow {
-    /// What was looked for.
+    /// The URI.
     pub uri: String,
-    /// When: `once`, `per-attempt` or `cached`.
+    /// When it is looked up: `once`, `per-attempt` or `cached`.
     pub lookup: &'static str,
-    /// What was found before the load, in the order in which it is tried.
+    /// The hops found before the load, in the order of trying.
     pub hops: Vec<String>,
-    /// How long that took, µs.
+    /// Duration of that look-up, µs.
     pub took_us: Option<f64>,
 }
 
 impl LocationRow {
-    /// Of a load, if its server is looked for.
+    /// The row of a load, if its server is looked up.
     pub(super) fn of(order: &LoadOrder) -> Option<Self> {
         let location = order.location.as_ref()?;
         let found = order.located.as_ref();

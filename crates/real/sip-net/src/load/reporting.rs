@@ -1,4 +1,4 @@
-//! How a load's report is made, second by second.
+//! Assembly of a load's report, second by second.
 
 use std::collections::BTreeSet;
 
@@ -18,18 +18,18 @@ use super::spool::Spool;
 use super::tester::TesterSecond;
 use crate::ListeningPoint;
 
-/// What is known of a load only when it is over.
+/// The facts that are known after the end of a load.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub interrupted: bool,
-    /// Registrations that could not be taken back.
+    /// Registrations that could not be removed.
     pub left: u32,
-    /// How long it paused.
+    /// Total length of its pauses.
     pub paused: Duration,
     pub interventions: Vec<Intervention>,
 }
 
-/// The report while it is made.
+/// The report in progress.
 #[derive(Debug, Default)]
 pub(super) struct Reporting {
     measured: Tally,
@@ -37,27 +37,27 @@ pub(super) struct Reporting {
     tester: TesterSecond,
     seconds: Spool<SecondRow>,
     told: u64,
-    /// The last one in which something began.
+    /// The last second with a start.
     last_begun: Option<u64>,
-    /// The first second in which something failed as nobody answered, and nothing came.
+    /// The first second in which an attempt timed out and nothing was received.
     lost: Option<u64>,
-    /// Seconds with faults of the tester, and the first of them with what it was.
+    /// Number of seconds with faults of the tester, and the first of them with its fault.
     faulty: u64,
     first_fault: Option<(u64, String)>,
 }
 
 impl Reporting {
-    /// Whether nothing was told yet.
+    /// Whether no second has been added yet.
     pub fn is_empty(&self) -> bool {
         self.seconds.is_empty()
     }
 
-    /// Whether the server was lost: from one second on nothing came of it, and what waited for that failed.
+    /// Whether the server is lost: from one second on it sent nothing, and attempts timed out.
     pub const fn has_lost_server(&self) -> bool {
         self.lost.is_some()
     }
 
-    /// A second of all threads.
+    /// Adds a second of all threads.
     pub fn second(
         &mut self,
         (number, intended): (u64, Option<f64>),
@@ -74,7 +74,7 @@ impl Reporting {
             faults.extend(shard.tester.faults());
         }
         self.tester.merge(&tester);
-        // What is few in each second and of each thread may be many in all.
+        // Few faults in each second and thread may be many in all.
         let so_far = self.tester.lateness_fault().filter(|_| faults.is_empty() && tester.late() > 0);
         faults.extend(so_far.map(|words| format!("of all so far {words}")));
         let is_silent = |failure| matches!(failure, Failure::TimedOut(_) | Failure::Connection(_));
@@ -108,7 +108,7 @@ impl Reporting {
         (row, SoFar { measured: &self.measured, tester: &self.tester, faulty: self.faulty })
     }
 
-    /// The report, when all threads have ended.
+    /// The report, after all threads have ended.
     pub fn report(self, order: &LoadOrder, ending: &Ending) -> LoadReport {
         let lost = self.lost.filter(|_| order.ends_without_server);
         let Self { measured, warm_up, tester, seconds, told, faulty, .. } = self;
@@ -117,9 +117,7 @@ impl Reporting {
         });
         let (seconds, unread) = match seconds.into_rows() {
             Ok(seconds) => (seconds, None),
-            Err(error) => {
-                (Vec::new(), Some(format!("what was written down of each second cannot be read: {error}")))
-            }
+            Err(error) => (Vec::new(), Some(format!("the recorded seconds cannot be read: {error}"))),
         };
         let thresholds = judged(&order.plan.thresholds, &measured);
         let span = measured_span(order, self.last_begun, ending.paused);
@@ -138,7 +136,7 @@ impl Reporting {
             faults: faults.into_iter().chain(unread).collect(),
             interrupted: ending.interrupted,
             interventions: ending.interventions.clone(),
-            // Of what has not happened nothing can be said.
+            // A ratio without cases is absent.
             kept: !thresholds.is_empty() && thresholds.iter().all(|threshold| threshold.kept),
             measured: span,
             per_second,
@@ -183,7 +181,7 @@ impl Reporting {
     }
 }
 
-/// How long users began that were measured, s: what the order says, or until the last second in which one did, without the pauses.
+/// Duration of the measured starts, s: that of the order, or until the last second with a start, without pauses.
 fn measured_span(order: &LoadOrder, last_begun: Option<u64>, paused: Duration) -> f64 {
     let last = last_begun.map_or(0, |second| second + 1);
     let end = order.plan.duration.min(Duration::from_secs(last) - paused);
@@ -206,8 +204,9 @@ fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>, measured: &Tally
         )
     });
     let changes = ending.interventions.len();
+    let times = if changes == 1 { "once".to_owned() } else { format!("{changes} times") };
     let by_hand = (changes > 0)
-        .then(|| format!("{changes} times it was changed by hand: this is not the load that was planned"));
+        .then(|| format!("the load was changed by hand {times}: this is not the load that was planned"));
     let note = (is_call && is_foreign).then(|| note.to_owned());
     let unlocated: u64 = What::ALL.into_iter().map(|what| measured.outcomes(what).unlocated).sum();
     let unlocated = (unlocated > 0).then(|| {
@@ -222,7 +221,7 @@ fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>, measured: &Tally
         .collect()
 }
 
-/// What is not offered of stages or a trace.
+/// The part of the stages or of the trace that was not offered.
 fn cut_off(plan: &Plan) -> Option<String> {
     let Pace::Open(arrivals) = &plan.pace else { return None };
     let all = arrivals.lasts().filter(|all| *all > plan.duration)?.as_secs_f64();
@@ -271,7 +270,7 @@ mod tests {
         }
     }
 
-    /// A second in which one call began and ended, and so many datagrams came.
+    /// A second in which one call started and ended, with this number of received datagrams.
     fn second(number: u64, failure: Option<Failure>, received: u64) -> SecondOfShard {
         let mut measured = Tally::default();
         measured.begun(What::Call);
@@ -308,7 +307,7 @@ mod tests {
         assert!(!reported(vec![second(0, Some(Failure::Status(503)), 0)]).has_lost_server());
         let lost = reported(vec![second(0, None, 5), second(1, silent, 0), second(2, silent, 0)]);
         assert!(lost.has_lost_server());
-        // It is told only of a load that ends then.
+        // Only a load that ends then reports it.
         let told = |ends_without_server| {
             let lost = reported(vec![second(0, None, 5), second(1, silent, 0)]);
             let order = LoadOrder { ends_without_server, ..order(call(), 10) };
@@ -318,7 +317,7 @@ mod tests {
         assert!(!told(false).contains("nothing came"));
     }
 
-    /// One late arrival in each second of three is none of 300, and too many of 30.
+    /// One late start is within the limit of each second, but 3 of 30 so far exceed 1 %.
     #[test]
     fn few_late_ones_in_each_second_are_many_in_all() {
         let faulty = |each: u64| {
@@ -365,7 +364,7 @@ mod tests {
         let by_hand = Intervention { at: 1.0, what: "rate", factor: 2.0 };
         let ending = Ending { left: 3, interventions: vec![by_hand], ..ending() };
         let told = of(&order(Work::Register, 10), &ending);
-        assert!(told[0].starts_with("1 times it was changed by hand"), "{told:?}");
+        assert!(told[0].starts_with("the load was changed by hand once"), "{told:?}");
         assert!(told[1].starts_with("3 registrations could not be taken back"), "{told:?}");
     }
 }

@@ -15,41 +15,41 @@ use super::locating::look_for_server;
 use super::order::{Connecting, LoadError, LoadOrder, Span};
 use super::report::{LoadReport, SecondRow, SoFar};
 use super::reporting::{Ending, Reporting};
-use super::shard::{SecondOfShard, Shard, Shared, Told};
+use super::shard::{SecondOfShard, Shard, ShardEvent, SharedLoad};
 use super::source_ports::ephemeral_ports;
-use super::wire::Wire;
+use super::wire::ShardSocket;
 use crate::dns::Lookup;
 use crate::point::source_towards;
 use netrig_host::allowed_descriptors;
 use netrig_host::{Clock, HostAddress, random};
 
-/// The load begins so long after the last thread is ready, so that the first arrival is as punctual as any.
+/// Time from the readiness of the last thread to the start of the load, so that the first arrival is on time.
 const HEAD_START: Duration = Duration::from_millis(20);
 
-/// What is known before a load begins.
+/// Information before a load starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// From where it sends: a socket for each thread.
+    /// Local addresses: a socket for each thread.
     pub local: Vec<SocketAddr>,
-    /// What may spoil it, in sentences, with the command that mends it.
+    /// Conditions that may invalidate the result, as sentences with the command that corrects them.
     pub warnings: Vec<String>,
 }
 
-/// How far a load has come before its first attempt.
+/// The progress of a load before its first attempt.
 #[derive(Clone, Copy, Debug)]
 pub enum LoadStage<'a> {
-    /// Its sockets are open. Users may have to be registered before it starts.
+    /// The sockets are open. Users may have to be registered before the load starts.
     Open(&'a Readiness),
     /// Everything is prepared: the first attempt starts within 20 ms.
     Starting,
 }
 
-/// What who watches a load wants of it.
+/// The decision of an observer of a load after a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It goes on.
+    /// Continue.
     GoOn,
-    /// No more is to begin. What is open is waited for, so long at most.
+    /// Start no new attempt. Pending ones may take at most this time.
     Enough(Duration),
 }
 
@@ -59,11 +59,11 @@ impl From<()> for Next {
     }
 }
 
-/// Carries a load out. `stage` is told how far it has come before it starts, `second` of each second when it is over and of all that
-/// was measured so far; what it answers is done. `steering` ends it before its time, or changes it while it goes on.
+/// Carries a load out. `stage` is called with the progress before the start, and `second` with each finished second and all
+/// results so far; its decision is carried out. `steering` ends the load early, or changes it in progress.
 ///
 /// # Errors
-/// If it cannot be what was meant, a socket is not to be had, or users that have to be registered beforehand are not.
+/// If the order cannot be carried out, a socket cannot be opened, or users cannot be registered before the load.
 pub fn run<'a, N: Into<Next>>(
     order: &LoadOrder,
     steering: impl Into<Steering<'a>>,
@@ -76,14 +76,14 @@ pub fn run<'a, N: Into<Next>>(
     Ok(opened.carry_out(None, steering.into(), starting, second)?.0)
 }
 
-/// How the plan of a load that has begun goes.
-fn course(shared: &Shared<'_>) -> PlanClock {
+/// The plan's clock of a load that has started.
+fn course(shared: &SharedLoad<'_>) -> PlanClock {
     let begins = Instant::from_nanos(shared.begins.load(Ordering::Acquire));
     shared.control.and_then(|control| control.course(begins, 0)).map(|(course, _)| course).unwrap_or_default()
 }
 
-/// How many were to begin in a second by an open loop's plan.
-fn intended(shared: &Shared<'_>, number: u64) -> Option<f64> {
+/// Planned starts in a second of an open loop.
+fn intended(shared: &SharedLoad<'_>, number: u64) -> Option<f64> {
     let Pace::Open(arrivals) = &shared.order.plan.pace else { return None };
     let course = course(shared);
     let end = course.end(shared.order.plan.duration);
@@ -94,8 +94,8 @@ fn intended(shared: &Shared<'_>, number: u64) -> Option<f64> {
     Some(until(number + 1) - until(number))
 }
 
-/// What is known of a load when it is over.
-fn ending(shared: &Shared<'_>, interrupted: bool, left: u32) -> Ending {
+/// The facts that are known after the end of a load.
+fn ending(shared: &SharedLoad<'_>, interrupted: bool, left: u32) -> Ending {
     let begins = Instant::from_nanos(shared.begins.load(Ordering::Acquire));
     let now = shared.clock.now();
     let interventions = shared.control.map(|control| control.interventions(begins, now)).unwrap_or_default();
@@ -103,17 +103,17 @@ fn ending(shared: &Shared<'_>, interrupted: bool, left: u32) -> Ending {
     Ending { interrupted, left, paused, interventions }
 }
 
-/// A load whose sockets are open.
+/// A load with open sockets.
 pub struct OpenLoad {
     order: LoadOrder,
-    wires: Vec<Wire>,
+    wires: Vec<ShardSocket>,
 }
 
 impl OpenLoad {
-    /// Opens them.
+    /// Opens the sockets.
     ///
     /// # Errors
-    /// If the load cannot be what was meant, or a socket is not to be had.
+    /// If the order cannot be carried out, or a socket cannot be opened.
     pub fn open(mut order: LoadOrder) -> Result<Self, LoadError> {
         order.plan.looks_up = order.location.as_ref().is_some_and(|location| location.lookup != Lookup::Once);
         order.check()?;
@@ -125,24 +125,24 @@ impl OpenLoad {
         Ok(Self { order, wires })
     }
 
-    /// What it was told.
+    /// The order.
     pub const fn order(&self) -> &LoadOrder {
         &self.order
     }
 
     fn locals(&self) -> Vec<SocketAddr> {
-        self.wires.iter().map(Wire::local).collect()
+        self.wires.iter().map(ShardSocket::local).collect()
     }
 
-    /// What is known of it.
+    /// Information before the start.
     pub fn readiness(&self) -> Readiness {
         Readiness { local: self.locals(), warnings: warnings(&self.order, &self.wires) }
     }
 
-    /// Carries it out; its report and, as a part of a run, what its users met.
+    /// Carries the load out. Returns its report and, in a run, the samples of its users.
     ///
     /// # Errors
-    /// If the kernel refuses what it always grants, or users that have to be registered beforehand are not, or not in time.
+    /// If a system call fails that succeeds in normal operation, or users are not registered in time.
     pub fn carry_out<N: Into<Next>>(
         self,
         within: Option<Span>,
@@ -155,7 +155,7 @@ impl OpenLoad {
         let own = || control.map_or_else(|| Clock::starting_in(Duration::ZERO), Control::clock);
         let clock = within.map_or_else(own, |within| within.clock);
         look_for_server(&mut order, clock, within, stop)?;
-        let shared = Shared {
+        let shared = SharedLoad {
             order: &order,
             clock,
             within,
@@ -181,7 +181,7 @@ impl OpenLoad {
             carry_out(&shared, wires.into_iter().zip(parts), &mut starting, &mut |number, seconds| {
                 let (row, so_far) = reporting.second((number, intended(&shared, number)), seconds);
                 let next = second(&row, so_far).into();
-                // What is open would wait for nobody.
+                // Pending attempts would wait for a server that is closed.
                 let is_over = order.ends_without_server && reporting.has_lost_server();
                 if is_over { Next::Enough(Duration::ZERO) } else { next }
             })?;
@@ -195,21 +195,21 @@ impl OpenLoad {
     }
 }
 
-/// What threads have told at their end.
+/// Results of the threads at their end.
 #[derive(Debug, Default)]
 struct Ended {
-    /// How many registrations are left at the server.
+    /// Registrations that remain at the server.
     left: u32,
-    /// What users met, as parts of a run.
+    /// Samples of users, in a run.
     samples: Vec<Sample>,
     /// Users were not registered in time.
     is_late: bool,
 }
 
-/// Runs a thread for each socket until all have ended; what they have told then.
+/// Runs a thread for each socket until all have ended. Returns their results.
 fn carry_out(
-    shared: &Shared<'_>,
-    parts: impl Iterator<Item = (Wire, Part)>,
+    shared: &SharedLoad<'_>,
+    parts: impl Iterator<Item = (ShardSocket, Part)>,
     starting: &mut dyn FnMut(),
     second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
 ) -> Result<Ended, LoadError> {
@@ -230,7 +230,7 @@ fn carry_out(
     })
 }
 
-/// Tells all others that a thread has failed, however it did.
+/// Signals to all other threads that a thread has failed or panicked.
 struct Failing<'a>(&'a AtomicBool);
 
 impl Drop for Failing<'_> {
@@ -241,14 +241,14 @@ impl Drop for Failing<'_> {
     }
 }
 
-/// A thread of the load. If it fails, all others end.
+/// Starts a thread of the load. If it fails, all others end.
 fn spawn<'scope>(
     scope: &'scope Scope<'scope, '_>,
-    shared: &'scope Shared<'_>,
+    shared: &'scope SharedLoad<'_>,
     number: u16,
-    wire: Wire,
+    wire: ShardSocket,
     part: Part,
-    told: Sender<Told>,
+    told: Sender<ShardEvent>,
 ) -> Result<ScopedJoinHandle<'scope, Result<(), LoadError>>, LoadError> {
     let work = move || {
         let _failing = Failing(&shared.failed);
@@ -266,11 +266,11 @@ fn spawn<'scope>(
     )
 }
 
-/// Lets the load begin when all threads are ready, and gives each second when all have told of it. Comes back when no
-/// thread has any more to tell.
+/// Starts the load when all threads are ready, and passes on each second when all threads have reported it. Returns when all
+/// threads have ended.
 fn collect(
-    shared: &Shared<'_>,
-    telling: &Receiver<Told>,
+    shared: &SharedLoad<'_>,
+    telling: &Receiver<ShardEvent>,
     starting: &mut dyn FnMut(),
     second: &mut dyn FnMut(u64, Vec<SecondOfShard>) -> Next,
 ) -> Ended {
@@ -280,7 +280,7 @@ fn collect(
     let mut seconds: BTreeMap<u64, Vec<SecondOfShard>> = BTreeMap::new();
     for told in telling {
         match told {
-            Told::Prepared => {
+            ShardEvent::Prepared => {
                 prepared += 1;
                 if prepared == shards {
                     starting();
@@ -291,20 +291,20 @@ fn collect(
                     shared.begins.store(begins.as_nanos().max(1), Ordering::Release);
                 }
             }
-            Told::Second(told) => seconds.entry(told.number).or_default().push(*told),
-            Told::Done(last) => lasts.push(last),
-            Told::Left(registrations) => ended.left += registrations,
-            Told::Met(samples) => ended.samples.extend(samples),
+            ShardEvent::Second(told) => seconds.entry(told.number).or_default().push(*told),
+            ShardEvent::Done(last) => lasts.push(last),
+            ShardEvent::Left(registrations) => ended.left += registrations,
+            ShardEvent::Met(samples) => ended.samples.extend(samples),
         }
         while let Some(entry) = seconds.first_entry() {
-            // A thread that is done tells of no second any more.
+            // A thread that has ended reports no further second.
             let done = lasts.iter().filter(|last| *last < entry.key()).count();
             if entry.get().len() + done < shards {
                 break;
             }
             let (number, told) = entry.remove_entry();
             if let Next::Enough(linger) = second(number, told) {
-                // The first word counts.
+                // The first error counts.
                 let until = (shared.clock.now() + linger).as_nanos().max(1);
                 let _ = shared.enough.compare_exchange(0, until, Ordering::AcqRel, Ordering::Acquire);
             }
@@ -316,8 +316,8 @@ fn collect(
     ended
 }
 
-/// What each thread sends and receives by.
-fn open(order: &LoadOrder, local: HostAddress) -> Result<Vec<Wire>, LoadError> {
+/// Opens the sockets of each thread.
+fn open(order: &LoadOrder, local: HostAddress) -> Result<Vec<ShardSocket>, LoadError> {
     let needed = descriptors_of(order);
     let allowed = allowed_descriptors(needed + open_at_once(order));
     if allowed < needed {
@@ -340,36 +340,36 @@ fn open(order: &LoadOrder, local: HostAddress) -> Result<Vec<Wire>, LoadError> {
     let wire = |shard| {
         let at = local.at(port(shard)?);
         if order.has_two_transports() {
-            Wire::open_both(order.reconnecting, at, rate)
+            ShardSocket::open_both(order.reconnecting, at, rate)
         } else {
-            Wire::open(&order.carrier, order.reconnecting, at, rate)
+            ShardSocket::open(&order.carrier, order.reconnecting, at, rate)
         }
     };
     (0..order.shards).map(wire).collect()
 }
 
-/// Descriptors that a load is sure to need.
+/// Descriptors that a load certainly needs.
 fn descriptors_of(order: &LoadOrder) -> u64 {
-    /// Beside those of its connections.
+    /// Descriptors beside those of connections.
     const OTHERS: u64 = 64;
     let for_each = u64::from(order.shards) * 4;
     let users = if order.carrier.connecting() == Some(Connecting::PerUser) { order.plan.users } else { 0 };
     OTHERS + for_each + u64::from(users)
 }
 
-/// Connections of single attempts that are open at once if the server takes two seconds for each. A faster server needs fewer; where
-/// they become more than there are descriptors, the load says so.
+/// Simultaneous connections of single attempts if the server takes two seconds for each. A faster server needs fewer. If they
+/// exceed the descriptors, the load reports it.
 fn open_at_once(order: &LoadOrder) -> u64 {
     if order.carrier.connecting() == Some(Connecting::PerAttempt) { begun_within(order, 2.0) } else { 0 }
 }
 
-/// Attempts that begin within so many seconds, at most.
+/// Most attempts that start within this time, s.
 fn begun_within(order: &LoadOrder, seconds: f64) -> u64 {
     let seconds = seconds.min(order.plan.duration.as_secs_f64());
     order.plan.count.unwrap_or(u64::MAX).min((order.plan.peak() * seconds) as u64)
 }
 
-/// What they are needed for, in words.
+/// The purpose of the descriptors, as text.
 fn what_needs(order: &LoadOrder) -> &'static str {
     match order.carrier.connecting() {
         Some(Connecting::PerUser) => "a connection of each user",
@@ -377,13 +377,14 @@ fn what_needs(order: &LoadOrder) -> &'static str {
     }
 }
 
-/// For how long Linux keeps the port of a connection that it has closed, s (TCP_TIMEWAIT_LEN).
+/// How long Linux keeps the port of a closed connection, s (TCP_TIMEWAIT_LEN).
 const TIME_WAIT_S: f64 = 60.0;
 
-/// What may spoil the load, with the command that mends it.
-fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
+/// Conditions that may invalidate the load, with the command that corrects them.
+fn warnings(order: &LoadOrder, wires: &[ShardSocket]) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Some((wanted, given)) = wires.iter().filter_map(Wire::room).find(|(wanted, given)| given < wanted)
+    if let Some((wanted, given)) =
+        wires.iter().filter_map(ShardSocket::room).find(|(wanted, given)| given < wanted)
     {
         warnings.push(format!(
             "the tester's receive buffers have {given} B, and {} calls/s need {wanted} B: `sysctl -w \
@@ -421,7 +422,7 @@ fn warnings(order: &LoadOrder, wires: &[Wire]) -> Vec<String> {
     warnings
 }
 
-/// What tells this run from others, and the secret by which it knows its own tags again.
+/// A random number that identifies this run, and the secret by which the run recognises its own tags.
 pub(super) fn drawn() -> Result<(u32, [u8; 16]), LoadError> {
     let both = || -> std::io::Result<_> { Ok((u32::from_ne_bytes(random()?), random()?)) };
     both().map_err(LoadError::kernel("/dev/urandom"))

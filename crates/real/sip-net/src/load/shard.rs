@@ -18,7 +18,7 @@ use super::order::{Carrier, Connecting, LoadError, LoadOrder, Span};
 use super::shard_tap::ShardTap;
 use super::streams::Lost;
 use super::tester::{TesterSecond, TesterUse};
-use super::wire::Wire;
+use super::wire::ShardSocket;
 use crate::dns::Finder;
 use crate::send_batch::OutgoingDatagram;
 use crate::tap::MessageTaps;
@@ -27,112 +27,112 @@ use netrig_host::sys::MESSAGES;
 use netrig_host::usage::processors_of;
 use netrig_host::{Clock, Precedence};
 
-/// So long is a second of a load.
+/// Length of a second of a load.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// So long before somebody is due nothing else is done, where that has to be punctual, and what is to be sent then is made: as
-/// long as sending a message takes.
+/// Time before a punctual start in which nothing else is done and its message is made: about as long as sending a message
+/// takes.
 const HEADWAY: Duration = Duration::from_micros(5);
 
-/// What begins in a row before what has arrived is looked at.
+/// Most starts in a row before received messages are handled.
 const BURST: usize = 32;
 
-/// Batches that are taken in a row before what is due is looked at.
+/// Most batches in a row before deadlines are handled.
 const BATCHES: usize = 4;
 
-/// Datagrams that are handled in a row where arrivals must not wait for them, and arrivals for which something else waits.
+/// Most datagrams handled in a row while arrivals must be punctual, and most arrivals in a row while other work waits.
 const FEW: usize = 2;
 
-/// How long the callees of a load answer after its last call was done: an ACK may still be on its way.
+/// How long the callees of a load answer after its last call: an ACK may still be in flight.
 const AFTERWARDS: Duration = Duration::from_millis(200);
 
-/// How often a thread that is done looks whether all are.
+/// Interval at which a finished thread checks whether all have finished.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How long registrations are taken back after a load that was ended before its time.
+/// How long registrations are removed after an interrupted load.
 const TIDYING: Duration = Duration::from_secs(2);
 
-/// How long a load that is interrupted waits for what it has begun.
+/// How long an interrupted load waits for its pending attempts.
 const INTERRUPTED: Duration = Duration::from_millis(500);
 
-/// What all threads share.
-pub(super) struct Shared<'a> {
+/// The state that all threads share.
+pub(super) struct SharedLoad<'a> {
     pub order: &'a LoadOrder,
     pub clock: Clock,
-    /// The run of which it is a part, if it is one: it begins and ends with that, and what its users met is kept.
+    /// The run of which the load is a part, if any. The load starts and ends with it, and the samples of users are kept.
     pub within: Option<Span>,
     pub stop: &'a AtomicBool,
     pub control: Option<&'a Control>,
     pub taps: Option<&'a dyn MessageTaps>,
-    /// Where its threads are reached.
+    /// The local addresses of the threads.
     pub locals: Vec<SocketAddr>,
-    /// When the load begins, ns of the clock; zero until all are prepared.
+    /// Start of the load, ns of the clock; zero until everything is prepared.
     pub begins: AtomicU64,
-    /// No more is to begin, and what is open is waited for until then, ns of the clock; zero until somebody says so.
+    /// End of the wait for pending attempts, ns of the clock, once no new attempt may start; zero before.
     pub enough: AtomicU64,
-    /// A thread has failed.
+    /// Whether a thread has failed.
     pub failed: AtomicBool,
-    /// Threads that are not done: those who are called answer until there is none.
+    /// Number of unfinished threads: callees answer until it is zero.
     pub at_work: AtomicUsize,
 }
 
-/// What a thread tells.
-pub(super) enum Told {
+/// A report of a thread.
+pub(super) enum ShardEvent {
     /// Its users are registered.
     Prepared,
-    /// A second is over.
+    /// A second has ended.
     Second(Box<SecondOfShard>),
-    /// All is done; this was its last second.
+    /// The thread has finished; its last second.
     Done(u64),
-    /// So many registrations could not be taken back.
+    /// Number of registrations that could not be removed.
     Left(u32),
-    /// What its users met, as a part of a run.
+    /// Samples of its users, in a run.
     Met(Vec<Sample>),
 }
 
 /// A second of one thread.
 pub(super) struct SecondOfShard {
-    /// Counted from the beginning of the load.
+    /// Its number, from the start of the load.
     pub number: u64,
-    /// What began after the warm-up, and its records.
+    /// Attempts that started after the warm-up, and their records.
     pub measured: Tally,
-    /// What began before that.
+    /// Attempts that started before.
     pub warm_up: Tally,
-    /// The last moment until its end at which something was to begin and did, from the beginning of the load.
+    /// Latest planned time of a start until its end, since the start of the load.
     pub until: Duration,
-    /// What is open at its end.
+    /// Attempts pending at its end.
     pub open: u64,
-    /// Of that, what has been for too long.
+    /// Pending attempts that have taken too long.
     pub overdue: u64,
     pub tester: TesterSecond,
 }
 
 /// One thread's part.
 pub(super) struct Shard<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a SharedLoad<'a>,
     part: Part,
-    wire: Wire,
+    wire: ShardSocket,
     offset: RealtimeOffset,
     second: TesterSecond,
     refused: u64,
     strays: u64,
-    /// What was handed out last, kept for its memory.
+    /// The last output, kept for its memory.
     sending: Outbox,
-    /// When those were to begin whose first messages wait, which wait before all others.
+    /// Planned times of the starts whose first messages are queued, in front of all others.
     dues: Vec<Instant>,
-    /// When the load began.
+    /// Start of the load.
     start: Instant,
-    /// How much of what a person did to the load is known here.
+    /// Number of manual changes known here.
     known: usize,
-    /// What its users met, as a part of a run.
+    /// Samples of its users, in a run.
     met: Vec<Sample>,
-    /// Who looks for the server of each attempt, if each does.
+    /// Looks up the server of each attempt, if configured.
     finder: Option<Finder>,
     tap: Option<ShardTap>,
 }
 
 impl<'a> Shard<'a> {
-    pub fn new(shared: &'a Shared<'a>, wire: Wire, part: Part) -> Self {
+    pub fn new(shared: &'a SharedLoad<'a>, wire: ShardSocket, part: Part) -> Self {
         let tap = shared.taps.map(|taps| ShardTap {
             tap: taps.tap(),
             clock: shared.clock,
@@ -156,8 +156,8 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// Registers who has to be, lets users begin, waits until all are done and takes back what is registered.
-    pub fn run(mut self, told: &Sender<Told>) -> Result<(), LoadError> {
+    /// Registers users, starts attempts, waits until all have ended and removes registrations.
+    pub fn run(mut self, events: &Sender<ShardEvent>) -> Result<(), LoadError> {
         let clock = self.shared.clock;
         let punctual = self.shared.order.punctual;
         if self.shared.within.is_some() && has_processors_of_its_own() {
@@ -168,29 +168,29 @@ impl<'a> Shard<'a> {
         if let Some(fd) = self.finder.as_ref().and_then(Finder::fd) {
             attention.also(fd)?;
         }
-        let done = self.carry_out(&mut attention, told);
+        let done = self.carry_out(&mut attention, events);
         if done.is_err() {
             self.shared.failed.store(true, Ordering::Relaxed);
         }
         if self.shared.within.is_some() {
-            // Who serves the users of a run ends with it.
+            // The callees of a run end with it.
             done?;
-            let _ = told.send(Told::Met(self.met));
+            let _ = events.send(ShardEvent::Met(self.met));
             return Ok(());
         }
         let left = self.tidy(&mut attention);
         done?;
-        // Who listens has gone only if the load has failed.
-        let _ = told.send(Told::Left(left?));
+        // The receiver is closed only if the load has failed.
+        let _ = events.send(ShardEvent::Left(left?));
         Ok(())
     }
 
-    fn carry_out(&mut self, attention: &mut Attention, told: &Sender<Told>) -> Result<(), LoadError> {
+    fn carry_out(&mut self, attention: &mut Attention, events: &Sender<ShardEvent>) -> Result<(), LoadError> {
         self.prepare(attention)?;
         self.second = TesterSecond::default();
         self.wire.take_drops()?;
         if !self.is_over() {
-            let _ = told.send(Told::Prepared);
+            let _ = events.send(ShardEvent::Prepared);
         }
         while !self.has_begun() {
             if self.is_over() {
@@ -198,12 +198,12 @@ impl<'a> Shard<'a> {
             }
             self.turn(attention, self.shared.clock.now() + Duration::from_millis(5))?;
         }
-        let last = self.load(attention, told)?;
-        let _ = told.send(Told::Done(last));
+        let last = self.load(attention, events)?;
+        let _ = events.send(ShardEvent::Done(last));
         Ok(())
     }
 
-    /// Whether the load has a beginning: a thread that is late may be called by another before it knows.
+    /// Whether the load has started. A late thread may be called by another before it knows the start.
     fn has_begun(&mut self) -> bool {
         if self.start == Instant::NEVER {
             let begins = self.shared.begins.load(Ordering::Acquire);
@@ -219,11 +219,11 @@ impl<'a> Shard<'a> {
         self.shared.failed.load(Ordering::Relaxed) || self.shared.stop.load(Ordering::Relaxed)
     }
 
-    /// Registers the users that have to be registered before the load begins.
+    /// Registers the users that must be registered before the load starts.
     fn prepare(&mut self, attention: &mut Attention) -> Result<(), LoadError> {
         let mut end = Instant::NEVER;
         if self.shared.within.is_some() && !self.part.is_prepared() {
-            // Nothing passes before the run begins.
+            // The network carries nothing before the run starts.
             std::thread::sleep(self.shared.clock.left_until(Instant::ZERO).into());
             end = self.shared.within.map_or(end, |within| within.begins);
         }
@@ -235,7 +235,7 @@ impl<'a> Shard<'a> {
             } else {
                 self.part.prepare(now);
             }
-            // What was asked for is waited for: it is to be taken back.
+            // Pending registrations are awaited, because they must be removed.
             if now >= end || (is_over && !self.part.is_preparing()) {
                 break;
             }
@@ -250,7 +250,7 @@ impl<'a> Shard<'a> {
         Ok(())
     }
 
-    /// Takes back what is registered, for a short time only if the load was ended; how many are left.
+    /// Removes registrations, with a short limit if the load was interrupted. Returns the number that is left.
     fn tidy(&mut self, attention: &mut Attention) -> Result<u32, LoadError> {
         let clock = self.shared.clock;
         let end = self.is_over().then(|| clock.now() + TIDYING);
@@ -260,8 +260,8 @@ impl<'a> Shard<'a> {
         Ok(self.part.left())
     }
 
-    /// The load itself: until all that was begun is done, or until it would never be. Its last second.
-    fn load(&mut self, attention: &mut Attention, told: &Sender<Told>) -> Result<u64, LoadError> {
+    /// Runs the load until all attempts have ended, or a limit ends them. Returns its last second.
+    fn load(&mut self, attention: &mut Attention, events: &Sender<ShardEvent>) -> Result<u64, LoadError> {
         let clock = self.shared.clock;
         let mut used = TesterUse::read();
         let mut number = 0;
@@ -288,14 +288,14 @@ impl<'a> Shard<'a> {
             self.turn(attention, next)?;
             let now = clock.now();
             while now >= self.start + SECOND * (number + 1) {
-                self.tell(number, &mut used, told)?;
+                self.tell(number, &mut used, events)?;
                 number += 1;
             }
             if !is_done && (now >= end || self.part.is_done()) {
                 is_done = true;
                 self.shared.at_work.fetch_sub(1, Ordering::AcqRel);
             }
-            // Others may still call those who are called here.
+            // Other threads may still call the callees of this one.
             if is_done && afterwards.is_none() && self.shared.at_work.load(Ordering::Acquire) == 0 {
                 let linger = if self.part.is_called() { AFTERWARDS } else { Duration::ZERO };
                 afterwards = Some(now + linger);
@@ -304,11 +304,11 @@ impl<'a> Shard<'a> {
                 break;
             }
         }
-        self.tell(number, &mut used, told)?;
+        self.tell(number, &mut used, events)?;
         Ok(number)
     }
 
-    /// Takes a person's hand on the load; whether there was one.
+    /// Takes over manual changes. Returns whether there was one.
     fn is_steered(&mut self) -> bool {
         let course = self.shared.control.and_then(|control| control.course(self.start, self.known));
         let Some((course, known)) = course else { return false };
@@ -317,34 +317,34 @@ impl<'a> Shard<'a> {
         true
     }
 
-    /// When all is over, whatever is open then.
+    /// The end of the load, whatever is pending then.
     fn last_end(&self) -> Instant {
         let last = self.shared.within.map_or(Instant::NEVER, |within| within.ends);
         last.min(self.part.end() + self.shared.order.plan.longest())
     }
 
-    /// Until when what is open is waited for, if no more is to begin.
+    /// End of the wait for pending attempts, if no new one may start.
     fn enough(&self) -> Option<Instant> {
         let until = self.shared.enough.load(Ordering::Acquire);
         (until > 0).then(|| Instant::from_nanos(until))
     }
 
-    /// Lets begin who is due; when to do it again.
+    /// Starts due attempts. Returns the time of the next one.
     fn begin(&mut self) -> Result<Option<Instant>, LoadError> {
         self.begin_due(BURST)?;
         self.flush()?;
         Ok(self.part.due().map(|due| Instant::ZERO + ((due - Instant::ZERO) - self.headway())))
     }
 
-    /// Lets begin who is due, and who has to be punctual and is about to be, so many at most.
+    /// Starts at most `most` attempts that are due or, if they must be punctual, about to be due.
     fn begin_due(&mut self, most: usize) -> Result<(), LoadError> {
-        // What is sent is made before its time: then only sending it is left to be done.
+        // The message is made before its time, so that only sending is left.
         let now = self.shared.clock.now() + self.headway();
         for _ in 0..most {
             match self.part.begin(now) {
                 None => break,
                 Some(AttemptStart::At(due)) => {
-                    // Who has to look for a server first sends nothing yet.
+                    // An attempt that must look up its server first sends nothing yet.
                     match self.finder {
                         None => self.dues.push(due),
                         Some(_) => self.second.lateness.record(now.max(due) - due),
@@ -361,12 +361,12 @@ impl<'a> Shard<'a> {
         self.send_waiting()
     }
 
-    /// How long before its time what begins is made.
+    /// How long before its time the message of a start is made.
     const fn headway(&self) -> Duration {
         if self.shared.order.punctual { HEADWAY } else { Duration::ZERO }
     }
 
-    /// Lets begin who is due or about to be, before anything else is done that would keep it from its time.
+    /// Starts attempts that are due or about to be, before any other work that would delay them.
     fn keep_time(&mut self) -> Result<(), LoadError> {
         if !self.shared.order.punctual {
             return Ok(());
@@ -375,7 +375,7 @@ impl<'a> Shard<'a> {
         if self.part.due().is_some_and(|due| due <= next) { self.begin_due(FEW) } else { Ok(()) }
     }
 
-    /// Does what is due, sleeps until `next` or until something comes, and takes some of it.
+    /// Does what is due, sleeps until `next` or a message, and receives.
     fn turn(&mut self, attention: &mut Attention, next: Instant) -> Result<(), LoadError> {
         let now = self.shared.clock.now();
         self.part.handle_timeout(now);
@@ -391,14 +391,14 @@ impl<'a> Shard<'a> {
         attention.look(batches, || self.receive(messages))
     }
 
-    /// How long what has come may be left lying: not at all where a delay has the tester in its midst, as it has where another
-    /// server is asked when one says that it cannot.
+    /// How long received messages may wait: not at all if a delay includes the tester, as it does if another server is tried
+    /// after a refusal.
     fn rest(&self) -> Duration {
         let LoadOrder { plan, others, .. } = self.shared.order;
         if plan.answers_in_a_delay() || !others.is_empty() { Duration::ZERO } else { REST }
     }
 
-    /// Takes one batch of what has arrived, so many messages at most: how much that was, and whether there may be more.
+    /// Receives at most one batch of at most `most` messages. Returns their number, and whether there may be more.
     fn receive(&mut self, most: usize) -> Result<(u64, bool), LoadError> {
         self.keep_time()?;
         let before = self.second.received;
@@ -406,7 +406,7 @@ impl<'a> Shard<'a> {
         let clock = shared.clock;
         let each = |transport, [local, from]: [SocketAddr; 2], bytes: &[u8], arrived: Instant| {
             let now = clock.now();
-            // What one thread of the load has sent to another is kept already.
+            // A message from another thread of the load is already recorded.
             let is_sent_here = transport == Transport::Udp && shared.locals.contains(&from);
             if let Some(tap) = tap.as_mut().filter(|_| !is_sent_here) {
                 tap.message((arrived, transport), false, [local, from], bytes);
@@ -425,20 +425,20 @@ impl<'a> Shard<'a> {
         Ok((self.second.received - before, more))
     }
 
-    /// Looks for the servers of attempts that have begun.
+    /// Starts look-ups for started attempts.
     fn look_up(&mut self) {
         let Self { finder: Some(finder), part, shared, .. } = self else { return };
         for lookup in part.take_lookups() {
             let now = shared.clock.now();
             if finder.begin(now, lookup).is_err() {
-                // What was looked for before the load led somewhere.
+                // The look-up before the load had a result.
                 part.handle_lookup(now, lookup, Err(Unlocated::Elsewhere));
             }
         }
         self.take_found();
     }
 
-    /// Lets those ask whose servers are found.
+    /// Continues attempts whose look-up has ended.
     fn take_found(&mut self) {
         let Self { finder: Some(finder), part, shared, .. } = self else { return };
         for (lookup, found) in finder.take_found() {
@@ -447,14 +447,14 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// Sends what waits, and tells each stamp when that was. What begins is sent when it is due; anything else comes behind who
-    /// has to be punctual.
+    /// Sends queued messages and records their time stamps. Starts are sent when they are due; other messages follow punctual
+    /// ones.
     fn send_waiting(&mut self) -> Result<(), LoadError> {
         let mut sending = std::mem::take(&mut self.sending);
         std::mem::swap(&mut sending, &mut self.part.out.messages);
         let mut dues = std::mem::take(&mut self.dues);
         let clock = self.shared.clock;
-        if let Wire::Streams(streams) = &mut self.wire {
+        if let ShardSocket::Streams(streams) = &mut self.wire {
             dues.last().into_iter().for_each(|due| clock.spin_until(*due));
             let at = clock.now();
             streams.send(&sending, &mut self.second, self.tap.as_mut().map(|tap| (tap, at)));
@@ -463,9 +463,11 @@ impl<'a> Shard<'a> {
             dues.iter().for_each(|due| self.second.lateness.record(at - *due));
         }
         match self.wire {
-            Wire::Streams(_) => {}
-            Wire::Datagrams(_) if !self.shared.order.punctual => self.send_together(&sending, &dues)?,
-            Wire::Datagrams(_) | Wire::Both(_) => self.send_each(&sending, &dues)?,
+            ShardSocket::Streams(_) => {}
+            ShardSocket::Datagrams(_) if !self.shared.order.punctual => {
+                self.send_together(&sending, &dues)?
+            }
+            ShardSocket::Datagrams(_) | ShardSocket::Both(_) => self.send_each(&sending, &dues)?,
         }
         sending.clear();
         dues.clear();
@@ -473,7 +475,7 @@ impl<'a> Shard<'a> {
         Ok(())
     }
 
-    /// Sends each message over UDP, or the connection that it needs, when it is due.
+    /// Sends each message over UDP, or over its connection, when it is due.
     fn send_each(&mut self, sending: &Outbox, dues: &[Instant]) -> Result<(), LoadError> {
         let clock = self.shared.clock;
         let mut begun = dues.iter();
@@ -485,15 +487,15 @@ impl<'a> Shard<'a> {
             }
             let mut departed = clock.now();
             let socket = match &mut self.wire {
-                Wire::Streams(_) => break,
-                Wire::Both(both) if is_over_tcp(bytes) => {
+                ShardSocket::Streams(_) => break,
+                ShardSocket::Both(both) if is_over_tcp(bytes) => {
                     let tap = self.tap.as_mut().map(|tap| (tap, departed));
                     both.streams.queue((to, way), bytes, &mut self.second, tap);
                     both.streams.flush();
                     None
                 }
-                Wire::Both(both) => Some(&mut both.socket),
-                Wire::Datagrams(socket) => Some(&mut **socket),
+                ShardSocket::Both(both) => Some(&mut both.socket),
+                ShardSocket::Datagrams(socket) => Some(&mut **socket),
             };
             if let Some(socket) = socket {
                 let (local, tap) = (socket.local(), &mut self.tap);
@@ -515,7 +517,7 @@ impl<'a> Shard<'a> {
 
     /// Sends messages over UDP, several with one system call.
     fn send_together(&mut self, sending: &Outbox, dues: &[Instant]) -> Result<(), LoadError> {
-        let Self { wire: Wire::Datagrams(socket), part, second, tap, shared, .. } = self else {
+        let Self { wire: ShardSocket::Datagrams(socket), part, second, tap, shared, .. } = self else {
             return Ok(());
         };
         let local = socket.local();
@@ -527,16 +529,16 @@ impl<'a> Shard<'a> {
             if let Some(stamped) = stamped {
                 part.handle_departure(at, stamped);
             }
-            // The first messages of what begins wait before all others.
+            // The first messages of starts are queued in front of all others.
             lateness.extend(dues.get(place).map(|due| at - *due));
         })?;
         lateness.into_iter().for_each(|late| second.lateness.record(late));
         Ok(())
     }
 
-    /// Sends what waits, tells who is reached no more, and counts what has ended.
+    /// Sends queued messages, reports undeliverable ones, and counts ended attempts.
     fn flush(&mut self) -> Result<(), LoadError> {
-        // What has ended is of the load, if that has a beginning.
+        // Ended attempts belong to the load, if it has started.
         let keeps = self.has_begun() && self.shared.within.is_some();
         loop {
             self.send_waiting()?;
@@ -565,11 +567,11 @@ impl<'a> Shard<'a> {
         Ok(())
     }
 
-    /// Tells what was sent because its connection has come to stand.
+    /// Reports messages that were sent after their connection was established.
     fn tell_sent_later(&mut self) {
         let now = self.shared.clock.now();
         let transport = match self.shared.order.carrier.transport() {
-            // Of requests that are too long for a datagram.
+            // Requests that are too long for a datagram.
             Transport::Udp => Transport::Tcp,
             own => own,
         };
@@ -581,7 +583,7 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// Tells whose connection is gone, and what has reached nobody; others may be asked then.
+    /// Reports lost connections and undeliverable messages, so that other servers may be tried.
     fn tell_lost(&mut self) -> Result<(), LoadError> {
         let Self { wire, part, shared, .. } = self;
         for Lost { to, registers, whose, why } in wire.take_lost() {
@@ -593,8 +595,13 @@ impl<'a> Shard<'a> {
         })
     }
 
-    /// Tells what a second was like, and begins the next.
-    fn tell(&mut self, number: u64, used: &mut TesterUse, told: &Sender<Told>) -> Result<(), LoadError> {
+    /// Reports a second, and starts the next.
+    fn tell(
+        &mut self,
+        number: u64,
+        used: &mut TesterUse,
+        events: &Sender<ShardEvent>,
+    ) -> Result<(), LoadError> {
         used.tell(&mut self.second);
         if let Some(tap) = &mut self.tap {
             tap.tap.hand_on();
@@ -617,14 +624,14 @@ impl<'a> Shard<'a> {
             overdue: self.part.overdue(number),
             tester: std::mem::take(&mut self.second),
         };
-        let _ = told.send(Told::Second(Box::new(second)));
+        let _ = events.send(ShardEvent::Second(Box::new(second)));
         Ok(())
     }
 }
 
-/// Whether this agent is bound to fewer processors than netrig itself, as the file gives them to its node. The servers of a run have
-/// others then, and users may run before all else: threads of the kernel take up to 10 ms in one piece, in which attempts would
-/// begin late. Outside of a run nothing is known of where the server runs, and a load takes no precedence.
+/// Whether this agent may use fewer processors than netrig itself, as the experiment file assigns them to its node. The servers
+/// of a run then have other processors, and users may run with precedence: kernel threads take up to 10 ms at a time, which
+/// would delay starts. Outside a run the server's processors are unknown, and a load takes no precedence.
 fn has_processors_of_its_own() -> bool {
     let own = rustix::process::getpid();
     let parent = rustix::process::getppid();
@@ -632,10 +639,9 @@ fn has_processors_of_its_own() -> bool {
     parent.is_some_and(|parent| processors(own) < processors(parent))
 }
 
-/// The share of a processor that a thread of this load needs at its highest rate, about.
+/// The approximate share of a processor that a thread of this load needs at its highest rate.
 fn busy_share(order: &LoadOrder) -> f64 {
-    /// Processor time of an attempt, with what the kernel does for it meanwhile: without a connection of its own, with one, and with TLS
-    /// on it, s.
+    /// Processor time of an attempt, s, including the kernel's: without a connection of its own, with one, and with TLS on it.
     const COSTS: [f64; 3] = [40e-6, 80e-6, 250e-6];
     let kind = match (order.carrier.connecting(), &order.carrier) {
         (Some(Connecting::PerAttempt), Carrier::Tls(..)) => 2,

@@ -8,7 +8,7 @@ use netrig_sip::header::Transport;
 
 use crate::tap::{MessageTap, PassedMessage};
 
-/// A tap, and what it needs to know of each message.
+/// A tap with the state that it needs for each message.
 pub(super) struct ShardTap {
     pub(super) tap: Box<dyn MessageTap>,
     pub(super) clock: Clock,
@@ -16,7 +16,7 @@ pub(super) struct ShardTap {
 }
 
 impl ShardTap {
-    /// A message was sent or received then, at this end.
+    /// Passes on a message that was sent or received at this time at a local address.
     pub(super) fn message(
         &mut self,
         (at, transport): (Instant, Transport),

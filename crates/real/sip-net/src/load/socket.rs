@@ -1,4 +1,4 @@
-//! A shard's socket.
+//! The UDP socket of a shard.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,58 +18,58 @@ use netrig_host::RealtimeOffset;
 use netrig_host::socket::{LONGEST_DATAGRAM, is_loss, is_too_long};
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 
-/// What the kernel takes for a datagram of SIP in a socket, its own book-keeping included, bytes.
+/// Memory that the kernel charges for a SIP datagram in a socket, including its overhead, bytes.
 const CHARGE: f64 = 2304.0;
 
-/// Datagrams that the tester receives at most for one call: 100, 180 and 200, the INVITE, the ACK and the BYE at the one who
-/// is called, the 200 of the BYE.
+/// Most datagrams that the tester receives for one call: 100, 180 and 200; INVITE, ACK and BYE at the callee; the 200 for the
+/// BYE.
 const PER_CALL: f64 = 7.0;
 
-/// There is room for what comes in so long a time, so that the thread may be kept from looking.
+/// Traffic that the receive buffer holds, so that the thread may read at intervals.
 const ROOM: Duration = Duration::from_millis(250);
 
-/// But for no less than this, bytes, and for no more.
+/// Lower and upper limit of that buffer, bytes.
 const LEAST_ROOM: f64 = 1e6;
 const MOST_ROOM: f64 = 256e6;
 
 /// Sends per system call. The time stamp is taken before the call, so that each send before a datagram makes its stamp about 2 us too early.
 const SENDS_PER_CALL: usize = 4;
 
-/// Rate, calls/s, above which the socket has `UDP_GRO`: datagrams that come together have one stamp.
+/// Rate, calls/s, above which the socket has `UDP_GRO`: coalesced datagrams share one time stamp.
 const COALESCED_ABOVE: f64 = 10_000.0;
 
-/// How long what is given to the kernel together waits for room before a datagram is given up.
+/// How long a group of datagrams waits for room in the send buffer before one is dropped.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// A bound UDP socket that stamps what comes, and what is received from it.
+/// A bound UDP socket with time stamps, and its receive buffers.
 pub(super) struct LoadSocket {
     socket: DatagramSocket,
     received: ReceiveBatch,
-    /// The size of its receive buffer that was asked for, bytes.
+    /// The requested size of its receive buffer, bytes.
     wanted: u32,
-    /// The kernel may have kept what ICMP said.
+    /// Whether the kernel may hold reports of ICMP.
     has_errors: bool,
 }
 
-/// The receive buffer of a socket that so many calls per second come back to, bytes.
+/// The receive buffer for the responses at this rate of calls, bytes.
 fn room_for(calls_per_s: f64) -> u32 {
     (calls_per_s * PER_CALL * CHARGE * ROOM.as_secs_f64()).clamp(LEAST_ROOM, MOST_ROOM) as u32
 }
 
 impl LoadSocket {
-    /// With a receive buffer for so many calls per second, as far as the system grants it.
+    /// Opens the socket with a receive buffer for this rate of calls, as far as the system grants it.
     pub fn open(local: SocketAddr, calls_per_s: f64) -> Result<Self, LoadError> {
         let wanted = room_for(calls_per_s);
         let socket = DatagramSocket::open_told(local, wanted, calls_per_s > COALESCED_ABOVE)?;
         Ok(Self { socket, received: ReceiveBatch::new(LONGEST_DATAGRAM), wanted, has_errors: false })
     }
 
-    /// The address that it is bound to.
+    /// The local address.
     pub const fn local(&self) -> SocketAddr {
         self.socket.local()
     }
 
-    /// The size of its receive buffer that was asked for and that it has, bytes.
+    /// The requested and the actual size of its receive buffer, bytes.
     pub const fn room(&self) -> (u32, u32) {
         (self.wanted, self.socket.room())
     }
@@ -79,8 +79,8 @@ impl LoadSocket {
         self.socket.fd()
     }
 
-    /// Takes what has arrived, so many pieces at most and no more than a batch, and gives each datagram with both ends, the own first, and
-    /// when the kernel received it. Whether there may be more.
+    /// Receives at most `most` messages and at most one batch. Passes on each datagram with both addresses, the local first, and the
+    /// time when the kernel received it. Returns whether there may be more.
     pub fn receive(
         &mut self,
         clock: &Clock,
@@ -104,8 +104,8 @@ impl LoadSocket {
         }
     }
 
-    /// Sends all messages of an outbox. `on_result` is given the place of each, its message, when the kernel was given it, and whether the kernel
-    /// took it.
+    /// Sends all messages of an outbox. Calls `on_result` with the index of each, its message, the time when it was passed to the
+    /// kernel, and whether the kernel took it.
     pub fn send_all<'a>(
         &mut self,
         clock: &Clock,
@@ -132,8 +132,8 @@ impl LoadSocket {
         }
     }
 
-    /// Sends datagrams, at most [`MESSAGES`]. `on_result` is given the place of each, when the kernel was given it, and whether the kernel took
-    /// it.
+    /// Sends at most [`MESSAGES`] datagrams. Calls `on_result` with the index of each, the time when it was passed to the kernel, and
+    /// whether the kernel took it.
     pub fn send(
         &mut self,
         clock: &Clock,
@@ -148,7 +148,7 @@ impl LoadSocket {
             let at = clock.now();
             let error = match self.socket.send_next(&mut batch, SENDS_PER_CALL) {
                 Ok(sent) => {
-                    // The kernel stops at an error, which may be what ICMP has said, and a send that is split has taken it.
+                    // The kernel stops at an error, which may be ICMP's report, and a split send has consumed it.
                     self.has_errors |= sent < next.len();
                     counts.sent += sent as u64;
                     next[..sent].iter().for_each(|place| on_result(usize::from(*place), at, true));
@@ -160,10 +160,10 @@ impl LoadSocket {
                 counts.without_room += 1;
                 waited += self.wait_for_room()?;
             } else if is_loss(&error) && retried != Some(first) {
-                // It may be of an earlier one, of which ICMP has said it: then this one was not tried yet.
+                // The error may be ICMP's report on an earlier datagram; this one has not been tried yet.
                 (self.has_errors, retried) = (true, Some(first));
             } else if is_loss(&error) || is_without_room(&error) || is_too_long(&error) {
-                // No way there, too long, or nobody takes it in time: as if the network had lost it.
+                // No route, too long, or no room in time: the datagram counts as lost in the network.
                 counts.unsent += 1;
                 batch.skip().into_iter().for_each(|place| on_result(place, at, false));
             } else {
@@ -173,7 +173,7 @@ impl LoadSocket {
         Ok(())
     }
 
-    /// Gives what reached nobody, as ICMP has said since this was last asked: the destination and the beginning of each.
+    /// Passes on the destination and the beginning of each datagram that ICMP has reported as undeliverable since the last call.
     pub fn take_undelivered(
         &mut self,
         clock: &Clock,
@@ -205,13 +205,13 @@ impl LoadSocket {
         }
     }
 
-    /// Datagrams that the socket had no room for since this was last asked.
+    /// Datagrams that the socket had no room for, since the last call.
     pub fn take_drops(&mut self) -> Result<u64, LoadError> {
         self.socket.take_drops().map_err(LoadError::kernel("SO_MEMINFO"))
     }
 }
 
-/// The order key of a message: its attempt. A response keeps its place among all.
+/// The order key of a message: its attempt. Responses have none and keep their place among all messages.
 fn order_key(way: MessageConnection) -> Option<u64> {
     match way {
         MessageConnection::Of { attempt, .. } => {

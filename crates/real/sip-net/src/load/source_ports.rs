@@ -1,9 +1,9 @@
-//! Which ports connections are opened from.
+//! Source ports of connections.
 
 use std::ops::RangeInclusive;
 
-/// The ports that the kernel chooses from, each in its turn. The kernel's own choice looks at one port after the other, for
-/// milliseconds where more than half of them are taken; a port that was used longest ago is free as soon as any is.
+/// The kernel's ephemeral ports, used in turn. The kernel's own choice tries one port after the other, which takes milliseconds
+/// if more than half of them are in use. The port that was used longest ago is free as soon as any is.
 #[derive(Clone, Debug)]
 pub(super) struct SourcePorts {
     range: RangeInclusive<u16>,
@@ -11,7 +11,7 @@ pub(super) struct SourcePorts {
 }
 
 impl SourcePorts {
-    /// From the port behind `start` on. None if the system does not say which ports there are, or reserves some.
+    /// Starts with the port after `start`. `None` if the system does not report its ports, or reserves some.
     pub fn new(start: u16) -> Option<Self> {
         let reserved = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_reserved_ports").ok()?;
         let range = ephemeral_ports()?;
@@ -24,7 +24,7 @@ impl SourcePorts {
         ports
     }
 
-    /// The next port. It may be taken by others.
+    /// The next port. It may be in use by others.
     pub fn take(&mut self) -> u16 {
         let is_inside = |port: &u16| self.range.contains(port) && port != self.range.end();
         let following = Some(self.next).filter(is_inside).map_or(*self.range.start(), |port| port + 1);
@@ -32,7 +32,7 @@ impl SourcePorts {
     }
 }
 
-/// The ports that the kernel chooses from (ip_local_port_range), if it says so.
+/// The kernel's ephemeral ports (ip_local_port_range), if it reports them.
 pub(super) fn ephemeral_ports() -> Option<RangeInclusive<u16>> {
     parsed(&std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?)
 }

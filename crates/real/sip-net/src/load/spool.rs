@@ -1,4 +1,4 @@
-//! Rows that a long load would fill memory with.
+//! Rows that would fill the memory in a long load.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
@@ -6,8 +6,8 @@ use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Rows in the order in which they came, in a file without a name that goes with the process. What cannot be written there is
-/// kept in memory.
+/// Rows in the order of their creation, in a file without a name that the kernel deletes with the process. Rows that cannot be
+/// written are kept in memory.
 #[derive(Debug)]
 pub(super) struct Spool<T> {
     file: Option<File>,
@@ -17,24 +17,23 @@ pub(super) struct Spool<T> {
 
 impl<T> Default for Spool<T> {
     fn default() -> Self {
-        // Where no file can be had a long load takes more memory, and is none the worse for it.
+        // Without a file, a long load needs more memory and works all the same.
         Self { file: tempfile::tempfile().ok(), written: 0, kept: Vec::new() }
     }
 }
 
 impl<T: Serialize + DeserializeOwned> Spool<T> {
-    /// Whether there is none.
     pub const fn is_empty(&self) -> bool {
         self.written == 0 && self.kept.is_empty()
     }
 
-    /// One more.
+    /// Appends a row.
     pub fn push(&mut self, row: T) {
         if self.file.as_mut().is_some_and(|file| write(file, &row).is_ok()) {
             self.written += 1;
             return;
         }
-        // What follows stays behind what was written.
+        // Rows that follow stay behind the written ones.
         if let Some(Ok(before)) = self.file.take().map(|file| read(file, self.written)) {
             self.written = 0;
             self.kept = before;
@@ -42,10 +41,10 @@ impl<T: Serialize + DeserializeOwned> Spool<T> {
         self.kept.push(row);
     }
 
-    /// All of them.
+    /// All rows.
     ///
     /// # Errors
-    /// If what was written cannot be read again.
+    /// If the written rows cannot be read again.
     pub fn into_rows(self) -> io::Result<Vec<T>> {
         let mut rows = match self.file {
             Some(file) => read(file, self.written)?,
@@ -63,7 +62,7 @@ fn write(file: &mut File, row: &impl Serialize) -> io::Result<()> {
     file.write_all(&line)
 }
 
-/// The first rows of a file, so many as were written whole.
+/// The first `count` rows of a file, which were written completely.
 fn read<T: DeserializeOwned>(mut file: File, count: u64) -> io::Result<Vec<T>> {
     file.seek(SeekFrom::Start(0))?;
     let lines = BufReader::new(file).lines().take(count as usize);
@@ -102,7 +101,7 @@ mod tests {
     fn what_was_written_before_the_disk_was_full_comes_first() {
         let mut spool = spool(tempfile::tempfile().ok());
         spool.push(0);
-        // From here on it cannot be written to, only read.
+        // From here on the file can only be read.
         let mut whole = tempfile::NamedTempFile::new().unwrap();
         write(whole.as_file_mut(), &0).unwrap();
         spool.file = Some(File::open(whole.path()).unwrap());

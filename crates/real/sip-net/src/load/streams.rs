@@ -1,4 +1,4 @@
-//! A thread's connections: to the server, and from it.
+//! A thread's connections to and from the server.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,26 +26,26 @@ use netrig_host::socket::TcpOptions;
 use netrig_host::socket::{SocketBuilder, TimestampMode};
 use netrig_host::{Clock, HostAddress, Watch};
 
-/// Connections that wait to be accepted.
+/// Backlog of the listening socket.
 const BACKLOG: i32 = 4096;
 
-/// Ports that are tried for a connection before the kernel is asked for one.
+/// Ports that are tried for a connection before the kernel chooses one.
 const PORTS_TRIED: usize = 32;
 
-/// Sockets that one look reports.
+/// Sockets that one poll reports.
 const REPORTS: usize = 64;
 
-/// With one of these the kernel tells that nothing comes behind what has come.
+/// Each of these flags reports that the peer has closed its sending direction.
 const ENDED: epoll::EventFlags =
     epoll::EventFlags::RDHUP.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
 
-/// Under this number the listening socket is reported; connections under their places.
+/// Key of the listening socket; the keys of connections are their places.
 const LISTENER: u64 = u64::MAX;
 
-/// Of each connection, bytes: all calls of a thread may share one.
+/// Memory limits of each connection, bytes: all calls of a thread may share one.
 const BOUNDS: Bounds = Bounds { message: LONGEST_MESSAGE, unsent: 64 << 20 };
 
-/// Whose requests a connection carries.
+/// The requests that a connection carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Lane {
     All,
@@ -57,7 +57,7 @@ impl Lane {
     fn of(connecting: Connecting, user: u32, attempt: Token) -> Self {
         let registers = attempt.owner == Owner::Registration;
         match connecting {
-            // Those who notify share one.
+            // Notifiers share one.
             _ if attempt.owner == Owner::Callee => Self::All,
             Connecting::One => Self::All,
             Connecting::PerUser => Self::User { registers, user },
@@ -66,51 +66,51 @@ impl Lane {
     }
 }
 
-/// A connection that is gone, and whose requests it carried.
+/// A lost connection, with its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lost {
-    /// Where it went.
+    /// Its destination.
     pub to: SocketAddr,
-    /// Whether those who register used it, and not those who call; both if it is nobody's in particular.
+    /// Whether registering users used it, or callers; both if it is shared.
     pub registers: Option<bool>,
     pub whose: ConnectionScope,
     pub why: Broken,
 }
 
-struct Connection {
+struct LoadConnection {
     stream: SipStream,
-    /// The own end of it.
+    /// Its local address.
     local: SocketAddr,
-    /// Where it goes and whose requests it carries; nobody's if the server has opened it.
+    /// Destination and requests; none if the server has opened it.
     of: Option<(SocketAddr, Lane, Lost)>,
     is_ready: bool,
-    /// The peer has finished: what it sent is read to its end.
+    /// Whether the peer has closed its sending direction; its data is read to the end.
     has_ended: bool,
     is_dirty: bool,
-    /// It is closed as soon as all is sent.
+    /// Whether it is closed as soon as all data is sent.
     is_done: bool,
-    /// What it was given before it stood: sent if it ever stands.
+    /// Messages queued before it was established. They are sent once it is.
     early: Vec<Bytes>,
 }
 
-/// A message that was sent when its connection stood, with both ends, the own first.
+/// A message that was sent once its connection was established, with both addresses, the local first.
 pub(super) type SentLater = ([SocketAddr; 2], Bytes);
 
-/// All connections of a thread, and the socket at which the server may call back. It never blocks.
+/// All connections of a thread, and the socket on which the server may connect. It never blocks.
 pub(super) struct LoadStreams {
     connecting: Connecting,
     tls: Option<LoadTls>,
     listener: OwnedFd,
     local: SocketAddr,
-    /// Of the connections that are opened; the kernel's choice if there are none.
+    /// Source ports of opened connections; chosen by the kernel if there are none.
     ports: Option<SourcePorts>,
     sockets: OwnedFd,
-    slots: Vec<Option<Box<Connection>>>,
+    slots: Vec<Option<Box<LoadConnection>>>,
     free: Vec<usize>,
     by_lane: HashMap<(SocketAddr, Lane), usize>,
-    /// The last of each.
+    /// The last connection of each destination and lane.
     by_peer: HashMap<SocketAddr, usize>,
-    /// To whom connections were opened: the server, and others only if its messages say so.
+    /// Destinations of opened connections: the server, and others only if its messages name them.
     destinations: Vec<SocketAddr>,
     ready: Vec<usize>,
     dirty: Vec<usize>,
@@ -119,19 +119,19 @@ pub(super) struct LoadStreams {
     sent_later: Vec<SentLater>,
     reconnecting: Reconnecting,
     clock: Clock,
-    /// Lanes whose connections are gone, and since when, where that keeps them from being opened again.
+    /// Lanes with lost connections, and the time of the loss, if that prevents a new connection.
     gone: HashMap<(SocketAddr, Lane), Instant>,
 }
 
 impl LoadStreams {
-    /// Listens at `local`; no connection stands.
+    /// Listens at `local`. No connection is open.
     pub fn open(
         local: SocketAddr,
         (connecting, reconnecting): (Connecting, Reconnecting),
         tls: Option<LoadTls>,
     ) -> Result<Self, LoadError> {
         let making = SocketBuilder::tcp(&TcpOptions { no_delay: true, ..TcpOptions::default() }, 0, local)?;
-        // As long as one socket wants stamps, the kernel makes them for all.
+        // If one socket wants stamps, the kernel makes them for all sockets.
         making.stamped(TimestampMode::Received)?;
         let listener = making.bound()?;
         rustix::net::listen(&listener, BACKLOG).map_err(kernel("listen"))?;
@@ -162,7 +162,7 @@ impl LoadStreams {
         })
     }
 
-    /// Where it listens.
+    /// The listening address.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
@@ -172,23 +172,23 @@ impl LoadStreams {
         if self.tls.is_some() { Transport::Tls } else { Transport::Tcp }
     }
 
-    /// A descriptor that can be read from while there is something to be received.
+    /// A descriptor that is readable while there is something to receive.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.sockets.as_fd()
     }
 
-    /// What was sent since this was last asked because its connection has come to stand.
+    /// Messages sent since the last call after their connection was established.
     pub fn take_sent_later(&mut self) -> Vec<SentLater> {
         std::mem::take(&mut self.sent_later)
     }
 
-    /// Connections that are gone since this was last asked.
+    /// Connections that were lost since the last call.
     pub fn take_lost(&mut self) -> Vec<Lost> {
         std::mem::take(&mut self.lost)
     }
 
-    /// Takes what has arrived, at most a turn of each connection that the kernel reports, and gives each message with both
-    /// ends, the own first, and when the kernel received it. Whether there may be more.
+    /// Reads at most a turn of each ready connection. Passes on each message with both addresses, the local first, and the time when
+    /// the kernel received it. Returns whether there may be more.
     pub fn receive(
         &mut self,
         clock: &Clock,
@@ -221,7 +221,7 @@ impl LoadStreams {
         Ok(more || !self.ready.is_empty())
     }
 
-    /// Asks the kernel which sockets have something to say; whether there may be more.
+    /// Polls the sockets. Returns whether there may be more.
     fn look(&mut self) -> Result<bool, LoadError> {
         let mut events = Vec::with_capacity(REPORTS);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -234,7 +234,7 @@ impl LoadStreams {
             match event.data.u64() {
                 LISTENER => self.accepts = true,
                 place => {
-                    // It lies where no reference may point.
+                    // The structure is packed, so its fields cannot be borrowed.
                     let flags = event.flags;
                     if let Some(Some(connection)) = self.slots.get_mut(place as usize) {
                         connection.has_ended |= flags.intersects(ENDED);
@@ -262,7 +262,7 @@ impl LoadStreams {
         }
     }
 
-    /// Takes the connections that the server has opened. One that cannot be taken is the server's to miss.
+    /// Accepts connections of the server. A connection that cannot be accepted is missed.
     fn accept(&mut self) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         loop {
@@ -300,7 +300,7 @@ impl LoadStreams {
         }
         self.by_peer.insert(stream.peer(), place);
         let local = stream.local().unwrap_or(self.local);
-        self.slots[place] = Some(Box::new(Connection {
+        self.slots[place] = Some(Box::new(LoadConnection {
             stream,
             local,
             of,
@@ -313,7 +313,7 @@ impl LoadStreams {
         Ok(place)
     }
 
-    /// Sends all that waits, and shows it to a tap with the time.
+    /// Sends all queued messages, and passes them to a tap with the time.
     pub fn send(
         &mut self,
         waiting: &Outbox,
@@ -327,7 +327,7 @@ impl LoadStreams {
         self.flush();
     }
 
-    /// Has a message sent with the next [`LoadStreams::flush`], and shows it to a tap with the time.
+    /// Queues a message for the next [`LoadStreams::flush`], and passes it to a tap with the time.
     pub fn queue(
         &mut self,
         (to, way): (SocketAddr, MessageConnection),
@@ -336,8 +336,8 @@ impl LoadStreams {
         tap: Option<(&mut ShardTap, Instant)>,
     ) {
         let place = match way {
-            // Who has asked and gone is not there to hear the answer (RFC 3261 section 18.2.2 would call back: a
-            // server that closes what it asked on has no use for it).
+            // A caller that has closed its connection gets no response. RFC 3261 section 18.2.2 would open a new one, but a server that
+            // closes the connection of its request has no use for it.
             MessageConnection::Back => self.by_peer.get(&to).copied(),
             MessageConnection::Of { user, attempt } => self.place_for(to, user, attempt, counts),
         };
@@ -345,8 +345,8 @@ impl LoadStreams {
         let Some((place, connection)) =
             place.and_then(|place| self.slots[place].as_mut().map(|connection| (place, connection)))
         else {
-            // A response without a connection is the server's doing, and its call fails by its timer; a request has been
-            // told as lost.
+            // A missing connection for a response is the server's doing, and its call fails by its timer. The loss of a request has been
+            // reported.
             return;
         };
         let message = Bytes::copy_from_slice(bytes);
@@ -420,7 +420,7 @@ impl LoadStreams {
         begin(0)
     }
 
-    /// Whether a connection may be opened there, as the last one is gone for long enough.
+    /// Whether a connection may be opened: the last one was lost long enough ago.
     fn may_open(&mut self, to: SocketAddr, lane: Lane) -> bool {
         let Some(since) = self.gone.get(&(to, lane)) else { return true };
         let may = match self.reconnecting {
@@ -433,14 +433,14 @@ impl LoadStreams {
         may
     }
 
-    /// An attempt has come to its end: a connection that was its own is closed.
+    /// Records the end of an attempt, and closes its own connection.
     pub fn release(&mut self, attempt: Token) {
         if self.connecting != Connecting::PerAttempt {
             return;
         }
         let lane = Lane::of(self.connecting, 0, attempt);
         for at in 0..self.destinations.len() {
-            // What is begun next has a connection of its own, also while this one still sends.
+            // The next attempt has a connection of its own, even while this one still sends.
             let Some(place) = self.by_lane.remove(&(self.destinations[at], lane)) else { continue };
             if let Some(connection) = &mut self.slots[place] {
                 connection.is_done = true;
@@ -450,7 +450,7 @@ impl LoadStreams {
         self.flush();
     }
 
-    /// Sends what waits on each connection that has something.
+    /// Sends the queued data of each connection.
     pub fn flush(&mut self) {
         for place in std::mem::take(&mut self.dirty) {
             let Some(connection) = &mut self.slots[place] else { continue };
@@ -477,7 +477,7 @@ impl LoadStreams {
             }
             if let Some(why) = why.filter(|_| !connection.is_done) {
                 self.lost.push(Lost { why, ..lost });
-                // That of an attempt is nobody's else.
+                // The connection of an attempt is used by no other.
                 let is_kept = self.reconnecting != Reconnecting::default();
                 if is_kept && !matches!(lane, Lane::Attempt { .. }) {
                     self.gone.insert((to, lane), self.clock.now());
@@ -502,7 +502,7 @@ fn kernel(what: &'static str) -> impl Fn(Errno) -> LoadError {
     move |error| LoadError::kernel(what)(error.into())
 }
 
-/// What of TLS went wrong.
+/// The kind of a TLS error.
 fn tls_fault(error: &rustls::Error) -> TlsFault {
     use rustls::{AlertDescription, CertificateError, Error};
 
@@ -532,7 +532,7 @@ fn tls_fault(error: &rustls::Error) -> TlsFault {
     }
 }
 
-/// How a connection came to its end.
+/// The kind of a connection's end.
 fn broken(error: &StreamError) -> Broken {
     let error = match error {
         StreamError::Io(error) => error,
@@ -566,7 +566,7 @@ mod tests {
     fn a_port_with_a_connection_to_the_same_server_is_passed_over() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let to = server.local_addr().unwrap();
-        // It stays open: how long TIME-WAIT keeps a port depends on the host (`tcp_tw_reuse`).
+        // It stays open, because how long TIME-WAIT keeps a port depends on the host (`tcp_tw_reuse`).
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let first = SipStream::connect(free, to, None, BOUNDS).unwrap();
         let port = free.port();

@@ -8,34 +8,34 @@ use crate::dns::DnsCounts;
 use netrig_host::InterruptionCounts;
 use netrig_host::Precedence;
 
-/// Of what begins in a second, 99 % must be late by less: a load is offered as it was asked for, not when the tester has
-/// time. It is a fiftieth of T1.
+/// Upper limit of the lateness of 99 % of the starts in a second, a fiftieth of T1. A load must be offered as requested,
+/// not when the tester has time.
 const LATE: Duration = Duration::from_millis(10);
 
-/// So many of a second may be late whatever share they are: of few, one that is late for want of a wake-up is no other load.
+/// This number of late starts per second is always allowed: among few starts, one late wake-up does not change the load.
 const FEW_LATE: u64 = 2;
 
-/// A second of which the hypervisor took more than this share must not be trusted.
+/// A second with a greater share of stolen processor time is invalid.
 const STOLEN: f64 = 0.1;
 
-/// How a thread, or all of them, did in a second, or in all.
+/// The record of a thread or of all threads, over a second or over the load.
 #[derive(Clone, Debug, Default)]
 pub struct TesterSecond {
-    /// How late began what was to begin.
+    /// Lateness of starts.
     pub lateness: Histogram,
-    /// From the arrival of a message until it was handled: the tester's own time, which is in no delay.
+    /// Time from the arrival of a message until it was handled: the tester's own time, which is in no delay.
     pub own_time: Histogram,
     /// Messages received.
     pub received: u64,
-    /// Of them, those of another test or of nobody.
+    /// Received messages of another test, or of no known test.
     pub foreign: u64,
-    /// Of them, those of this test that belong to nothing, or to nothing any more.
+    /// Received messages of this test that match no attempt, or none any more.
     pub strays: u64,
     /// Messages sent.
     pub sent: u64,
     /// Messages that could not be sent.
     pub unsent: u64,
-    /// How often the kernel had no room for what was to be sent.
+    /// How often the kernel had no room to send.
     pub without_room: u64,
     /// Datagrams that the socket had no room for.
     pub dropped: u64,
@@ -43,26 +43,26 @@ pub struct TesterSecond {
     pub opened: u64,
     /// Connections that could not be opened for want of a port, a descriptor or memory.
     pub unopened: u64,
-    /// Connections that are gone because a message was longer than the tester reads.
+    /// Connections that ended because a message was longer than the tester reads.
     pub too_long: u64,
-    /// What was to begin and could not, because there were as many calls as there may be.
+    /// Starts that were impossible because the limit of calls was reached.
     pub full: u64,
-    /// What was to begin and could not, because its user was not done.
+    /// Starts that were impossible because the user was still busy.
     pub busy: u64,
-    /// Calls that were refused for want of room at the one who is called.
+    /// Calls that the callee refused because it had no room.
     pub refused: u64,
-    /// What was asked of the DNS.
+    /// Counts of DNS queries.
     pub dns: DnsCounts,
-    /// The threads' time on a core, s.
+    /// Processor time of the threads, s.
     pub cpu: f64,
-    /// How often another was let run in a thread's place.
+    /// How often the kernel preempted a thread.
     pub switches: u64,
-    /// Share of all cores' time that the hypervisor gave to others, 0 to 1: the highest of all seconds and threads.
+    /// Share of stolen processor time, 0 to 1: the highest of all seconds and threads.
     pub steal: f64,
 }
 
 impl TesterSecond {
-    /// Adds what another thread, or another second, has counted.
+    /// Adds the counts of another thread or another second.
     pub fn merge(&mut self, other: &Self) {
         self.lateness.merge(&other.lateness);
         self.own_time.merge(&other.own_time);
@@ -85,7 +85,7 @@ impl TesterSecond {
         self.steal = self.steal.max(other.steal);
     }
 
-    /// What it says of too many that began late, if too many did.
+    /// A fault if too many starts were late.
     pub fn lateness_fault(&self) -> Option<String> {
         let (late, begun) = (self.late(), self.lateness.count());
         let most_ms = LATE.as_secs_f64() * 1e3;
@@ -94,12 +94,12 @@ impl TesterSecond {
         })
     }
 
-    /// How many began late.
+    /// Number of late starts.
     pub fn late(&self) -> u64 {
         self.lateness.above(LATE)
     }
 
-    /// Why this second must not be put down to the server, in sentences.
+    /// Why this second is not the server's result, as sentences.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut say = |holds: bool, words: String| {
@@ -133,7 +133,7 @@ impl TesterSecond {
     }
 }
 
-/// What a thread has used of the machine so far.
+/// Resources that a thread has used so far.
 #[derive(Clone, Copy, Debug)]
 pub struct TesterUse {
     cpu: f64,
@@ -141,13 +141,13 @@ pub struct TesterUse {
 }
 
 impl TesterUse {
-    /// By the thread that asks.
+    /// Resources of the calling thread.
     pub fn read() -> Self {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         Self { cpu: time.tv_sec as f64 + time.tv_nsec as f64 / 1e9, counts: InterruptionCounts::read() }
     }
 
-    /// Tells a second what was used in it, and begins the next.
+    /// Adds the resources used in a second to its record, and starts the next.
     pub fn tell(&mut self, second: &mut TesterSecond) {
         let now = Self::read();
         let between = now.counts.since(&self.counts, Precedence::None, false);

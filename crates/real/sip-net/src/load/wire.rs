@@ -1,4 +1,4 @@
-//! What a thread's messages come and go by.
+//! The sockets of a thread of a load.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -17,21 +17,21 @@ use crate::send_batch::OutgoingDatagram;
 use netrig_host::Clock;
 use netrig_host::RealtimeOffset;
 
-/// Ports of the system's choice that are tried for both.
+/// Ports of the system's choice that are tried for both transports.
 const PORTS_TRIED: usize = 16;
 
-/// One socket for datagrams, or connections, or both.
-pub(super) enum Wire {
+/// A UDP socket, or connections, or both.
+pub(super) enum ShardSocket {
     Datagrams(Box<LoadSocket>),
     Streams(Box<LoadStreams>),
-    /// Datagrams, and connections at the same address for requests that are too long for them.
+    /// UDP, and connections at the same address for requests that are too long for a datagram.
     Both(Box<BothWires>),
 }
 
 pub(super) struct BothWires {
     pub socket: LoadSocket,
     pub streams: LoadStreams,
-    /// It can be read from while one of them can.
+    /// Readable while one of the two is.
     readiness: OwnedFd,
 }
 
@@ -48,8 +48,8 @@ impl BothWires {
     }
 }
 
-impl Wire {
-    /// At `local`, with room for what comes of so many calls per second.
+impl ShardSocket {
+    /// Opens the sockets at `local`, with room for the messages of this rate of calls.
     pub fn open(
         carrier: &Carrier,
         reconnecting: Reconnecting,
@@ -64,7 +64,7 @@ impl Wire {
         Ok(Self::Streams(Box::new(LoadStreams::open(local, (connecting, reconnecting), tls)?)))
     }
 
-    /// Datagrams, and connections for what is too long for them, in the same way.
+    /// Opens UDP, and connections for requests that are too long for it.
     pub fn open_both(
         reconnecting: Reconnecting,
         local: SocketAddr,
@@ -82,7 +82,7 @@ impl Wire {
         both.map(Box::new).map(Self::Both)
     }
 
-    /// Where it is reached.
+    /// The local address.
     pub const fn local(&self) -> SocketAddr {
         match self {
             Self::Datagrams(socket) => socket.local(),
@@ -91,7 +91,7 @@ impl Wire {
         }
     }
 
-    /// The size of its receive buffer that was asked for and that it has, bytes, if what finds no room there is lost.
+    /// The requested and the actual size of its receive buffer, bytes, if it can lose messages.
     pub const fn room(&self) -> Option<(u32, u32)> {
         match self {
             Self::Datagrams(socket) => Some(socket.room()),
@@ -100,7 +100,7 @@ impl Wire {
         }
     }
 
-    /// A descriptor that can be read from while there is something to be received.
+    /// A descriptor that is readable while there is something to receive.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Datagrams(socket) => socket.fd(),
@@ -109,8 +109,8 @@ impl Wire {
         }
     }
 
-    /// Takes some of what has arrived, and gives each message with both ends, the own first, and when the kernel received it. Whether there
-    /// may be more. Of datagrams, so many at most.
+    /// Receives messages, at most `most` datagrams. Passes on each message with both addresses, the local first, and the time when
+    /// the kernel received it. Returns whether there may be more.
     pub fn receive(
         &mut self,
         clock: &Clock,
@@ -132,7 +132,7 @@ impl Wire {
         }
     }
 
-    /// Sends all that waits.
+    /// Sends all queued messages.
     pub fn send(
         &mut self,
         clock: &Clock,
@@ -161,8 +161,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Gives the datagrams that reached nobody, as the network has said since this was last asked: the destination and the
-    /// beginning of each.
+    /// Passes on the destination and the beginning of each datagram that ICMP has reported as undeliverable since the last call.
     pub fn take_undelivered(
         &mut self,
         clock: &Clock,
@@ -175,7 +174,7 @@ impl Wire {
         }
     }
 
-    /// What was sent since this was last asked because its connection has come to stand.
+    /// Messages sent since the last call after their connection was established.
     pub fn take_sent_later(&mut self) -> Vec<SentLater> {
         match self {
             Self::Datagrams(_) => Vec::new(),
@@ -184,7 +183,7 @@ impl Wire {
         }
     }
 
-    /// Connections that are gone since this was last asked.
+    /// Connections that have ended since the last call.
     pub fn take_lost(&mut self) -> Vec<Lost> {
         match self {
             Self::Datagrams(_) => Vec::new(),
@@ -193,7 +192,7 @@ impl Wire {
         }
     }
 
-    /// An attempt has come to its end.
+    /// Records the end of an attempt.
     pub fn release(&mut self, attempt: Token) {
         match self {
             Self::Datagrams(_) => {}
@@ -202,7 +201,7 @@ impl Wire {
         }
     }
 
-    /// Datagrams that found no room since this was last asked.
+    /// Datagrams without room in the receive buffer since the last call.
     pub fn take_drops(&mut self) -> Result<u64, LoadError> {
         match self {
             Self::Datagrams(socket) => socket.take_drops(),

@@ -18,46 +18,46 @@ use crate::{Bounds, SipStream, StreamError, Turn, server_name};
 use netrig_host::{ConnectionSlots, EnteredSlot, HostAddress, Pacer, SlotId, SlotLimits, Watch};
 use netrig_host::{MemoryBudget, MemoryExhausted, MemoryReservation};
 
-/// How often that is looked at.
+/// Interval of the checks of idle times.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Messages that cannot be read after which a connection is closed.
+/// Number of unreadable messages after which a connection is closed.
 const MOST_UNREADABLE: u32 = 8;
 
-/// Connections without a slot that stay open until their first request, which is answered with 503. The server closes any further
+/// ServerConnections without a slot that stay open until their first request, which is answered with 503. The server closes any further
 /// one at once. They need descriptors beside those of `Limits::connections`.
 pub(super) const MOST_REFUSED: usize = 64;
 
-/// What all connections together, of all threads, may have the server keep for them, bytes.
+/// Memory limit for all connections of all threads together, bytes.
 pub(super) const MOST_KEPT: usize = 64 << 20;
 
-/// Under these numbers the pacer reports connections: this and their place.
+/// Keys of connections at the poller: this number and their place.
 pub(super) const FIRST_KEY: u64 = 1 << 33;
 
-/// How many connections there may be, and how long.
+/// Limits of the number and duration of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// At once; 10,000, or fewer if the system allows fewer descriptors, if it is not said. If there are as many, one that has
-    /// carried no message gives way for one more, which is closed at once if its own address has most of them.
+    /// Most simultaneous connections; by default 10,000, or fewer if the system allows fewer descriptors. At the limit, a new
+    /// connection replaces one without a message. A new connection is closed at once if its own address has most of those.
     pub connections: Option<usize>,
-    /// Whether strangers share them. Then an eighth of all is left to those that have carried no message, and if it is not said
-    /// otherwise, one address that is not of the loopback interface has a half of all at most, and one group three quarters. A
-    /// server of an experiment has no such limits: one node may be its only client.
+    /// Whether strangers share the connections. An eighth of all is then left to those without a message. By default one address
+    /// outside the loopback interface has at most half of all, and one group three quarters. A server of an experiment has no
+    /// such limits, because one node may be its only client.
     pub shared: bool,
-    /// From one address, or a /64 of IPv6.
+    /// Limit of one IPv4 address, or of a /64 of IPv6.
     pub per_address: Option<usize>,
-    /// From a /24 of IPv4 or a /48 of IPv6.
+    /// Limit of a /24 of IPv4, or of a /48 of IPv6.
     pub per_group: Option<usize>,
-    /// One that carries no message for so long is closed.
+    /// A connection without messages for this time is closed.
     pub idle: Duration,
-    /// How long a peer may take for its handshake, for the rest of a message, and for taking what is sent to it.
+    /// Longest time for a handshake, for the rest of a message, and for the peer to receive data.
     pub patience: Duration,
-    /// What is kept for each.
+    /// Memory limits of each connection.
     pub bounds: Bounds,
 }
 
 impl Default for Limits {
-    /// As many as there may be, two minutes, ten seconds.
+    /// The most connections, two minutes idle, ten seconds stalled.
     fn default() -> Self {
         Self {
             connections: None,
@@ -71,14 +71,14 @@ impl Default for Limits {
     }
 }
 
-/// How TLS is spoken.
+/// TLS configurations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tls {
     pub server: Option<Arc<ServerConfig>>,
     pub client: Option<Arc<ClientConfig>>,
 }
 
-/// A connection has begun, or has ended.
+/// A connection that has opened or ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConnectionChange {
     pub with: Source,
@@ -86,71 +86,66 @@ pub(super) struct ConnectionChange {
 }
 
 /// All connections, by their places.
-pub(super) struct Connections {
+pub(super) struct ServerConnections {
     most: usize,
     limits: Limits,
     tls: Tls,
-    /// Of those that peers have opened.
+    /// Slots of connections that peers have opened.
     admission: ConnectionSlots,
     by_slot: HashMap<SlotId, usize>,
-    slots: Vec<Option<Box<Connection>>>,
+    slots: Vec<Option<Box<PeerConnection>>>,
     free: Vec<usize>,
     by_peer: HashMap<Source, usize>,
-    /// Those that were interrupted while they read.
+    /// ServerConnections whose reading was interrupted.
     go_on: Vec<usize>,
-    /// Those that have something to send.
+    /// ServerConnections with data to send.
     dirty: Vec<usize>,
-    /// Connections without a slot, at most [`MOST_REFUSED`].
+    /// ServerConnections without a slot, at most [`MOST_REFUSED`].
     refused: usize,
     memory: MemoryBudget,
     look: Instant,
-    /// Messages that have not left, and never will.
+    /// Messages that can no longer be sent.
     unsent: Vec<(Bytes, ConnectionEnd)>,
-    /// Connections that have begun or ended, if they are recorded.
+    /// ServerConnections that have opened or ended, if these changes are recorded.
     changes: Option<Vec<ConnectionChange>>,
     pub tally: ConnectionTally,
 }
 
-struct Connection {
+struct PeerConnection {
     stream: SipStream,
     of: Source,
-    /// If the peer has opened it.
+    /// The slot, if the peer has opened it.
     slot: Option<SlotId>,
     /// The peer opened it and there was no slot: its first request is answered with 503.
     is_refused: bool,
-    /// A message has proved it, or it was opened here: see [`Connections::prove`].
+    /// A message has proved the connection, or the server opened it: see [`ServerConnections::prove`].
     is_proven: bool,
     made: Instant,
-    /// When the last message passed, or the connection was made.
+    /// Time of the last message, or of the establishment.
     active: Instant,
-    /// Since when the rest of a message is missing.
+    /// Since when a message is incomplete.
     incomplete: Option<Instant>,
-    /// Since when the peer takes nothing of what waits.
+    /// Since when the peer has received none of the waiting data.
     stuck: Option<Instant>,
     goes_on: bool,
     is_dirty: bool,
-    /// The peer has said all that it will, and may still listen.
+    /// The peer has closed its sending direction, and may still receive.
     has_finished: bool,
-    /// Requests of the peer's to which there was no final response.
+    /// Requests of the peer without a final response.
     open: u32,
     unreadable: u32,
     kept: MemoryReservation,
 }
 
-/// Where to open a connection, if there is none.
+/// What is needed to open a connection if there is none.
 pub(super) struct Opening<'a> {
     pub local: SocketAddr,
     pub host: &'a Host,
 }
 
-impl Connections {
-    /// At most so many, which keep no more than `memory` has. With `records_changes` there is [`Connections::take_changes`].
-    pub fn new(
-        most: usize,
-        limits: Limits,
-        (tls, memory): (Tls, MemoryBudget),
-        records_changes: bool,
-    ) -> Self {
+impl ServerConnections {
+    /// At most `most` connections within `memory`. With `records_changes`, [`ServerConnections::take_changes`] returns changes.
+    pub fn new(most: usize, limits: Limits, (tls, memory): (Tls, MemoryBudget), records_changes: bool) -> Self {
         Self {
             most,
             limits,
@@ -171,7 +166,7 @@ impl Connections {
         }
     }
 
-    /// How many there may be.
+    /// The limit of connections.
     pub const fn most(&self) -> usize {
         self.most
     }
@@ -181,7 +176,7 @@ impl Connections {
         self.slots.len() - self.free.len()
     }
 
-    /// A peer has called.
+    /// Accepts a connection.
     pub fn accept(&mut self, now: Instant, pacer: &Pacer, socket: OwnedFd, from: Source) {
         self.admission.set_total(self.most.saturating_sub(self.opened()));
         let Ok(EnteredSlot { slot, gives_way }) = self.admission.enter(from.address.ip()) else {
@@ -206,7 +201,7 @@ impl Connections {
         }
     }
 
-    /// Connections that the server has opened.
+    /// Number of connections that the server has opened.
     fn opened(&self) -> usize {
         self.len() - self.admission.len() - self.refused
     }
@@ -259,7 +254,7 @@ impl Connections {
         false
     }
 
-    /// Says a last word along one, which is closed when that has left.
+    /// Sends a last message over a connection, which is closed after it.
     pub fn turn_away(&mut self, place: usize, last: &Message) {
         self.finish(place);
         let Some(connection) = &mut self.slots[place] else { return };
@@ -284,7 +279,7 @@ impl Connections {
             self.free.push(place);
             return Err(error.into());
         }
-        let connection = Connection {
+        let connection = PeerConnection {
             stream,
             of,
             slot,
@@ -309,10 +304,10 @@ impl Connections {
         Ok(place)
     }
 
-    /// Sends along the connection with a peer, or one that is opened for it, a request, or a response with its status.
+    /// Sends a request, or a response with its status, over the connection with a peer, which is opened if there is none.
     ///
     /// # Errors
-    /// Why not.
+    /// Why the message cannot be sent.
     pub fn send(
         &mut self,
         now: Instant,
@@ -322,7 +317,7 @@ impl Connections {
         opening: Option<Opening<'_>>,
     ) -> Result<(), SendError> {
         let place = match self.place_of(to) {
-            // Who has said all would not answer a request.
+            // A peer that has closed its sending direction would not answer a request.
             Some((place, has_finished)) if status.is_some() || !has_finished => place,
             _ => {
                 let opening = opening.ok_or(SendError::NoConnection)?;
@@ -347,7 +342,7 @@ impl Connections {
         Ok(())
     }
 
-    /// The connection with a peer, and whether that has said all.
+    /// The connection with a peer, and whether the peer has closed its sending direction.
     fn place_of(&self, peer: Source) -> Option<(usize, bool)> {
         let place = *self.by_peer.get(&peer)?;
         self.slots[place].as_ref().map(|connection| (place, connection.has_finished))
@@ -358,7 +353,7 @@ impl Connections {
         self.place_of(peer).map(|(place, _)| place)
     }
 
-    /// A request has come that is to be answered.
+    /// Records a request that must be answered.
     pub fn asked(&mut self, by: Source) {
         let place = self.slot_of(by);
         if let Some(connection) = place.and_then(|place| self.slots[place].as_mut()) {
@@ -395,7 +390,7 @@ impl Connections {
         Ok(place)
     }
 
-    /// The kernel has something to say of one.
+    /// Handles a poll event of a connection.
     pub fn ready(&mut self, place: usize) {
         if let Some(Some(connection)) = self.slots.get_mut(place) {
             for (flag, list) in
@@ -408,12 +403,12 @@ impl Connections {
         }
     }
 
-    /// Whether some have more to do at once.
+    /// Whether some connections can continue at once.
     pub fn has_more(&self) -> bool {
         !self.go_on.is_empty()
     }
 
-    /// Gives each that may have something a turn; what came.
+    /// Gives each ready connection a turn, and passes on the received messages.
     pub fn receive(&mut self, now: Instant, mut each: impl FnMut(Framed, Source, usize)) {
         for place in std::mem::take(&mut self.go_on) {
             let Some(connection) = &mut self.slots[place] else { continue };
@@ -433,7 +428,7 @@ impl Connections {
             } else {
                 None
             };
-            // A peer that pings is answered; one that has finished is flushed, and closed if that is all.
+            // A pinging peer gets its pong. A peer that has finished is flushed, and closed if nothing is left.
             let is_due = connection.stream.has_unsent() || connection.has_finished;
             if is_due && !std::mem::replace(&mut connection.is_dirty, true) {
                 self.dirty.push(place);
@@ -453,13 +448,13 @@ impl Connections {
         }
     }
 
-    /// Ends one that has broken. A peer that had said all, and does not listen either, has closed it.
+    /// Ends a failed connection. If the peer had closed its sending direction and no longer receives, it counts as closed by the peer.
     fn fail(&mut self, place: usize, error: &StreamError) {
         let has_finished = self.slots[place].as_ref().is_some_and(|connection| connection.has_finished);
         self.end(place, (!has_finished).then(|| error.into()));
     }
 
-    /// A message of one could not be read. One that goes on like that is closed.
+    /// Records an unreadable message. After too many of them the connection is closed.
     pub fn unreadable(&mut self, place: usize) {
         let Some(Some(connection)) = self.slots.get_mut(place) else { return };
         connection.unreadable += 1;
@@ -468,7 +463,7 @@ impl Connections {
         }
     }
 
-    /// Sends what waits.
+    /// Sends waiting messages.
     pub fn flush(&mut self, now: Instant) {
         for place in std::mem::take(&mut self.dirty) {
             let Some(connection) = &mut self.slots[place] else { continue };
@@ -490,10 +485,10 @@ impl Connections {
         }
     }
 
-    /// Counts anew what is kept for one.
+    /// Updates the memory of a connection.
     ///
     /// # Errors
-    /// It is too much with what is kept for all others.
+    /// If the memory of all connections exceeds the limit.
     fn recount(&mut self, place: usize) -> Result<(), StreamError> {
         let Some(connection) = &mut self.slots[place] else { return Ok(()) };
         let kept = connection.stream.waiting() + connection.stream.incomplete();
@@ -520,7 +515,7 @@ impl Connections {
         }
     }
 
-    /// Connections that have begun or ended since this was last asked.
+    /// ServerConnections that have opened or ended since the last call.
     pub fn take_changes(&mut self) -> Vec<ConnectionChange> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -530,12 +525,12 @@ impl Connections {
         std::mem::take(&mut self.unsent)
     }
 
-    /// When it wants to look at what has waited too long.
+    /// Time of the next check of idle times.
     pub fn poll_timeout(&self) -> Option<Instant> {
         (self.len() > 0).then_some(self.look)
     }
 
-    /// Ends what has waited too long. Whether it was time to look.
+    /// Ends connections that have exceeded a time limit. Returns whether a check was due.
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
         if now < self.look {
             return false;

@@ -1,4 +1,4 @@
-//! A socket at which a server is asked over UDP.
+//! A UDP socket of a server.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
@@ -13,21 +13,21 @@ use crate::send_batch::OutgoingDatagram;
 use netrig_host::socket::{LONGEST_DATAGRAM, SocketError, is_loss};
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 
-/// The receive buffer that is asked for, bytes: as much of it as the system grants. A call is a few kilobytes there, so that
-/// thousands may arrive while the server is busy with something else.
+/// Requested receive buffer, bytes; the system may grant less. A call needs a few kilobytes, so that thousands can arrive
+/// while the server is busy.
 const RECEIVE_BUFFER: u32 = 16 << 20;
 
-/// A socket that a server listens at. What is sent is gathered, so that one call takes many datagrams.
+/// A UDP socket on which a server listens. Outgoing datagrams are collected, so that one system call sends many.
 pub(super) struct DatagramPoint {
     socket: DatagramSocket,
-    /// There may be datagrams that were not taken.
+    /// Whether there may be datagrams to read.
     pub ready: bool,
-    /// All that waits, one behind the other, and of each where it goes and where it ends.
+    /// All queued bytes, and the destination and the end of each datagram.
     outgoing: Vec<u8>,
     queued: Vec<QueuedDatagram>,
 }
 
-/// A datagram that waits.
+/// A queued datagram.
 struct QueuedDatagram {
     to: SocketAddr,
     end: usize,
@@ -36,31 +36,30 @@ struct QueuedDatagram {
 }
 
 impl DatagramPoint {
-    /// Bound there and nowhere else. With `is_shared` other sockets may be bound there, too.
+    /// Binds the socket to this address alone. With `is_shared`, other sockets may be bound to it, too.
     pub fn open(address: SocketAddr, is_shared: bool) -> Result<Self, SocketError> {
         let socket = DatagramSocket::open_coalesced(address, RECEIVE_BUFFER, is_shared)?;
         Ok(Self { socket, ready: true, outgoing: Vec::new(), queued: Vec::with_capacity(MESSAGES) })
     }
 
-    /// Where it is bound.
+    /// The local address.
     pub const fn local(&self) -> SocketAddr {
         self.socket.local()
     }
 
-    /// The descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.fd()
     }
 
-    /// Space for what one call takes.
+    /// Buffers for one receive call.
     pub fn batch() -> ReceiveBatch {
         ReceiveBatch::new(LONGEST_DATAGRAM)
     }
 
-    /// Takes what has arrived, at most one batch; how many, of which each may be several datagrams.
+    /// Receives at most one batch. Returns the number of messages, each of which may hold several datagrams.
     pub fn receive(&mut self, batch: &mut ReceiveBatch) -> io::Result<usize> {
         let (count, has_more) = match self.socket.take(batch, MESSAGES) {
-            // What the network has to say of a datagram that was sent is no fault of the socket's.
+            // ICMP's report on an earlier datagram is no fault of the socket.
             Err(error) if is_loss(&error) => (0, true),
             taken => taken?,
         };
@@ -68,7 +67,7 @@ impl DatagramPoint {
         Ok(count)
     }
 
-    /// Puts a message with this Call-ID beside those that leave with the next [`DatagramPoint::flush`].
+    /// Queues a message with this Call-ID for the next [`DatagramPoint::flush`].
     pub fn queue(&mut self, to: SocketAddr, call_id: &str, message: &[u8]) {
         let hash = || {
             let mut hasher = DefaultHasher::new();
@@ -80,12 +79,12 @@ impl DatagramPoint {
         self.queued.push(QueuedDatagram { to, end: self.outgoing.len(), order_key });
     }
 
-    /// Whether so many wait that one call is full.
+    /// Whether enough datagrams are queued for a full system call.
     pub const fn is_full(&self) -> bool {
         self.queued.len() >= MESSAGES
     }
 
-    /// Sends what waits, and tells of each that the kernel refuses. It is not sent again.
+    /// Sends the queue. Calls `refused` for each datagram that the kernel refuses; it is not sent again.
     pub fn flush(&mut self, now: Instant, refused: impl FnMut(&[u8], io::Error)) {
         if self.queued.is_empty() {
             return;
@@ -102,7 +101,7 @@ impl DatagramPoint {
         self.queued.clear();
     }
 
-    /// Datagrams that reached this machine and for which there was no room, since this was last asked.
+    /// Datagrams that reached this machine but found no room, since the last call.
     pub fn take_drops(&mut self) -> io::Result<u64> {
         self.socket.take_drops()
     }

@@ -1,4 +1,4 @@
-//! How the threads of a partitioned server hand messages to each other.
+//! Hand-over of messages between the threads of a partitioned server.
 //!
 //! Each thread has a server with one partition of the state ([`Partitioning`]), and sockets of its own at addresses that all threads share.
 //! A message that concerns another partition is handed to that thread as it came; what leaves along a connection is handed to the
@@ -17,67 +17,67 @@ use netrig_sip::server::Source;
 use netrig_sip::{Host, Status};
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Bytes that may wait for one thread, with the entries that keep them.
+/// Most bytes that wait for one thread, including their entries.
 const MOST_WAITING: usize = 16 << 20;
 
-/// What one thread hands to another with the bytes of a message, or without.
+/// An item that one thread hands to another. Some items have the bytes of a message.
 #[derive(Clone, Debug)]
 pub(super) enum HandoverItem {
-    /// A datagram, received at the socket of this place.
+    /// A datagram, received at the socket of this index.
     Datagram { from: Source, place: usize },
     /// A message, received along a connection of the thread that hands it over.
     Streamed { from: Source },
-    /// A message to be sent along a connection of the thread that is given it.
+    /// A message to be sent over a connection of the receiving thread.
     Outgoing { to: Source, host: Host, status: Option<Status> },
     /// A message that could not be sent.
     Unsent,
-    /// No message: the peer of a connection has proved itself.
+    /// No message: a connection has proved its peer.
     Proof { of: Source },
-    /// No message: what the peer of a connection has sent could not be parsed.
+    /// No message: bytes of a connection could not be parsed.
     Unreadable { of: Source },
     /// No message: a connection has been accepted or opened, or has ended.
     Connection { with: Source, is_open: bool },
-    /// No message: a peer is served over UDP at the socket of this place, and not at the first that fits.
+    /// No message: a peer uses UDP at the socket of this index instead of the first that fits.
     Stranger { from: SocketAddr, place: usize },
     /// A place to which the bindings of the partition have begun or ceased to lead, instead of a message.
     Place { is_added: bool },
 }
 
 impl HandoverItem {
-    /// Whether it is lost if too much waits. The sources of all others are bounded.
+    /// Whether the item is dropped if the queue is full. The sources of all other items are bounded.
     const fn is_bounded(&self) -> bool {
         matches!(self, Self::Datagram { .. } | Self::Outgoing { .. })
     }
 }
 
-/// All that one thread hands to another in one turn.
+/// All items that one thread hands to another in one turn.
 #[derive(Debug, Default)]
 pub(super) struct HandoverBatch {
     /// The partition of the thread that hands it over.
     pub by: u32,
     bytes: Vec<u8>,
-    /// Each with the end of its message in the bytes of all.
+    /// Each item with the end of its message in `bytes`.
     entries: Vec<(HandoverItem, usize)>,
 }
 
 impl HandoverBatch {
-    /// Each with its message.
+    /// Each item with its message.
     pub fn iter(&self) -> impl Iterator<Item = (&HandoverItem, &[u8])> {
         let starts = std::iter::once(0).chain(self.entries.iter().map(|(_, end)| *end));
         starts.zip(&self.entries).map(|(start, (item, end))| (item, &self.bytes[start..*end]))
     }
 
-    /// What it counts for, bytes.
+    /// Its size for the limit, bytes.
     const fn size(&self) -> usize {
         self.bytes.len() + self.entries.len() * size_of::<(HandoverItem, usize)>()
     }
 }
 
-/// The way to the thread of a partition.
+/// The queue to the thread of a partition.
 struct PartitionQueue {
     sender: Sender<HandoverBatch>,
     wakeup: Arc<OwnedFd>,
-    /// Bytes that wait in the channel.
+    /// Bytes in the channel.
     waiting: Arc<AtomicUsize>,
     next: HandoverBatch,
 }
@@ -94,13 +94,13 @@ pub(super) struct Handover {
     partitioning: Partitioning,
     input: Receiver<HandoverBatch>,
     wakeup: Arc<OwnedFd>,
-    /// Bytes that wait in `input`.
+    /// Bytes in `input`.
     waiting: Arc<AtomicUsize>,
     /// By the index of the partition, this one's included.
     queues: Vec<PartitionQueue>,
     /// The partition of the thread that owns the connection with a peer, if it is another thread.
     connection_owners: HashMap<Source, u32>,
-    /// There may be something in `input`.
+    /// Whether `input` may have an entry.
     pub has_input: bool,
 }
 
@@ -108,7 +108,7 @@ impl Handover {
     /// The ends of all threads, by the index of their partition.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// An error of the kernel.
     pub fn all(partitioning: &Partitioning) -> std::io::Result<Vec<Self>> {
         let channels = (0..partitioning.count()).map(|_| {
             let wakeup = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -144,17 +144,17 @@ impl Handover {
         self.index
     }
 
-    /// Readable when another thread has handed something over.
+    /// A descriptor that is readable when another thread has handed something over.
     pub fn wakeup(&self) -> BorrowedFd<'_> {
         self.wakeup.as_fd()
     }
 
-    /// The partition that a message concerns, if it is another.
+    /// The partition of a message, if it is another thread's.
     pub fn owner_of(&self, message: &[u8]) -> Option<u32> {
         self.partitioning.partition_of(message).filter(|index| *index != self.index)
     }
 
-    /// Hands something over with the next [`Handover::flush`]. Returns whether there is room for it.
+    /// Queues an item for the next [`Handover::flush`]. Returns whether there is room for it.
     pub fn queue(&mut self, to: u32, item: HandoverItem, message: &[u8]) -> bool {
         let Some(queue) = self.queues.get_mut(to as usize) else { return false };
         if item.is_bounded() && queue.is_full() {
@@ -165,7 +165,7 @@ impl Handover {
         true
     }
 
-    /// The same to all other threads, of what is not bounded.
+    /// Queues an unbounded item for all other threads.
     pub fn queue_to_all(&mut self, item: &HandoverItem, message: &[u8]) {
         let own = self.index;
         for to in (0..self.partitioning.count()).filter(|to| *to != own) {
@@ -173,7 +173,7 @@ impl Handover {
         }
     }
 
-    /// Gives the other threads what is theirs.
+    /// Sends the queued items to the other threads.
     pub fn flush(&mut self) {
         for queue in self.queues.iter_mut().filter(|queue| !queue.next.entries.is_empty()) {
             let empty = HandoverBatch { by: self.index, ..HandoverBatch::default() };
@@ -185,12 +185,12 @@ impl Handover {
         }
     }
 
-    /// Whether so much waits for another thread that nothing more is to be read from connections.
+    /// Whether the queue of another thread is so long that connections must not be read.
     pub fn is_congested(&self) -> bool {
         self.queues.iter().any(PartitionQueue::is_full)
     }
 
-    /// What another thread has handed over.
+    /// The next batch of another thread.
     pub fn receive(&mut self) -> Option<HandoverBatch> {
         let batch = self.input.try_recv().ok();
         self.has_input = batch.is_some();
@@ -253,8 +253,8 @@ mod tests {
         assert!(second.receive().is_none() && !second.has_input);
     }
 
-    /// What waits for a thread that takes nothing has a bound: datagrams and messages for its connections are refused, and others stop to read
-    /// from connections.
+    /// The queue of a stalled thread is bounded: datagrams and messages for its connections are refused, and other threads stop
+    /// reading from connections.
     #[test]
     fn a_slow_thread_bounds_what_waits_for_it() {
         let [mut first, mut second] = two();

@@ -1,11 +1,11 @@
-//! Servers of `netrig-sip` at real sockets.
+//! Servers of `netrig-sip` on real sockets.
 //!
-//! [`SocketsOrder`] says where one listens: [`Sockets::open`], then a server that knows where that is
-//! ([`netrig_sip::server::ServerOrder`]), then [`Sockets::serve`]. One thread runs all of it; [`PartitionedSockets`] are those of
-//! several threads, each with a partition of the server's state.
+//! [`SocketsOrder`] has the listening addresses. [`Sockets::open`] opens them, [`netrig_sip::server::ServerOrder`] makes a server
+//! for the resulting addresses, and [`Sockets::serve`] runs it on one thread. [`PartitionedSockets`] are the sockets of several
+//! threads, each with a partition of the server's state.
 //!
-//! What peers can make it keep is bounded: transactions, users, connections, bytes of each and of all. A peer that sends what
-//! is no SIP, drips bytes, or takes nothing of what is sent to it, loses its connection.
+//! The state that peers can create is bounded: transactions, users, connections, bytes of each and of all. If a peer sends
+//! invalid bytes, sends too slowly or does not receive, its connection is closed.
 
 mod connections;
 mod datagrams;

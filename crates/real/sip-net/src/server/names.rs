@@ -1,4 +1,4 @@
-//! Which address a name has, by a table.
+//! A table of host names and addresses.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use netrig_sip::location::{Abilities, Hop, Kind, LocationError, Locator, Records
 
 use netrig_host::HostAddress;
 
-/// Names with their addresses, as `/etc/hosts` has them. No DNS is asked.
+/// Names with their addresses, as in `/etc/hosts`. It uses no DNS.
 #[derive(Clone, Debug, Default)]
 pub struct Names(BTreeMap<String, Vec<HostAddress>>);
 
-/// Why nobody knows where a URI is.
+/// Why a URI cannot be located.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// A name that is not in the table.
@@ -32,17 +32,17 @@ impl Names {
         self.0.entry(canonical(name)).or_default().push(address);
     }
 
-    /// Where a URI is (RFC 3263): the first place that is to be tried.
+    /// Locates a URI (RFC 3263): the first hop to be tried.
     ///
     /// # Errors
-    /// Nobody knows, or it cannot be reached.
+    /// If the name is unknown, or the URI cannot be reached.
     pub fn locate(&self, uri: &SipUri, abilities: Abilities, random: Stream) -> Result<Hop, NameError> {
         let mut locator = Locator::new(uri, abilities, random)?;
         let mut unknown = None;
         let mut asked = uri.host.to_string();
         let mut known: Vec<HostAddress> = Vec::new();
         while let Some(question) = locator.poll_question() {
-            // A table has neither services nor their hosts: without those records, a name is a host (RFC 3263 section 4.2).
+            // A table has no NAPTR and SRV records. Without them, a name is a host (RFC 3263 section 4.2).
             let records = match question.kind {
                 kind @ (Kind::Naptr | Kind::Srv) => Records::none_of(kind),
                 Kind::A | Kind::Aaaa => {
@@ -59,13 +59,13 @@ impl Names {
         }
         let hop = locator.next_hop();
         let hop = hop.ok_or_else(|| unknown.map_or(NameError::Version(asked), NameError::Unknown))?;
-        // A record has an address alone; the table knows its interface.
+        // A record has only an address; the table has its interface.
         let host = known.into_iter().find(|host| host.ip() == hop.address.ip());
         Ok(Hop { address: host.map_or(hop.address, |host| host.at(hop.address.port())), ..hop })
     }
 }
 
-/// Names of hosts are told apart without case.
+/// Host names are compared without case.
 fn canonical(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! What a server's sockets are to be, and why they cannot be had.
+//! The configuration of a server's sockets, and errors when they are opened.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,48 +16,48 @@ use netrig_host::socket::SocketError;
 use netrig_host::tls::{self, Identity, TlsError, Trust};
 use netrig_host::{DescriptorShortage, connections_within};
 
-/// Connections at once, if nothing is said.
+/// Default of the most connections.
 const CONNECTIONS: usize = 10_000;
 
 /// Descriptors beside those of connections with a slot: files, sockets, the pacer's, and connections that wait for a 503.
 const OTHER_DESCRIPTORS: u64 = 64 + MOST_REFUSED as u64;
 
-/// What a server's sockets are to be.
+/// The configuration of a server's sockets.
 #[derive(Clone, Debug)]
 pub struct SocketsOrder {
-    /// Where it listens.
+    /// The listening addresses.
     pub listen: Vec<ListeningPoint>,
-    /// As whom it speaks TLS; needed to listen for it.
+    /// The server's certificate and key; needed to listen over TLS.
     pub identity: Option<Identity>,
     /// Clients over TLS must show a certificate of one of these authorities.
     pub clients: Option<Arc<RootCertStore>>,
-    /// Whom it takes at their word when it opens connections over TLS; nobody if it is not said.
+    /// Trusted authorities for connections that the server opens over TLS; none by default.
     pub trust: Option<Trust>,
-    /// Which addresses names have.
+    /// The addresses of names.
     pub names: Names,
-    /// How long each response waits before it is sent.
+    /// Distribution of the delay of each response.
     pub delay: Option<SpanDistribution>,
-    /// How many connections there may be, and how long.
+    /// Limits of connections.
     pub limits: Limits,
-    /// Of what is drawn.
+    /// Seeds of all random streams.
     pub seeds: Seeds,
 }
 
-/// Why a server cannot live.
+/// Why a server cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Another one listens there.
+    /// Another program listens at the address.
     #[error("{0} is taken: another program listens there")]
     Taken(ListeningPoint),
     /// The address is not of this machine.
     #[error("{0} cannot be listened at: this machine has no such address")]
     NotOurs(ListeningPoint),
-    /// The kernel refuses to listen there.
+    /// The kernel refuses the address.
     #[error("{point} cannot be listened at: {source}")]
     Refused {
-        /// Where.
+        /// The address.
         point: ListeningPoint,
-        /// Why.
+        /// The error.
         source: SocketError,
     },
     /// The system allows too few open files.
@@ -66,25 +66,25 @@ pub enum ServeError {
          or fewer connections"
     )]
     Descriptors {
-        /// That there may be.
+        /// Number of connections.
         connections: usize,
-        /// For them and all else.
+        /// Descriptors that are needed in all.
         needed: u64,
-        /// That the process may have.
+        /// Descriptors that the process may have.
         allowed: u64,
     },
-    /// There is TLS, and nobody as whom to speak it.
+    /// A TLS address without a certificate and key.
     #[error("{0} needs a certificate and its key")]
     NoIdentity(ListeningPoint),
-    /// TLS cannot be had.
+    /// The TLS configuration is invalid.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The kernel refuses what it always grants.
+    /// A system call failed that succeeds in normal operation.
     #[error("{what}: {source}")]
     Kernel {
-        /// The call.
+        /// The system call.
         what: &'static str,
-        /// Its answer.
+        /// Its error.
         source: io::Error,
     },
 }
@@ -93,13 +93,13 @@ pub(super) fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> ServeError
     move |source| ServeError::Kernel { what, source }
 }
 
-/// How many connections there may be, for which the process is given the descriptors.
+/// The limit of connections, after the process has requested the descriptors for them.
 pub(super) fn allowed_connections(
     wanted: Option<usize>,
 ) -> Result<(usize, Option<DescriptorShortage>), ServeError> {
     let connections = wanted.unwrap_or(CONNECTIONS);
     match connections_within(connections, 1, OTHER_DESCRIPTORS) {
-        // A server that could hold none is none.
+        // A server without any connection is useless.
         (held, Some(DescriptorShortage { allowed, needed, .. })) if wanted.is_some() || held == 0 => {
             Err(ServeError::Descriptors { connections, needed, allowed })
         }
@@ -119,7 +119,7 @@ pub(super) fn not_had(point: ListeningPoint, error: SocketError) -> ServeError {
     }
 }
 
-/// What can be reached from where it listens.
+/// Transports and IP versions that can be reached from the listening addresses.
 pub(super) fn abilities(listens: &[(Transport, SocketAddr)]) -> Abilities {
     let transports = [Transport::Udp, Transport::Tcp, Transport::Tls];
     let has = |transport: &Transport| listens.iter().any(|(own, _)| own == transport);

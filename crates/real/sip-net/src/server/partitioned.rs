@@ -18,7 +18,7 @@ use crate::ListeningPoint;
 use crate::tap::MessageTap;
 use netrig_host::DescriptorShortage;
 
-/// The sockets of each thread, at the same addresses. With one thread they are those of a whole server.
+/// The sockets of each thread, at the same addresses. With one thread they are those of an undivided server.
 pub struct PartitionedSockets {
     threads: Vec<Sockets>,
     shortage: Option<DescriptorShortage>,
@@ -26,13 +26,13 @@ pub struct PartitionedSockets {
 }
 
 impl PartitionedSockets {
-    /// Opens them, for one thread for each partition. The threads share the bounds on connections.
+    /// Opens the sockets of one thread per partition. The threads share the limits of connections.
     ///
     /// # Errors
-    /// One of them cannot be had as it was asked for.
+    /// If a socket cannot be opened with its options.
     pub fn open(order: SocketsOrder, partitioning: &Partitioning) -> Result<Self, ServeError> {
-        // Sockets that share an address do not see that a socket of another program, which shares it too, is bound there. These do, and
-        // have the system choose the ports that are to be chosen.
+        // A socket that shares its address does not detect a sharing socket of another program. These exclusive sockets detect it,
+        // and have the system choose the ports.
         let whole = Sockets::open(order.clone())?;
         let shortage = whole.shortage();
         if partitioning.count() == 1 {
@@ -65,23 +65,23 @@ impl PartitionedSockets {
         self.threads.first().map_or(&[], Sockets::listens)
     }
 
-    /// Each second `watcher` is told what all threads have done so far.
+    /// Calls `watcher` each second with the counts of all threads so far.
     #[must_use]
     pub fn watched(self, watcher: impl FnMut(&Tally) + Send + 'static) -> Self {
         Self { watcher: Some(Box::new(watcher)), ..self }
     }
 
-    /// A tap of each thread sees each message that the thread receives or sends.
+    /// Each thread passes each message that it receives or sends to a tap of its own.
     #[must_use]
     pub fn tapped(self, mut tap: impl FnMut() -> Box<dyn MessageTap>) -> Self {
         Self { threads: self.threads.into_iter().map(|thread| thread.tapped(tap())).collect(), ..self }
     }
 
-    /// As [`Sockets::serve`], with the server of each partition, in their order, on a thread of its own. If one thread ends, all end. Returns
-    /// what all have done.
+    /// As [`Sockets::serve`], with the server of each partition, in order, on a thread of its own. If one thread ends, all end.
+    /// Returns the counts of all threads.
     ///
     /// # Errors
-    /// As [`Sockets::serve`].
+    /// The errors of [`Sockets::serve`].
     pub fn serve(
         self,
         mut servers: Vec<Box<dyn Server>>,
@@ -121,7 +121,7 @@ impl PartitionedSockets {
     }
 }
 
-/// Sets a flag when a thread ends, also with a panic.
+/// Sets a flag when a thread ends or panics.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -130,7 +130,7 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// The first thread tells the watcher what all have done.
+/// Has the first thread pass the counts of all threads to the watcher.
 fn watched_together(threads: Vec<Sockets>, watcher: Watcher) -> Vec<Sockets> {
     let so_far = Arc::new(Mutex::new(vec![Tally::default(); threads.len()]));
     let mut watcher = Some(watcher);

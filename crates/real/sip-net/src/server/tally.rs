@@ -1,61 +1,61 @@
-//! What a server has done, in numbers.
+//! Counts of a server.
 
 use std::collections::BTreeMap;
 
 use netrig_sip::{Message, Method};
 use serde::Serialize;
 
-/// Kinds of a reason that are told apart; what hostile peers make up beyond that is one kind.
+/// Most distinct reasons that are counted. Further ones, which hostile peers may invent, count as one.
 const MOST_REASONS: usize = 64;
 
-/// What went through a server's sockets.
+/// Messages and connections of a server's sockets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Messages that came.
+    /// Messages received.
     pub received: Messages,
-    /// Messages that left.
+    /// Messages sent.
     pub sent: Messages,
-    /// Messages that did not leave, or whose connection broke before they had, by the reason.
+    /// Messages that could not be sent, or whose connection failed before they were sent, by the reason.
     pub unsent: Reasons,
-    /// What came and is no SIP, by the reason.
+    /// Bytes received that are no SIP message, by the reason.
     pub unreadable: Reasons,
-    /// Keep-alives that came (RFC 5626 section 3.5.1).
+    /// Keep-alives received (RFC 5626 section 3.5.1).
     pub keep_alives: u64,
-    /// Datagrams that reached this machine, and for which the sockets, or the queue to another thread, had no room.
+    /// Datagrams that reached this machine, but for which the sockets, or the queue to another thread, had no room.
     pub socket_drops: u64,
     /// Connections.
     pub connections: ConnectionTally,
 }
 
-/// Messages by what they are.
+/// Messages by their kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Messages {
-    /// Requests by their method; those without an RFC that is known here are `other`.
+    /// Requests by their method; unknown methods count as `other`.
     pub requests: BTreeMap<&'static str, u64>,
     /// Responses by their class, `1xx` to `6xx`.
     pub responses: BTreeMap<&'static str, u64>,
 }
 
-/// Connections that were, and how they ended.
+/// Connections and their ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ConnectionTally {
-    /// That peers opened.
+    /// Connections that peers opened.
     pub accepted: u64,
-    /// That peers opened and that got no slot: there were too many.
+    /// Connections of peers that got no slot, because there were too many.
     pub refused: u64,
-    /// That were opened from here.
+    /// Connections that the server opened.
     pub opened: u64,
-    /// That ended otherwise than by a peer's closing them, by the reason.
+    /// Connections that ended otherwise than by the peer, by the reason.
     pub broken: Reasons,
 }
 
-/// How often what was the reason.
+/// Counts by the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Reasons(pub BTreeMap<String, u64>);
 
 impl Tally {
-    /// Adds what another part of the server has done.
+    /// Adds the counts of another part of the server.
     pub fn add(&mut self, other: &Self) {
         self.received.add(&other.received);
         self.sent.add(&other.sent);
@@ -79,7 +79,7 @@ impl Reasons {
         }
     }
 
-    /// Counts one more.
+    /// Counts a reason once more.
     pub fn count(&mut self, why: impl Into<String>) {
         let mut why = why.into();
         if self.0.len() >= MOST_REASONS && !self.0.contains_key(&why) {
@@ -88,7 +88,7 @@ impl Reasons {
         *self.0.entry(why).or_default() += 1;
     }
 
-    /// How often in all.
+    /// The sum of all counts.
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
@@ -101,7 +101,7 @@ impl Messages {
         }
     }
 
-    /// Counts one more.
+    /// Counts a message.
     pub fn count(&mut self, message: &Message) {
         match message {
             Message::Request(request) => self.count_request(&request.method),
@@ -109,12 +109,12 @@ impl Messages {
         }
     }
 
-    /// Counts one more request.
+    /// Counts a request.
     pub fn count_request(&mut self, method: &Method) {
         *self.requests.entry(name_of(method)).or_default() += 1;
     }
 
-    /// Counts one more response.
+    /// Counts a response.
     pub fn count_response(&mut self, code: u16) {
         const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "6xx"];
         *self.responses.entry(CLASSES[usize::from(code / 100).clamp(1, 6) - 1]).or_default() += 1;
@@ -126,7 +126,7 @@ impl Messages {
     }
 }
 
-/// A method's name, without one more for each that somebody thinks of.
+/// The name of a known method, or `other`: invented methods must not add names.
 fn name_of(method: &Method) -> &'static str {
     match method {
         Method::Invite => "INVITE",

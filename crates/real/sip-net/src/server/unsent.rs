@@ -9,7 +9,7 @@ use netrig_sip::server::Source;
 use super::names::NameError;
 use crate::StreamError;
 
-/// Why a message does not leave. The sentences have few different words, for they are counted.
+/// Why a message is not sent. The texts have few variants, because they are counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SendError {
     #[error(transparent)]
@@ -45,7 +45,7 @@ pub(super) enum ConnectionEnd {
     Refused,
     #[error("the peer has closed the connection")]
     Closed,
-    #[error("what came is no SIP")]
+    #[error("the received bytes are not SIP")]
     NoSip,
     #[error("the peer did not take what was sent")]
     NotTaken,
@@ -53,13 +53,13 @@ pub(super) enum ConnectionEnd {
     HalfHandshake,
     #[error("the peer did not finish a message")]
     HalfMessage,
-    #[error("nothing was said for too long")]
+    #[error("the connection was idle for too long")]
     Idle,
     #[error("all connections together kept as much as they may")]
     NoRoom,
     #[error("{0}")]
     Kernel(io::ErrorKind),
-    /// What TLS says of it.
+    /// The description of TLS.
     #[error("{0}")]
     Tls(String),
 }

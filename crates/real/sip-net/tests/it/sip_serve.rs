@@ -101,7 +101,7 @@ impl Client {
                             came.push(bytes);
                         }
                     });
-                    // The end of the connection may come with its last message.
+                    // The end of the connection may arrive with its last message.
                     if came.is_empty() {
                         received.unwrap();
                         stream.flush().unwrap();
@@ -124,7 +124,7 @@ impl Client {
         }
     }
 
-    /// The next message over UDP, if it comes in time, which is a response.
+    /// The next message over UDP, which must be a response, if it arrives in time.
     fn answer_within(&mut self, patience: StdDuration) -> Option<Response> {
         let Self::Datagrams(socket, _) = self else { panic!("over UDP") };
         socket.set_read_timeout(Some(patience)).unwrap();
@@ -172,9 +172,9 @@ fn calls_go_through(threads: u8) {
     let running = Running::threaded(sockets(&points), server(machine()), threads);
     for ((transport, address), number) in running.listens.clone().into_iter().zip(1..) {
         let mut client = Client::new(transport, address);
-        // Each its own call: the same one on two ways is refused (RFC 3261 section 8.2.2.2).
+        // Each is its own call: a request that arrives on two paths is refused (RFC 3261 section 8.2.2.2).
         let mut invite = client.request(Method::Invite, &format!("sip:bob@{address}"), number);
-        // The answer with its description has to fit into three times what an unproven address sent.
+        // The answer with its description must fit into three times the bytes that the unproven address sent.
         invite.headers.push(Name::Subject, "x".repeat(400));
         client.send(invite.clone());
         let answer = client.answer();
@@ -199,7 +199,7 @@ fn calls_go_through(threads: u8) {
     assert_eq!((tally.connections.accepted, tally.unsent.total(), tally.unreadable.total()), (3, 0, 0));
 }
 
-/// Whoever asks one of several sockets hears from that one (RFC 3581 section 4): `Client::receive` holds it.
+/// A response comes from the socket that got the request (RFC 3581 section 4): `Client::receive` checks it.
 #[test]
 fn each_of_several_sockets_answers_for_itself() {
     let points = ["udp:127.0.0.1:0", "udp:127.0.0.1:0", "udp:127.0.0.2:0"];
@@ -268,7 +268,7 @@ fn a_proxy_stands_between_transports(threads: u8) {
     let sockets = SocketsOrder { names, ..sockets(&["udp:127.0.0.1:0", "tcp:127.0.0.1:0"]) };
     let contact =
         format!("sip:{{user}}@callee.example:{};transport=tcp", callee.local_addr().unwrap().port());
-    // One is where no zone knows a host, and one where no server listens.
+    // One is in a zone without the host, and one where no server listens.
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let refused = format!("sip:x@{unused};transport=tcp");
     let user = |name: &str, contact: Option<&str>| User {
@@ -321,7 +321,7 @@ fn a_proxy_stands_between_transports(threads: u8) {
 #[test]
 fn a_long_request_goes_over_tcp_where_somebody_takes_it() {
     let points = ["udp:127.0.0.1:0", "tcp:127.0.0.1:0"];
-    // The port is taken for TCP from the start, and nobody listens there yet.
+    // The port is taken for TCP from the start, but without a listener.
     let port = || {
         let streams = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         rustix::net::bind(&streams, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -374,7 +374,7 @@ fn responses_wait_as_long_as_they_are_told() {
     running.finish();
 }
 
-/// Whether the far end closes a connection.
+/// Whether the peer closes a connection.
 fn is_closed(mut stream: &TcpStream) -> bool {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut buffer = [0; 4096];
@@ -387,8 +387,8 @@ fn is_closed(mut stream: &TcpStream) -> bool {
     }
 }
 
-/// A TCP client may have said all and still listen (RFC 9293 section 3.6): what it asked last is answered, however late, and its
-/// connection ends with the last answer.
+/// A TCP client may close its sending direction and still receive (RFC 9293 section 3.6). Its last request is answered, however
+/// late, and its connection ends with the last answer.
 #[test]
 fn a_client_that_half_closes_is_answered() {
     let sockets = SocketsOrder { delay: Some("100 ms".parse().unwrap()), ..sockets(&["tcp:127.0.0.1:0"]) };
@@ -406,7 +406,7 @@ fn a_client_that_half_closes_is_answered() {
     let mut answers = String::new();
     stream.read_to_string(&mut answers).unwrap();
     assert_eq!(answers.matches("SIP/2.0 200 OK").count(), 2, "{answers}");
-    // One that has asked nothing is closed as soon as it has finished.
+    // A connection without a pending request is closed as soon as its peer has finished.
     let silent = TcpStream::connect(running.address(Transport::Tcp)).unwrap();
     silent.shutdown(Shutdown::Write).unwrap();
     assert!(is_closed(&silent));
@@ -426,7 +426,7 @@ fn hostile_peers_lose_their_connections_and_others_are_served() {
     let connect = |to: SocketAddr| TcpStream::connect(to).unwrap();
     let say = |bytes: &[u8]| {
         let mut stream = connect(tcp);
-        // The server may hang up in the middle of it.
+        // The server may close the connection in the middle of it.
         let _ = stream.write_all(bytes);
         assert!(is_closed(&stream));
     };
@@ -435,10 +435,10 @@ fn hostile_peers_lose_their_connections_and_others_are_served() {
     say(&b"nonsense\r\nContent-Length: 0\r\n\r\n".repeat(20));
     say(b"OPTIONS sip:a SI");
     assert!(is_closed(&connect(running.address(Transport::Tls))), "no handshake comes");
-    // Too many at once: the last is turned away, and the others stay.
+    // Too many at once: the last is refused, and the others stay.
     let kept: Vec<TcpStream> = (0..3).map(|_| connect(tcp)).collect();
     assert!(is_closed(&connect(tcp)));
-    // Who takes nothing of what is sent is given up.
+    // A connection whose peer receives nothing is closed.
     let mut greedy = &kept[0];
     greedy.set_write_timeout(Some(PATIENCE)).unwrap();
     let options = |number: u32| {
@@ -447,7 +447,7 @@ fn hostile_peers_lose_their_connections_and_others_are_served() {
              From: <sip:a@b>;tag=1\r\nTo: <sip:c@d>\r\nCall-ID: {number}\r\nCSeq: 1 OPTIONS\r\nX: {}\r\nContent-Length: 0\r\n\r\n",
             "x".repeat(5000)
         );
-        // What comes back is as long as the way that it came.
+        // The response is as long as its path.
         text.replace("From: <sip:a@b>", &format!("From: \"{}\" <sip:a@b>", "y".repeat(4000)))
     };
     let broke = (0..1_000_000).any(|number| greedy.write_all(options(number).as_bytes()).is_err());
@@ -461,9 +461,11 @@ fn hostile_peers_lose_their_connections_and_others_are_served() {
     let tally = running.finish();
     assert_eq!(tally.connections.refused, 1, "{tally:?}");
     let broken = &tally.connections.broken.0;
-    for why in
-        ["what came is no SIP", "the peer did not finish a message", "the peer did not finish its handshake"]
-    {
+    for why in [
+        "the received bytes are not SIP",
+        "the peer did not finish a message",
+        "the peer did not finish its handshake",
+    ] {
         assert!(broken.contains_key(why), "{why}: {broken:?}");
     }
     assert!(tally.unreadable.total() >= 2 && tally.keep_alives >= 1, "{tally:?}");
@@ -529,7 +531,7 @@ fn strangers_without_a_password_do_not_shut_out_a_user() {
     assert_eq!((connections.accepted, connections.refused), (17, 0), "{connections:?}");
 }
 
-/// Only a message that can be read takes a connection out of the slots of strangers.
+/// Only a message that can be parsed takes a connection out of the slots of strangers.
 #[test]
 fn what_is_no_sip_proves_no_connection() {
     let limits = Limits { connections: Some(16), shared: true, ..Limits::default() };
@@ -555,7 +557,7 @@ fn what_is_no_sip_proves_no_connection() {
     assert_eq!((connections.accepted, connections.refused), (17, 0), "{connections:?}");
 }
 
-/// The ACK, the BYE and a second INVITE of a call come from another address than the INVITE: the kernel gives them to any thread.
+/// The ACK, the BYE and a second INVITE of a call have another source address than the INVITE: the kernel gives them to any thread.
 #[test]
 fn all_messages_of_a_call_reach_the_thread_that_has_it() {
     const CALLS: u32 = 24;
@@ -591,8 +593,8 @@ fn all_messages_of_a_call_reach_the_thread_that_has_it() {
     assert_eq!((tally.connections.accepted, tally.unreadable.total()), (u64::from(2 * CALLS), 0));
 }
 
-/// A user is called along the connection that the user has registered by, whichever thread has it, and who calls a user whose connection
-/// is gone is told.
+/// A user is called over the connection of the registration, whichever thread has it. If that connection is gone, the caller gets
+/// an error.
 #[test]
 fn a_user_is_reached_along_a_connection_of_another_thread() {
     let order = ServerOrder {
@@ -631,7 +633,7 @@ fn a_user_is_reached_along_a_connection_of_another_thread() {
         let mut bye = dialog.request(Method::Bye).unwrap();
         bye.headers.push_front(Name::Via, caller.via(&format!("bye{number}")));
         caller.send(bye);
-        // A stranger's request goes to a contact of a user.
+        // A request of a stranger goes to a contact of a user.
         caller.send(caller.request(Method::Options, &contact, 300 + number));
         for (method, answers) in [(Method::Ack, false), (Method::Bye, true), (Method::Options, true)] {
             let Message::Request(request) = callee.receive() else { panic!("a request comes") };
@@ -642,8 +644,8 @@ fn a_user_is_reached_along_a_connection_of_another_thread() {
             }
         }
         drop(callee);
-        // What is sent before the server knows that the connection is gone is lost, and a proxy does not answer 408 to it (RFC 4320 section
-        // 4.2).
+        // A request that was sent before the server noticed the end of the connection is lost, and a proxy does not answer 408 to it (RFC
+        // 4320 section 4.2).
         let mut other = Client::new(Transport::Udp, udp);
         let gone = (1..).find_map(|again| {
             other.send(other.request(Method::Options, &uri, 1000 * again + number));

@@ -1,4 +1,4 @@
-//! A SIP server at sockets of the loopback interface, on a thread of its own, as long as a test needs it.
+//! A SIP server on sockets of the loopback interface, on a thread of its own, for the duration of a test.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU8;
@@ -17,19 +17,19 @@ use netrig_sip_net::server::{Limits, Names, PartitionedSockets, Sockets, Sockets
 
 /// A server that is ended with the test.
 pub struct Running {
-    /// Where it listens.
+    /// The listening addresses.
     pub listens: Vec<(Transport, SocketAddr)>,
     cancel: Arc<AtomicBool>,
     thread: Option<JoinHandle<Tally>>,
 }
 
 impl Running {
-    /// What an order says.
+    /// Starts the server of an order.
     pub fn start(sockets: SocketsOrder, order: ServerOrder) -> Self {
         Self::with(sockets, move |listens| order.server(listens).unwrap())
     }
 
-    /// The same, run by so many threads.
+    /// Starts the server of an order on several threads.
     pub fn threaded(sockets: SocketsOrder, order: ServerOrder, threads: u8) -> Self {
         Self::run(move |flag, tell| {
             let threads = NonZeroU8::new(threads).unwrap();
@@ -41,7 +41,7 @@ impl Running {
         })
     }
 
-    /// What `make` makes of where it listens.
+    /// Starts the server that `make` makes for the listening addresses.
     pub fn with(
         sockets: SocketsOrder,
         make: impl FnOnce(&[(Transport, SocketAddr)]) -> Box<dyn Server> + Send + 'static,
@@ -65,12 +65,12 @@ impl Running {
         Self { listens: told.recv().unwrap(), cancel, thread: Some(thread) }
     }
 
-    /// Where it listens over a transport.
+    /// The listening address of a transport.
     pub fn address(&self, transport: Transport) -> SocketAddr {
         self.listens.iter().find(|(own, _)| *own == transport).unwrap().1
     }
 
-    /// Ends it; what it has done.
+    /// Ends the server and returns its counts.
     pub fn finish(mut self) -> Tally {
         self.cancel.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()

@@ -1,4 +1,4 @@
-//! What a stranger has of a SIP server over UDP: an address that has proved nothing.
+//! What a SIP server sends over UDP to a stranger: an address without proof.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -48,7 +48,7 @@ fn register_many(to: SocketAddr) {
     }
 }
 
-/// Timers of which all retransmissions fit into a second.
+/// Timers for which all retransmissions fit into a second.
 fn fast() -> Timing {
     let default = Timing::default();
     Timing { t1: Duration::from_millis(10), t2: Duration::from_millis(40), ..default }
@@ -117,7 +117,7 @@ fn no_sip_server_sends_a_stranger_more_than_three_times_what_came() {
         rows.extend(strangers.iter().map(|stranger| stranger.row(name)));
         let own = &rows[rows.len() - strangers.len()..];
         let answered = own.iter().filter(|row| row.datagrams > 0).count();
-        // The stateless proxy hands requests on, and the others answer what they can.
+        // The stateless proxy forwards requests, and the others answer.
         assert!(answered > 0 || name == "stateless-proxy", "{name} answers strangers");
         running.finish();
     }
@@ -162,7 +162,7 @@ fn a_datagram_of_a_stranger_opens_no_connection() {
     }
 }
 
-/// By a table with many records of each kind.
+/// A zone with many records of each kind.
 #[test]
 fn no_dns_server_sends_a_stranger_more_than_three_times_what_came() {
     let mut zone = String::from("$TTL 60\n");
@@ -203,7 +203,7 @@ fn no_dns_server_sends_a_stranger_more_than_three_times_what_came() {
     thread.join().unwrap();
 }
 
-/// Whoever has the password gets a long list over UDP; a stranger gets the bound's short answer.
+/// A user with the password gets a long list over UDP; a stranger gets the short response.
 #[test]
 fn who_has_proved_who_it_is_gets_its_whole_list() {
     let bob = User { name: "bob".into(), password: "zanzibar".into(), contact: None };
@@ -247,7 +247,7 @@ fn who_has_proved_who_it_is_gets_its_whole_list() {
     running.finish();
 }
 
-/// The server's own time and its stop flag are looked at between batches, however many questions wait, and another's question is answered.
+/// The server checks its duration and its stop flag between batches, however many queries wait, and answers other clients.
 #[test]
 fn a_flood_of_questions_ends_with_the_server() {
     for by_flag in [false, true] {
@@ -270,7 +270,7 @@ fn a_flood_of_questions_ends_with_the_server() {
                 std::thread::spawn(move || {
                     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
                     let until = StdInstant::now() + StdDuration::from_secs(60);
-                    // It goes on until the server has ended, whatever that takes.
+                    // It continues until the server has ended.
                     while !over.load(Ordering::Relaxed) {
                         assert!(StdInstant::now() < until, "the server ends while it is flooded");
                         let _ = socket.send_to(&question, to);
@@ -284,7 +284,7 @@ fn a_flood_of_questions_ends_with_the_server() {
             std::thread::spawn(move || {
                 let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
                 socket.set_read_timeout(Some(StdDuration::from_millis(50))).unwrap();
-                // What finds no room among the flood is asked again.
+                // A query without room among the flood is repeated.
                 let is_answered = (0..600).any(|_| {
                     let _ = socket.send_to(&question, to);
                     socket.recv(&mut [0; 512]).is_ok()

@@ -1,22 +1,22 @@
-//! What holds for any bytes that come over a control connection: the property that `fuzz/` searches a counterexample of, and
-//! that the test `corpora` replays.
+//! The property of any bytes that arrive over a control connection. `fuzz/` searches a counterexample, and the test
+//! `corpora` replays its corpus.
 
-use netrig_agent::control::{Reply, Request};
+use netrig_agent::control::{ControlReply, ControlRequest};
 use netrig_host::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
 use netrig_probe::control::{FromFarEnd, FromProbe};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The bytes are frames or an error, for all who read frames, as the stream brings them; and, whatever length they promise, as
-/// the words of one. What was understood is understood again as the same.
+/// Each reader of frames takes the bytes as frames or an error: as a stream, and as the body of one frame. A message that was
+/// read is the same after it is written and read again.
 pub fn check(bytes: &[u8]) {
     let framed = [&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes()[..], bytes].concat();
     for stream in [bytes, &framed] {
-        read_all::<Request>(stream, |_| {});
+        read_all::<ControlRequest>(stream, |_| {});
         read_all::<FromProbe>(stream, |_| {});
         read_all::<FromFarEnd>(stream, |_| {});
-        read_all::<Reply>(stream, |reply| {
-            if let Reply::Samples { columns } = reply {
+        read_all::<ControlReply>(stream, |reply| {
+            if let ControlReply::Samples { columns } = reply {
                 for column in columns {
                     if let Ok(samples) = column.samples() {
                         assert_eq!(samples.len(), column.values.len());
@@ -35,10 +35,10 @@ where
     loop {
         let before = stream.len();
         match read_frame::<T>(&mut stream) {
-            Ok(Some(words)) => {
-                each(&words);
+            Ok(Some(message)) => {
+                each(&message);
                 assert!(before - stream.len() >= 4, "a frame has a length");
-                again(&words);
+                again(&message);
             }
             Ok(None) => {
                 assert!(stream.is_empty(), "all of {whole} B were read");
@@ -53,18 +53,18 @@ where
     }
 }
 
-/// Written and read again it is what it was.
-fn again<T>(words: &T)
+/// The message is the same after it is written and read again.
+fn again<T>(message: &T)
 where
     T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
 {
     let mut bytes = Vec::new();
-    match write_frame(&mut bytes, words) {
+    match write_frame(&mut bytes, message) {
         Ok(()) => {}
-        // What was read may take more bytes to write.
+        // The canonical form of the message may be longer than the form that was read.
         Err(FrameError::TooLong { .. }) => return,
-        Err(error) => panic!("{error}: {words:?}"),
+        Err(error) => panic!("{error}: {message:?}"),
     }
     let read = read_frame::<T>(&mut &bytes[..]).expect("it was written by us");
-    assert_eq!(read.as_ref(), Some(words));
+    assert_eq!(read.as_ref(), Some(message));
 }

@@ -38,7 +38,7 @@ fn passages() -> Passages {
         nodes: ["a", "R", "b"].map(node).into(),
         owners: owners.map(|(octets, node)| (IpAddr::from(octets), node)).into(),
         flows: [(SocketAddr::from(([10, 0, 0, 6], 7000)), (0, [0, 2]))].into(),
-        ends: [((0, Side::Client), end(0)), ((0, Side::Server), end(2))].into(),
+        ends: [((0, FlowSide::Client), end(0)), ((0, FlowSide::Server), end(2))].into(),
         on_cables: Vec::new(),
         fresh: VecDeque::new(),
         offered: Fragments::default(),
@@ -55,10 +55,11 @@ fn ms(ms: u64) -> Instant {
 fn faults(passages: Passages, sent: u64, received: u64, dropped: u64) -> Vec<String> {
     let report = passages.report(ms(2000), ms(1000));
     let at = |side, socket| {
-        report.ends[&(0, side)].faults(&report.nodes[if side == Side::Client { 0 } else { 2 }].name, &socket)
+        report.ends[&(0, side)]
+            .faults(&report.nodes[if side == FlowSide::Client { 0 } else { 2 }].name, &socket)
     };
-    let client = at(Side::Client, SocketPassage { sent, ..SocketPassage::default() });
-    let server = at(Side::Server, SocketPassage { received, dropped, ..SocketPassage::default() });
+    let client = at(FlowSide::Client, SocketPassage { sent, ..SocketPassage::default() });
+    let server = at(FlowSide::Server, SocketPassage { received, dropped, ..SocketPassage::default() });
     report.nodes.iter().filter_map(Node::fault).chain(client).chain(server).collect()
 }
 
@@ -135,7 +136,7 @@ fn who_was_told_to_end_early_hears_no_more() {
         let mut passages = passages();
         passages.handed(ms(600), 2, &packet(1, 0, false, 100));
         let report = passages.report(ms(1000), ms(end));
-        assert_eq!(report.ends[&(0, Side::Server)].handed, handed);
+        assert_eq!(report.ends[&(0, FlowSide::Server)].handed, handed);
     }
 }
 

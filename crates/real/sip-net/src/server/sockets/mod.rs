@@ -1,4 +1,4 @@
-//! The sockets of a server, and the loop that carries messages between them and it.
+//! The sockets of a server, and the loop between them and the server.
 
 mod receiving;
 mod sending;
@@ -15,7 +15,7 @@ use netrig_sip::location::Abilities;
 use netrig_sip::server::{DelayedResponses, Domain, PlainResponses, Server, TargetChange};
 use rustix::io::Errno;
 
-use super::connections::{ConnectionChange, Connections, FIRST_KEY, MOST_KEPT, Tls};
+use super::connections::{ConnectionChange, FIRST_KEY, MOST_KEPT, ServerConnections, Tls};
 use super::datagrams::DatagramPoint;
 use super::handover::{Handover, HandoverItem};
 use super::names::Names;
@@ -31,31 +31,31 @@ use netrig_host::sys::ReceiveBatch;
 use netrig_host::{Clock, DescriptorShortage, Pacer, SPIN, Watch};
 use netrig_host::{RealtimeOffset, monotonic_nanos};
 
-/// Calls that may wait at a listening socket; the kernel cuts it to net.core.somaxconn.
+/// Backlog of a listening socket; the kernel limits it to net.core.somaxconn.
 const CALLS: i32 = 4096;
 
-/// Under these numbers the pacer reports listening sockets: this and their place.
+/// Keys of listening sockets at the poller: this number and their index.
 const FIRST_LISTENER: u64 = 1 << 32;
 
-/// Under this number the pacer reports that another thread has handed something over.
+/// Key of the hand-over from other threads.
 const WAKEUP: u64 = u64::MAX;
 
-/// When a thread looks again whether another one, which has too much to do, takes more.
+/// Interval after which a thread checks again whether a congested thread has room.
 const CONGESTED: Duration = Duration::from_millis(1);
 
-/// How often who watches is told.
+/// Interval of the calls of the watcher.
 const GLANCE: Duration = Duration::from_secs(1);
 
-struct Listener {
+struct PointListener {
     socket: OwnedFd,
     transport: Transport,
     ready: bool,
 }
 
-/// Is told what a server has done so far.
+/// A function that gets the counts of a server.
 pub(super) type Watcher = Box<dyn FnMut(&Tally) + Send>;
 
-/// A tap, and how it tells the time of day.
+/// A tap with the clock for its time stamps.
 struct SocketsTap {
     tap: Box<dyn MessageTap>,
     offset: RealtimeOffset,
@@ -68,19 +68,19 @@ impl CommonParts {
     }
 }
 
-/// The open sockets of a server. [`Sockets::serve`] gives them the server.
+/// The open sockets of a server. [`Sockets::serve`] runs a server on them.
 pub struct Sockets {
     clock: Clock,
     pacer: Pacer,
     domain: Domain,
     datagrams: Vec<DatagramPoint>,
-    listeners: Vec<Listener>,
-    connections: Connections,
+    listeners: Vec<PointListener>,
+    connections: ServerConnections,
     /// Responses to the plain request that is being handled.
     responses: PlainResponses,
-    /// Senders who are served at another socket than the first that fits, and its place.
+    /// Peers that use another UDP socket than the first that fits, and its index.
     strangers: HashMap<SocketAddr, usize>,
-    /// What addresses get over UDP that have not proved themselves.
+    /// Byte accounts of addresses without proof over UDP.
     ledger: AmplificationLedger,
     /// Budget of the received message that is being handled.
     purse: Purse,
@@ -90,38 +90,38 @@ pub struct Sockets {
     abilities: Abilities,
     seeds: Seeds,
     waiting: Option<DelayedResponses>,
-    /// Messages that have not left, and of which the server has not been told.
+    /// Messages that were not sent and that have not yet been reported to the server.
     unsent: Vec<Message>,
     tally: Tally,
-    /// Is given the tally each second.
+    /// Gets the counts each second.
     watcher: Option<Watcher>,
-    /// Who sees each message.
+    /// The tap of messages.
     tap: Option<SocketsTap>,
     shortage: Option<DescriptorShortage>,
-    /// Of a server that several threads run.
+    /// The hand-over between the threads of a partitioned server.
     handover: Option<Handover>,
 }
 
-/// What all threads of a server have in common.
+/// The common parts of all threads of a server.
 #[derive(Clone)]
 pub(super) struct CommonParts {
     clock: Clock,
     tls: Tls,
-    /// What connections have the server keep.
+    /// Memory of the connections.
     memory: MemoryBudget,
 }
 
 impl Sockets {
-    /// Opens them.
+    /// Opens the sockets.
     ///
     /// # Errors
-    /// One of them cannot be had as it was asked for.
+    /// If a socket cannot be opened with its options.
     pub fn open(order: SocketsOrder) -> Result<Self, ServeError> {
         let common = CommonParts::new(&order)?;
         Self::open_partition(order, common, None)
     }
 
-    /// Opens those of one thread, whose addresses other threads share, or of a whole server.
+    /// Opens the sockets of one thread, whose addresses other threads share, or of an undivided server.
     pub(super) fn open_partition(
         order: SocketsOrder,
         common: CommonParts,
@@ -136,7 +136,7 @@ impl Sockets {
         if let Some(point) = needs_identity.filter(|_| order.identity.is_none()) {
             return Err(ServeError::NoIdentity(*point));
         }
-        // What is to leave at a moment leaves then; all else may be as late as a sleep is.
+        // Delayed responses leave on time; everything else may be as late as a sleep is.
         let tail = if order.delay.is_some() { SPIN } else { Duration::ZERO };
         let pacer = Pacer::new(clock, tail).map_err(kernel("epoll_create"))?;
         if let Some(handover) = &handover {
@@ -175,7 +175,7 @@ impl Sockets {
             domain: Domain { names: Vec::new(), listens },
             datagrams,
             listeners,
-            connections: Connections::new(most, order.limits, (tls, memory), is_shared),
+            connections: ServerConnections::new(most, order.limits, (tls, memory), is_shared),
             responses: PlainResponses::default(),
             strangers: HashMap::new(),
             ledger: AmplificationLedger::default(),
@@ -193,25 +193,25 @@ impl Sockets {
         })
     }
 
-    /// What the system lacks, if it allows fewer open files than the connections that may come need.
+    /// The missing resource, if the system allows fewer open files than the connections need.
     pub const fn shortage(&self) -> Option<DescriptorShortage> {
         self.shortage
     }
 
-    /// How many connections there may be, if any may.
+    /// The limit of connections, if the server has any.
     pub(super) fn most_connections(&self) -> Option<usize> {
         Some(self.connections.most()).filter(|_| !self.listeners.is_empty())
     }
 
-    /// Where they listen, with the ports that the system has chosen.
+    /// The listening addresses, with the ports that the system has chosen.
     pub fn listens(&self) -> &[(Transport, SocketAddr)] {
         &self.domain.listens
     }
 
-    /// Carries messages between the sockets and a server until `cancel` is set, or so much time has passed.
+    /// Carries messages between the sockets and a server until `cancel` is set, or for the given time.
     ///
     /// # Errors
-    /// The kernel refuses what it always grants.
+    /// If a system call fails that succeeds in normal operation.
     pub fn serve(
         self,
         server: &mut dyn Server,
@@ -221,7 +221,7 @@ impl Sockets {
         self.serve_until(server, lasts, &[cancel])
     }
 
-    /// The same until one of `ends` is set.
+    /// As [`Self::serve`], until one of `ends` is set.
     pub(super) fn serve_until(
         mut self,
         server: &mut dyn Server,
@@ -251,26 +251,26 @@ impl Sockets {
         self.so_far()
     }
 
-    /// Each second `watcher` is told what the server has done so far.
+    /// Calls `watcher` each second with the counts so far.
     #[must_use]
     pub fn watched(self, watcher: impl FnMut(&Tally) + Send + 'static) -> Self {
         Self { watcher: Some(Box::new(watcher)), ..self }
     }
 
-    /// A tap sees each message that comes or leaves.
+    /// Passes each received or sent message to a tap.
     #[must_use]
     pub fn tapped(self, tap: Box<dyn MessageTap>) -> Self {
         Self { tap: Some(SocketsTap { tap, offset: RealtimeOffset::measure() }), ..self }
     }
 
-    /// A message passes between a local end and a peer.
+    /// Passes a message between a local address and a peer to the tap.
     fn tell_tap(&mut self, is_sent: bool, transport: Transport, ends: Option<[SocketAddr; 2]>, bytes: &[u8]) {
         let (Some(SocketsTap { tap, offset }), Some([local, peer])) = (&mut self.tap, ends) else { return };
         let at_ns = offset.realtime(monotonic_nanos());
         tap.message(&PassedMessage { at_ns, is_sent, local, peer, transport, is_of_script: true, bytes });
     }
 
-    /// Tells who watches; when again.
+    /// Calls the watcher if it is due. Returns the time of its next call.
     fn glance(&mut self) -> Result<Instant, ServeError> {
         if let Some(tap) = &mut self.tap {
             tap.tap.hand_on();
@@ -301,7 +301,7 @@ impl Sockets {
         all.into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
 
-    /// The kernel has something to say.
+    /// Handles a poll event.
     fn note(&mut self, key: u64) {
         let place = |first: u64| usize::try_from(key - first).unwrap_or(usize::MAX);
         if key == WAKEUP {
@@ -317,13 +317,13 @@ impl Sockets {
         }
     }
 
-    /// Whatever there is to do now, a bounded part of it.
+    /// Handles everything that is ready, within limits.
     fn turn(&mut self, server: &mut dyn Server, batch: &mut ReceiveBatch) -> Result<(), ServeError> {
         let now = self.clock.now();
         self.take_handovers(now, server);
         self.take_datagrams(server, batch)?;
         self.take_connections(now);
-        // Others have to know of a connection before they are given what comes along it.
+        // Other threads must know of a connection before they get messages from it.
         self.flush_handover();
         if !self.is_congested() {
             self.take_streams(now, server);
@@ -337,7 +337,7 @@ impl Sockets {
             self.send(now, &to, message);
         }
         if self.connections.handle_timeout(now) {
-            // One that could not be taken, for want of descriptors, waits still.
+            // A connection that could not be accepted for lack of descriptors is still pending.
             self.listeners.iter_mut().for_each(|listener| listener.ready = true);
         }
         self.tell_places(server);
@@ -346,12 +346,12 @@ impl Sockets {
         Ok(())
     }
 
-    /// Whether another thread has so much to do that this one reads nothing from connections.
+    /// Whether another thread is so busy that this one must not read from connections.
     fn is_congested(&self) -> bool {
         self.handover.as_ref().is_some_and(Handover::is_congested)
     }
 
-    /// Gives the other threads what is theirs, and tells them of connections.
+    /// Sends the queued items to the other threads, and reports connections to them.
     fn flush_handover(&mut self) {
         let Some(handover) = &mut self.handover else { return };
         for ConnectionChange { with, is_open } in self.connections.take_changes() {
@@ -360,7 +360,7 @@ impl Sockets {
         handover.flush();
     }
 
-    /// Tells the other threads to which places bindings lead, before a response makes a peer ask for one.
+    /// Reports the destinations of bindings to the other threads, before a response makes a peer request one.
     fn tell_places(&mut self, server: &mut dyn Server) {
         let Some(handover) = &mut self.handover else { return };
         let changes = server.take_target_changes();
@@ -372,7 +372,7 @@ impl Sockets {
         }
     }
 
-    /// What it has done so far.
+    /// The counts so far.
     fn so_far(&mut self) -> Result<Tally, ServeError> {
         for point in &mut self.datagrams {
             self.tally.socket_drops += point.take_drops().map_err(kernel("SO_MEMINFO"))?;
@@ -384,7 +384,7 @@ impl Sockets {
     }
 }
 
-fn listen(point: &ListeningPoint, is_shared: bool) -> Result<(Listener, SocketAddr), SocketError> {
+fn listen(point: &ListeningPoint, is_shared: bool) -> Result<(PointListener, SocketAddr), SocketError> {
     let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
     let failed = |what| move |error: Errno| refused(what, point.address, error);
     let making = SocketBuilder::tcp(&options, 0, point.address)?;
@@ -395,5 +395,5 @@ fn listen(point: &ListeningPoint, is_shared: bool) -> Result<(Listener, SocketAd
     rustix::net::listen(&socket, CALLS).map_err(failed("listen"))?;
     let local = rustix::net::getsockname(&socket).map_err(failed("getsockname"))?;
     let local = local.try_into().map_err(failed("getsockname"))?;
-    Ok((Listener { socket, transport: point.transport, ready: true }, local))
+    Ok((PointListener { socket, transport: point.transport, ready: true }, local))
 }

@@ -1,4 +1,4 @@
-//! What comes to a server's sockets.
+//! The receiving part of a server's sockets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,19 +21,19 @@ use netrig_host::sys::{MESSAGES, ReceiveBatch};
 /// sends faster than the server receives delays no timer by more than a turn.
 const DATAGRAMS_AT_ONCE: usize = 16 * MESSAGES;
 
-/// Connections that are taken in one turn.
+/// Most connections accepted in one turn.
 const ACCEPTED_AT_ONCE: usize = 64;
 
-/// Batches of what other threads have handed over that are taken in one turn.
+/// Most batches of other threads handled in one turn.
 const HANDOVERS_AT_ONCE: usize = 64;
 
-/// Senders of which is remembered at which of several sockets they are served.
+/// Most senders whose UDP socket is remembered, if there are several.
 const MOST_STRANGERS: usize = 1 << 16;
 
-/// After how long a client for which there is no room may come again, s.
+/// `Retry-After` for a client without room, s.
 const RETRY_AFTER: &str = "10";
 
-/// Why the kernel gives no connection that has come.
+/// Why the kernel could not accept a connection.
 fn not_accepted(error: Errno) -> String {
     match error {
         Errno::MFILE | Errno::NFILE => "the system allows no more open files (`ulimit -n`)".to_owned(),
@@ -56,7 +56,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// At most one batch of one socket. Returns how many datagrams there were.
+    /// Receives at most one batch of one socket. Returns the number of datagrams.
     fn take_batch(
         &mut self,
         place: usize,
@@ -65,7 +65,7 @@ impl Sockets {
     ) -> Result<usize, ServeError> {
         let count = self.datagrams[place].receive(batch).map_err(kernel("recvmmsg"))?;
         let now = self.clock.now();
-        // A peer may have been told something by another thread, which has told this one before.
+        // Another thread may have answered the peer, and has told this thread before.
         self.take_handovers(now, server);
         let mut taken = 0;
         // A sender with port 0 cannot be answered.
@@ -79,8 +79,7 @@ impl Sockets {
         Ok(taken)
     }
 
-    /// A datagram that has come to one socket. One that concerns another partition is handed to that thread, or dropped if too much waits
-    /// there.
+    /// Handles a datagram of one socket. A datagram of another partition is handed to that thread, or dropped if its queue is full.
     fn take_datagram(
         &mut self,
         now: Instant,
@@ -105,7 +104,7 @@ impl Sockets {
         self.take_own_datagram(now, (place, from), bytes, server);
     }
 
-    /// A datagram that concerns this thread's partition.
+    /// Handles a datagram of this thread's partition.
     fn take_own_datagram(
         &mut self,
         now: Instant,
@@ -155,7 +154,7 @@ impl Sockets {
         heard.is_some()
     }
 
-    /// Has the server handle a plain request, whose responses are then in `responses`. Returns its method if it was one.
+    /// Has the server handle a plain request, and puts its responses into `responses`. Returns its method if it was one.
     fn answer_plain(
         &mut self,
         now: Instant,
@@ -163,7 +162,7 @@ impl Sockets {
         from: Source,
         server: &mut dyn Server,
     ) -> Option<&'static Method> {
-        // Responses that wait are messages of the model.
+        // Delayed responses are stored as parsed messages.
         if self.waiting.is_some() {
             return None;
         }
@@ -177,14 +176,14 @@ impl Sockets {
         Some(heard.method)
     }
 
-    /// Answers a request that cannot be read, if its sender can be answered.
+    /// Answers an unreadable request, if its sender can be answered.
     fn refuse(&mut self, now: Instant, bytes: &Bytes, from: Source) {
         if let Some((to, response)) = refuse_unreadable(bytes, from) {
             self.send(now, &to, response.into());
         }
     }
 
-    /// A message, if it is one.
+    /// Parses a message. Returns nothing if it is invalid.
     fn read(&mut self, bytes: &Bytes) -> Option<Message> {
         match Message::parse(bytes) {
             Ok(message) => {
@@ -200,13 +199,13 @@ impl Sockets {
         }
     }
 
-    /// The same of one that came along a connection.
+    /// Parses a message of a connection.
     fn read_along(&mut self, bytes: &Bytes, from: Source) -> Option<Message> {
         self.tell_tap_along(bytes, from);
         self.read(bytes)
     }
 
-    /// A message has come along a connection.
+    /// Passes a message of a connection to the tap.
     fn tell_tap_along(&mut self, bytes: &[u8], from: Source) {
         if self.tap.is_some() {
             let local = self.domain.listens_towards(from.transport, Some(from.address.ip()));
@@ -253,12 +252,12 @@ impl Sockets {
             match framed {
                 Framed::Ping => self.tally.keep_alives += 1,
                 Framed::Message(bytes) if self.hand_streamed(&bytes, from, place, &*server) => {}
-                // A connection is proven by its first message, which the strict model reads.
+                // A connection is proved by its first message that the strict parser accepts.
                 Framed::Message(bytes)
                     if self.connections.is_proven(place) && self.take_plain(now, &bytes, from, server) => {}
                 Framed::Message(bytes) => match self.read_along(&bytes, from) {
                     Some(message) if !self.admit(place, &message, &*server) => {}
-                    // It was counted when it was read.
+                    // The message was counted when it was read.
                     Some(_) if self.answer_plain(now, &bytes, from, server).is_some() => {
                         self.send_plain(now, bytes.len(), from);
                     }
@@ -288,8 +287,8 @@ impl Sockets {
         }
     }
 
-    /// Whether a message along a connection may be handled: it is refused with 503 if there is no room for the connection. A server that asks
-    /// for no credentials takes a whole message as proof.
+    /// Whether a message of a connection may be handled. If there is no room for the connection, it is refused with 503. A server
+    /// that asks for no credentials takes a complete message as proof.
     fn admit(&mut self, place: usize, message: &Message, server: &dyn Server) -> bool {
         let is_admitted =
             !self.connections.is_refused(place) && (server.authenticates() || self.connections.prove(place));
@@ -299,21 +298,21 @@ impl Sockets {
         is_admitted
     }
 
-    /// The peer of a connection has sent valid credentials.
+    /// Records valid credentials of the peer of a connection.
     fn accept_proof(&mut self, place: usize) {
         if !self.connections.prove(place) {
             self.connections.finish(place);
         }
     }
 
-    /// Hands a message that has come along a connection to the thread of another partition, if it concerns that. Returns whether the message
-    /// was handed over, or refused with 503.
+    /// Hands a message of a connection to the thread of another partition, if it belongs there. Returns whether the message was
+    /// handed over, or refused with 503.
     fn hand_streamed(&mut self, bytes: &Bytes, from: Source, place: usize, server: &dyn Server) -> bool {
         let Some(owner) = self.handover.as_ref().and_then(|handover| handover.owner_of(bytes)) else {
             return false;
         };
         if !self.connections.is_proven(place) {
-            // What cannot be read proves nothing, and is refused here.
+            // An unreadable message proves nothing, and is refused here.
             let Ok(message) = Message::parse(bytes) else { return false };
             if !self.admit(place, &message, server) {
                 self.tally.received.count(&message);
@@ -321,7 +320,7 @@ impl Sockets {
                 return true;
             }
         }
-        // A request but ACK is answered.
+        // Each request except ACK is answered.
         if !bytes.starts_with(b"ACK ") && !bytes.starts_with(b"SIP/") {
             self.connections.asked(from);
         }
@@ -331,7 +330,7 @@ impl Sockets {
         true
     }
 
-    /// A message that has come along a connection of the thread of partition `by`.
+    /// Handles a message of a connection of the thread of partition `by`.
     fn take_streamed(&mut self, now: Instant, by: u32, from: Source, bytes: &[u8], server: &mut dyn Server) {
         if self.take_plain(now, bytes, from, server) {
             return;
@@ -357,7 +356,7 @@ impl Sockets {
         }
     }
 
-    /// Takes some of what other threads have handed over: as much as waits, unless they hand over faster than it is taken.
+    /// Handles the batches of other threads that wait, up to a limit.
     pub(super) fn take_handovers(&mut self, now: Instant, server: &mut dyn Server) {
         for _ in 0..HANDOVERS_AT_ONCE {
             let Some(batch) = self.handover.as_mut().and_then(Handover::receive) else { return };
@@ -406,7 +405,7 @@ impl Sockets {
         }
     }
 
-    /// There is no room for the connection along which this message came (RFC 3261 section 21.5.4).
+    /// Refuses a message because there is no room for its connection (RFC 3261 section 21.5.4).
     fn turn_away(&mut self, place: usize, message: &Message) {
         let request = message.as_request().filter(|request| request.method != Method::Ack);
         let Some(request) = request else { return self.connections.unreadable(place) };

@@ -1,4 +1,4 @@
-//! What leaves a server's sockets.
+//! The sending part of a server's sockets.
 
 use std::net::SocketAddr;
 
@@ -19,7 +19,7 @@ use crate::ledger::{Purse, short_answer};
 const WITHHELD: &str = "the address had proved nothing, and had its share of bytes";
 
 impl Sockets {
-    /// Sends the responses to a plain request of so many bytes.
+    /// Sends the responses to a plain request of this length, bytes.
     pub(super) fn send_plain(&mut self, now: Instant, bytes: usize, from: Source) {
         self.purse = self.ledger.purse(now, from.address, bytes, from.transport.is_reliable());
         let mut responses = std::mem::take(&mut self.responses);
@@ -56,7 +56,7 @@ impl Sockets {
         self.send_along(now, (to, &host, Some(status)), Bytes::copy_from_slice(bytes)).map(|()| true)
     }
 
-    /// Puts a datagram where it leaves with the next flush.
+    /// Queues a datagram for the next flush.
     fn give_datagram(
         &mut self,
         now: Instant,
@@ -73,7 +73,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// The place of the socket from which datagrams to an address are sent.
+    /// The index of the socket for datagrams to an address.
     pub(super) fn point_for(&self, to: SocketAddr) -> Option<usize> {
         self.strangers.get(&to).copied().or_else(|| {
             let local = self.domain.listens_towards(Transport::Udp, Some(to.ip()))?;
@@ -81,7 +81,7 @@ impl Sockets {
         })
     }
 
-    /// Sends what the server has to say, and tells it of what cannot be sent.
+    /// Sends the server's messages, and reports to it those that cannot be sent.
     pub(super) fn transmit(&mut self, now: Instant, server: &mut dyn Server) {
         self.tell_places(server);
         loop {
@@ -117,8 +117,8 @@ impl Sockets {
         self.unsent.push(message);
     }
 
-    /// Puts a message where it leaves with the next flush. Whether its address may have it: an address that has proved nothing
-    /// gets a bounded number of bytes.
+    /// Queues a message for the next flush. Returns whether its address may have it: an address without proof gets a limited number
+    /// of bytes.
     fn give(&mut self, now: Instant, to: &Destination, message: &Message) -> Result<bool, SendError> {
         let (to, host) = match to {
             Destination::Address(source) => (*source, Host::Address(source.address.ip())),
@@ -146,7 +146,7 @@ impl Sockets {
         self.send_along(now, (to, &host, status), message.to_bytes()).map(|()| true)
     }
 
-    /// Puts a message where it leaves along the connection with its destination, or hands it to the thread that owns that connection.
+    /// Queues a message on the connection with its destination, or hands it to the thread that owns that connection.
     fn send_along(
         &mut self,
         now: Instant,
@@ -163,21 +163,21 @@ impl Sockets {
         self.send_here(now, (to, host, status), bytes)
     }
 
-    /// Puts a message where it leaves along a connection of this thread.
+    /// Queues a message on a connection of this thread.
     fn send_here(
         &mut self,
         now: Instant,
         (to, host, status): (Source, &Host, Option<Status>),
         bytes: Bytes,
     ) -> Result<(), SendError> {
-        // Who is asked may answer along another connection, so one is opened only where such would be taken (RFC 3261
-        // section 18.1.1).
+        // The peer may answer over another connection, so a connection is only opened where the server accepts such answers
+        // (RFC 3261 section 18.1.1).
         let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
         let opening = local.map(|local| Opening { local, host });
         self.connections.send(now, &self.pacer, to, (bytes, status), opening)
     }
 
-    /// Sends a message of the thread of partition `by` along a connection of this one. That thread is told if it cannot be sent.
+    /// Sends a message of the thread of partition `by` over a connection of this one, and reports a failure to that thread.
     pub(super) fn send_for_other(
         &mut self,
         now: Instant,
@@ -193,7 +193,7 @@ impl Sockets {
         }
     }
 
-    /// What an address gets of a message over UDP: the message, a short answer in its place, or nothing.
+    /// The message over UDP that an address may get: the message itself, a short response instead, or nothing.
     fn admitted(&mut self, now: Instant, to: SocketAddr, message: &Message) -> Option<Bytes> {
         let bytes = message.to_bytes();
         if self.ledger.admit(now, to, message, (bytes.len(), self.forwards), &mut self.purse) {
@@ -210,7 +210,7 @@ impl Sockets {
             let is_full = is_without_room(&error);
             let why = if is_full { SendError::NoRoomInSocket } else { SendError::Kernel(error.kind()) };
             tally.unsent.count(why.to_string());
-            // What the socket had no room for is lost like any other datagram, and sent again.
+            // A datagram without room in the socket counts as lost, and is retransmitted.
             if !is_full && let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) {
                 unsent.push(message);
             }
@@ -222,7 +222,7 @@ impl Sockets {
             (0..self.datagrams.len()).for_each(|place| self.flush_datagrams(now, place));
             self.connections.flush(now);
             for (bytes, why) in self.connections.take_unsent() {
-                // Which partition has sent it is not known any more.
+                // The partition that sent it is unknown by now.
                 if let Some(handover) = &mut self.handover {
                     handover.queue_to_all(&HandoverItem::Unsent, &bytes);
                 }

@@ -1,5 +1,5 @@
-//! What holds for any bytes that a DNS server, or who asks one, sends: the property that `fuzz/` searches a counterexample of,
-//! and that the test `corpora` replays.
+//! The property of any bytes that a DNS server or a DNS client sends. `fuzz/` searches a counterexample, and the test
+//! `corpora` replays its corpus.
 
 use netrig_core::Seeds;
 use netrig_sip::Uri;
@@ -9,17 +9,17 @@ use netrig_sip_net::dns::message::{PAYLOAD, Reading, answer, query, read};
 
 const KINDS: [Kind; 4] = [Kind::Naptr, Kind::Srv, Kind::A, Kind::Aaaa];
 
-/// The name that is asked for.
+/// The queried name.
 const NAME: &str = "example.test";
 
-/// The fewest bytes of a record in a message: a name of one, type, class, time and length.
+/// Length of the shortest record in a message, bytes: a name of one byte, type, class, time and length.
 const RECORD: usize = 11;
 
-/// The most questions of a lookup: for services, for the hosts of 32 of them, and for the addresses of 64 by two versions of IP.
+/// Most queries of a look-up: for services, for the hosts of 32 of them, and for the addresses of 64 by two versions of IP.
 const MOST_QUESTIONS: usize = 1 + 32 + 2 * 64;
 
-/// Read as the answer to each question, it has no more records than bytes allow; who looks for a server by such answers asks no more
-/// than so often, and finds no more than so many places. As a question, it is answered by what fits a datagram and is read again.
+/// As the response to any query, the bytes have no more records than their length allows. A look-up with such responses makes a
+/// limited number of queries and finds a limited number of hops. As a query, their response fits a datagram and can be read again.
 pub fn check(bytes: &[u8]) {
     let Some(id) = bytes.first_chunk::<2>().map(|id| u16::from_be_bytes(*id)) else {
         assert_eq!(read(bytes, 0, &question(Kind::A)), Reading::Foreign);
@@ -39,7 +39,7 @@ pub fn check(bytes: &[u8]) {
                 assert!(ttl <= 604_800, "{ttl}");
                 look(kind, &records);
             }
-            // A name has 255 bytes, each of which takes four at most to be written.
+            // A name has 255 bytes, each of which takes at most four characters.
             Reading::Alias(name) => assert!(name.len() <= 4 * 255, "{name}"),
             Reading::Nothing(ttl) => assert!(ttl <= 604_800, "{ttl}"),
             Reading::Foreign | Reading::Truncated | Reading::Failed(_) => {}
@@ -52,7 +52,7 @@ fn question(kind: Kind) -> Question {
     Question { kind, name: NAME.to_owned() }
 }
 
-/// Looks for a server where every question of this kind is answered so.
+/// Looks up a server when each query of this kind has this response.
 fn look(kind: Kind, records: &Records) {
     let uri: Uri = format!("sip:{NAME}").parse().expect("a URI");
     let transports = vec![Transport::Udp, Transport::Tcp, Transport::Tls];
@@ -63,7 +63,7 @@ fn look(kind: Kind, records: &Records) {
     let mut asked = 0;
     while let Some(question) = locator.poll_question() {
         asked += 1;
-        // What is to be asked can be, or is no name.
+        // A question can be sent as a query, or its name is invalid.
         let _ = query(1, &question);
         let own = match question.kind {
             own if own == kind => records.clone(),
@@ -77,7 +77,7 @@ fn look(kind: Kind, records: &Records) {
     assert!(std::iter::from_fn(|| locator.next_hop()).count() <= 64 * 2 * 32);
 }
 
-/// What a table's server says to it.
+/// The response of a zone's server to the bytes.
 fn serve(bytes: &[u8]) {
     let zone = Zone::parse("example.test A 192.0.2.1\n_sip._udp.example.test SRV 0 0 5060 example.test")
         .expect("a table");
@@ -86,6 +86,6 @@ fn serve(bytes: &[u8]) {
     let Some(message) = over_udp else { return };
     assert!(message.len() <= usize::from(PAYLOAD), "{}", message.len());
     assert_eq!(message[..2], bytes[..2]);
-    // It answers no answers.
+    // It does not answer responses.
     assert_eq!(answer(&message, &zone, true), None);
 }

@@ -1,4 +1,4 @@
-//! Loads against servers on real sockets: every call is accounted for, and what fails fails by its kind.
+//! Loads against servers on real sockets: every call is accounted for, and each failure has its kind.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,
@@ -36,15 +36,15 @@ use netrig_sip_net::server::SocketsOrder;
 
 use crate::sip_server::{Running, server, sockets};
 
-/// Short, so that what is given up is given up in seconds.
+/// Short timers, so that time-outs take seconds.
 fn timing() -> Timing {
     Timing { t1: Duration::from_millis(50), t2: Duration::from_millis(400), t4: Duration::from_millis(500) }
 }
 
-/// Where servers listen.
+/// The listening address of servers.
 const UDP: [&str; 1] = ["udp:127.0.0.1:0"];
 
-/// An order whose server has room for all of a test.
+/// An order whose server has room for all calls of a test.
 fn ordered(role: Role) -> ServerOrder {
     ServerOrder { most_transactions: 100_000, timing: timing(), ..server(role) }
 }
@@ -61,7 +61,7 @@ fn address(server: &Running) -> SocketAddr {
     server.address(Transport::Udp)
 }
 
-/// A server that hears only what it is let hear, and says something else in the place of what it would.
+/// A server that receives only selected messages, and can replace its own.
 struct Between<H, S> {
     server: Box<dyn Server>,
     hears: H,
@@ -109,7 +109,7 @@ fn between(
     })
 }
 
-/// What an order says, hearing only what it is let hear.
+/// The server of an order that receives only selected messages.
 fn deaf(
     sockets: SocketsOrder,
     order: ServerOrder,
@@ -118,7 +118,7 @@ fn deaf(
     between(sockets, order, hears, |message| vec![message])
 }
 
-/// The same with a body of so many bytes, if it is the 200 to an INVITE.
+/// As above, with a body of this length in the 200 to an INVITE.
 fn lengthened(mut message: Message, len: usize) -> Message {
     if let Message::Response(response) = &mut message
         && response.headers.cseq().unwrap().unwrap().method == Method::Invite
@@ -133,7 +133,7 @@ fn lengthened(mut message: Message, len: usize) -> Message {
     message
 }
 
-/// So many at a constant 200 per second.
+/// A number of calls at a constant 200 per second.
 fn order(target: SocketAddr, work: Work, count: u64) -> LoadOrder {
     let pace = Pace::Open(Arrivals::at(200.0, Gaps::Constant));
     let plan = Plan::new(work, pace, Duration::from_secs(60));
@@ -141,7 +141,7 @@ fn order(target: SocketAddr, work: Work, count: u64) -> LoadOrder {
     LoadOrder { shards: 2, ..LoadOrder::new(target, plan) }
 }
 
-/// The same with something else planned.
+/// A load with another plan.
 fn with(order: LoadOrder, change: impl FnOnce(&mut Plan)) -> LoadOrder {
     let LoadOrder { mut plan, .. } = order;
     change(&mut plan);
@@ -153,7 +153,7 @@ fn carried_out(order: &LoadOrder) -> LoadReport {
     let report = run(order, &AtomicBool::new(false), |_| {}, |_, _| seconds += 1).unwrap();
     assert_eq!(seconds, report.seconds.len());
     assert!(report.seconds.iter().map(|second| second.second).eq(0..seconds as u64));
-    // Nothing is lost on the way from the records to the sums.
+    // No record is missing from the sums.
     for row in report.outcomes.iter().chain(&report.warm_up) {
         assert_eq!(row.begun, row.succeeded + row.failed + row.unlocated + row.open, "{row:?}");
         let failures = report.failures.iter().filter(|failure| failure.what == row.what);
@@ -188,7 +188,7 @@ fn calls_and_all_else_are_answered() {
     for delay in [Delay::Connection, Delay::Disconnect, Delay::Total, Delay::SessionDuration] {
         assert_eq!(report.delay(delay).unwrap().n, 100, "{delay:?}");
     }
-    // It rings at once and is answered 5 ms later; nothing comes before it was sent.
+    // It rings at once and is answered 5 ms later; no response is earlier than its request.
     assert!(report.delay(Delay::Invite).unwrap().min_us >= 5000.0);
     assert!(report.delay(Delay::SessionDuration).unwrap().min_us >= 20_000.0);
     assert!(report.delay(Delay::AnswerSignal).is_none() && !report.notes.is_empty());
@@ -209,7 +209,7 @@ fn what_begins_in_the_warm_up_is_counted_apart() {
         plan.count = None;
     });
     let report = carried_out(&order);
-    // One each 5 ms, the first at once.
+    // One every 5 ms, the first at once.
     assert_eq!((report.warm_up[0].begun, report.warm_up[0].open), (40, 0));
     assert_all_well(&report, What::Call, 60);
 }
@@ -224,7 +224,7 @@ fn users_of_a_closed_loop_come_again() {
     assert_all_well(&carried_out(&order), What::Options, 90);
 }
 
-/// An INVITE that is not heard is sent again, and no call fails for it.
+/// A lost INVITE is retransmitted, and no call fails for it.
 #[test]
 fn a_deaf_server_makes_retransmissions_and_no_failures() {
     let unheard = Arc::new(AtomicU64::new(0));
@@ -248,11 +248,11 @@ fn a_deaf_server_makes_retransmissions_and_no_failures() {
 fn what_comes_twice_is_told() {
     let order_of_server = ordered(Role::UserAgent(manners(Answer::Accept(Duration::ZERO))));
     let server = between(sockets(&UDP), order_of_server, |_| true, |message| vec![message.clone(), message]);
-    // Two of these responses are not three times as long as the request: a stranger gets both.
+    // Two of these responses are less than three times as long as the request: a stranger gets both.
     let report = carried_out(&order(address(&server), Work::Call(Scenario::Message), 40));
     assert_all_well(&report, What::Message, 40);
     let tester = &report.tester;
-    // The last of each thread may come when that has ended. A request that had to be sent again is answered twice more.
+    // The last request of each thread may arrive when its server has ended. A retransmitted request is answered twice more.
     let most = 40 + 2 * report.requests_again;
     assert!((38..=most).contains(&tester.strays) && tester.foreign == 0, "{tester:?}");
 }
@@ -265,7 +265,7 @@ fn a_long_answer_is_read_whole() {
         between(sockets(points), ordered(role), |_| true, move |message| vec![lengthened(message, len)])
     };
     let server = started(&UDP, 64_000);
-    // Who is no more than a source address is answered with three times what came from there at most.
+    // An address without proof gets at most three times the bytes that it sent.
     let order_of_long = with(order(address(&server), CALL, 20), |plan| plan.description = 30_000);
     let report = carried_out(&order_of_long);
     assert_all_well(&report, What::Call, 20);
@@ -276,7 +276,7 @@ fn a_long_answer_is_read_whole() {
         |target| LoadOrder { carrier: Carrier::Tcp(Connecting::PerAttempt), ..order(target, CALL, 20) };
     let server = started(&["tcp:127.0.0.1:0"], 200_000);
     assert_all_well(&carried_out(&over(server.address(Transport::Tcp))), What::Call, 20);
-    // A longer one is the tester's own limit, and nothing is held against the server.
+    // A longer one exceeds the tester's own limit, and is not counted against the server.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap();
     let answering = std::thread::spawn(move || {
@@ -298,10 +298,10 @@ fn a_long_answer_is_read_whole() {
     );
 }
 
-/// Whoever calls a server that is dead gives up after 64·T1, which is 3.2 s here, and not before.
+/// A call to a dead server fails after 64·T1, which is 3.2 s here, and not before.
 #[test]
 fn a_dead_server_makes_failures_by_timer_b() {
-    // It has its socket still, and hears and says nothing.
+    // It still has its socket, but receives and sends nothing.
     let dead = UdpSocket::bind("127.0.0.1:0").unwrap();
     let report = carried_out(&order(dead.local_addr().unwrap(), CALL, 40));
     let row = report.outcome(What::Call).unwrap();
@@ -310,8 +310,8 @@ fn a_dead_server_makes_failures_by_timer_b() {
     assert_eq!((report.failures[0].kind.name(), report.failures[0].why.contains("timer B")), ("timer", true));
     let failed = |second: &&SecondRow| second.failed > 0;
     assert!(report.seconds.iter().filter(failed).all(|second| second.second >= 3));
-    // INVITE is sent again after T1, 2·T1 and so on: at 50, 150, 350, 750, 1550 and 3150 ms; the last not if the tester is
-    // so late that the call is given up before.
+    // INVITE is retransmitted after T1, 2·T1 and so on: at 50, 150, 350, 750, 1550 and 3150 ms. The last one is missing if the tester is
+    // so late that the call has failed before.
     assert!((40 * 5..=40 * 6).contains(&report.requests_again), "{}", report.requests_again);
     assert_eq!((report.ratios.ser, report.ratios.isa, report.kept), (Some(0.0), Some(1.0), false));
 }
@@ -379,8 +379,8 @@ fn users_register_with_their_passwords_and_no_others() {
     );
 }
 
-/// One of those who are to be registered beforehand is refused while the others still wait: no load begins, and whoever the server
-/// has taken after all is taken back.
+/// If one user cannot be registered before the load while others still wait, the load does not start, and accepted registrations
+/// are removed.
 #[test]
 fn a_load_that_cannot_be_prepared_leaves_nobody_registered() {
     let known = |number| User { name: format!("user{number:06}"), password: "secret".into(), contact: None };
@@ -411,7 +411,7 @@ fn a_load_that_cannot_be_prepared_leaves_nobody_registered() {
     assert!(came.len() > 1 && left.len() == 1 && left[0].contains("user000000"), "{left:?}");
 }
 
-/// Where nobody names a domain, it is the server's address, and its port.
+/// Without a configured domain, it is the server's address and port.
 #[test]
 fn users_belong_to_who_is_tested() {
     for point in ["udp:127.0.0.1:0", "udp:[::1]:0"] {
@@ -421,7 +421,7 @@ fn users_belong_to_who_is_tested() {
     }
 }
 
-/// Both sides are the tester's: what happens at who is called is measured there.
+/// Both sides are the tester's: the events at the callee are measured there.
 #[test]
 fn calls_through_a_proxy_are_measured_at_both_ends() {
     let server = Running::start(sockets(&UDP), ordered(Role::Proxy { record_route: true }));
@@ -441,7 +441,7 @@ fn calls_through_a_proxy_are_measured_at_both_ends() {
     }
 }
 
-/// Peers whose registrations last a second are called for two and a half, and are gone when it is over.
+/// Peers whose registrations last one second are called for 2.5 s, and are removed at the end.
 #[test]
 fn registrations_are_kept_alive_and_taken_back() {
     let server = Running::with(sockets(&UDP), |listens| {
@@ -460,7 +460,7 @@ fn registrations_are_kept_alive_and_taken_back() {
     assert_all_well(&report, What::Call, 50);
     let renewed = report.outcome(What::Renew).unwrap();
     assert!(renewed.succeeded >= 40 && renewed.failed == 0, "{renewed:?}");
-    // Nobody is there any more: the same users are called without peers, and not found.
+    // No peer is registered any more: the same users are called without peers, and not found.
     let foreign = with(order, |plan| plan.callee = CalleeOrder::Foreign);
     let failures = carried_out(&foreign).failures;
     let status = failures.iter().all(|failure| failure.kind.name() == "status");
@@ -490,7 +490,7 @@ fn a_port_that_is_taken_is_refused() {
     assert!(matches!(&error, LoadError::Socket(_)) && error.to_string().contains("bind"), "{error}");
 }
 
-/// The tester against itself: what it is measured by before any server is.
+/// The tester against itself: its own limits are measured before those of a server.
 #[test]
 fn the_tester_answers_itself() {
     let stop = AtomicBool::new(false);
@@ -510,7 +510,7 @@ fn the_tester_answers_itself() {
         let order = order(heard.recv().unwrap(), CALL, 100);
         let order = with(order, |plan| plan.timing = Timing::default());
         let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
-        // Before anything can go wrong here: a scope waits for its threads.
+        // Before anything can fail here: a scope waits for its threads.
         stop.store(true, Ordering::Relaxed);
         let (report, answered) = (report.unwrap(), answering.join().unwrap().unwrap());
         assert_all_well(&report, What::Call, 100);
@@ -519,7 +519,7 @@ fn the_tester_answers_itself() {
     });
 }
 
-/// A peer that nobody here wrote.
+/// A peer of another implementation.
 #[test]
 fn sipp_answers_calls() {
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

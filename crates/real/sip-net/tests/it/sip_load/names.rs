@@ -1,4 +1,4 @@
-//! Servers that are looked for by their names: in a table, and by a DNS server of netrig's or of a test's own making.
+//! Servers that are looked up by name: in a table, and by a DNS server of netrig or of the test.
 
 use std::thread::JoinHandle;
 
@@ -35,7 +35,7 @@ impl Names {
         Self::run(server.unwrap())
     }
 
-    /// Over UDP and TCP at one port.
+    /// Over UDP and TCP on one port.
     fn at_both(zone: &str) -> Self {
         let taken = |port| -> Option<NameServer> {
             let at = |transport| ListeningPoint { transport, address: ([127, 0, 0, 1], port).into() };
@@ -72,7 +72,7 @@ impl Drop for Names {
     }
 }
 
-/// Asked again after 100 ms, three times in all.
+/// Retransmission after 100 ms, three transmissions in all.
 fn asked(server: SocketAddr) -> NameSource {
     NameSource::Server(Asking { server, retry: Duration::from_millis(100), tries: 3 })
 }
@@ -117,7 +117,7 @@ public.test A 8.8.8.8
 six.test AAAA ::1
 "#;
 
-/// The same table answers by itself, and by a server.
+/// The same table is used directly, and by a server.
 #[test]
 fn a_name_leads_to_the_same_places_by_a_table_and_by_a_server() {
     let server = Names::start(ZONE, Some("30 ms"), 0.0);
@@ -125,7 +125,7 @@ fn a_name_leads_to_the_same_places_by_a_table_and_by_a_server() {
         let is_asked = matches!(source, NameSource::Server(_));
         let found = located("sip:example.test", source.clone()).unwrap();
         assert_eq!(hops(&found), ["UDP 127.0.0.1:5061", "UDP 127.0.0.2:5062", "TCP 127.0.0.1:5063"]);
-        // NAPTR, SRV and addresses, one behind the other.
+        // NAPTR, SRV and addresses, one after the other.
         assert!(!is_asked || found.took >= Duration::from_millis(90), "{found:?}");
         assert_eq!(unlocated(located("sip:nowhere.test", source.clone())), Unlocated::NoSuchName);
         assert_eq!(unlocated(located("sip:public.test", source.clone())), Unlocated::Forbidden);
@@ -135,7 +135,7 @@ fn a_name_leads_to_the_same_places_by_a_table_and_by_a_server() {
     assert_eq!(server.finish().lost, 0);
 }
 
-/// Forty hosts do not fit into a datagram: they are asked for over TCP.
+/// Forty hosts do not fit into a datagram, so the query is repeated over TCP.
 #[test]
 fn what_is_too_long_for_a_datagram_comes_over_tcp() {
     let name = "a-host-with-a-name-of-some-length-that-nobody-would-type-in-by-hand";
@@ -148,12 +148,12 @@ fn what_is_too_long_for_a_datagram_comes_over_tcp() {
     let zone = zone.replace(name, "a-host-with-a-name-of-some-length-that-nobody-would-type");
     let server = Names::at_both(&zone);
     let found = located("sip:example.test;transport=udp", server.source()).unwrap();
-    // Of one answer 32 are read.
+    // At most 32 records of a response are read.
     assert_eq!(found.hops.len(), 32);
     assert_eq!(server.finish().over_tcp, 1);
 }
 
-/// A DNS server of a test's own making: what it answers to each question.
+/// A DNS server of the test, with its response to each query.
 fn fake(mut answer: impl FnMut(&UdpSocket, SocketAddr, &[u8]) + Send + 'static) -> NameSource {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
@@ -167,7 +167,7 @@ fn fake(mut answer: impl FnMut(&UdpSocket, SocketAddr, &[u8]) + Send + 'static) 
     asked(address)
 }
 
-/// The answer to a question without any record, with this code.
+/// The response to a query without any record, with this code.
 fn refused(question: &[u8], code: u8) -> Vec<u8> {
     let mut answer = question.to_vec();
     answer[2] |= 0x80;
@@ -184,14 +184,14 @@ fn what_the_dns_fails_to_do_is_told_by_its_kind() {
     assert_eq!(once(|question| refused(question, 2)), Unlocated::Refused);
     assert_eq!(once(|question| refused(question, 5)), Unlocated::Refused);
     assert_eq!(once(|question| refused(question, 3)), Unlocated::NoSuchName);
-    // Forty answers are promised, and none is there.
+    // The response announces forty records and has none.
     let garbled = |question: &[u8]| {
         let mut answer = refused(question, 0);
         answer[7] = 40;
         answer
     };
     assert_eq!(once(garbled), Unlocated::Malformed);
-    // Nobody answers: asked three times.
+    // There is no response to three transmissions.
     let heard = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&heard);
     let silent = fake(move |_, _, _| {
@@ -201,7 +201,7 @@ fn what_the_dns_fails_to_do_is_told_by_its_kind() {
     assert_eq!(heard.load(Ordering::Relaxed), 3);
 }
 
-/// An answer with another number, to another question or from another port is none: the true one behind them is.
+/// A response with another ID, with another question or from another port is ignored; the true one after them is used.
 #[test]
 fn answers_of_others_are_ignored() {
     let zone = Zone::parse("example.test A 127.0.0.1").unwrap();
@@ -224,7 +224,7 @@ fn answers_of_others_are_ignored() {
     assert_eq!(hops(&found), ["UDP 127.0.0.1:5060"]);
 }
 
-/// Where this server is, by NAPTR, SRV and its address.
+/// The location of this server, by NAPTR, SRV and its address.
 fn zone_of(server: SocketAddr) -> String {
     let (ip, port) = (server.ip(), server.port());
     format!(
@@ -233,7 +233,7 @@ fn zone_of(server: SocketAddr) -> String {
     )
 }
 
-/// Each attempt looks for its server, and that is a delay of its own, of which nothing is in the others.
+/// Each attempt looks up its server. That is a delay of its own, which is in no other delay.
 #[test]
 fn attempts_look_for_their_server_and_that_is_measured() {
     let server = answering(Answer::Accept(Duration::ZERO));
@@ -243,7 +243,7 @@ fn attempts_look_for_their_server_and_that_is_measured() {
     ] {
         for lookup in [Lookup::PerAttempt, Lookup::Cached] {
             let names = Names::start(&zone_of(address(&server)), Some("20 ms"), 0.0);
-            // What stands in the order is where the first lookup led.
+            // The order has the result of the first look-up.
             let location = Some(location("sip:example.test", names.source(), lookup));
             let report = carried_out(&LoadOrder { location, ..order(address(&server), work, 40) });
             assert_all_well(&report, what, 40);
@@ -254,11 +254,11 @@ fn attempts_look_for_their_server_and_that_is_measured() {
                 assert!(took.min_us >= 60_000.0, "{took:?}");
                 assert_eq!((dns.asked, dns.kept), (120, 0));
             } else {
-                // Each of two threads asks for itself, and those who come meanwhile wait with it.
+                // Each of two threads queries for itself, and attempts that start meanwhile wait for the same response.
                 assert_eq!(dns.asked, 6, "{dns:?}");
                 assert!(took.min_us < 20_000.0, "{took:?}");
             }
-            // What was looked for stands in no other delay.
+            // The look-up is in no other delay.
             let row = report.delay(delay).unwrap();
             assert!(lookup == Lookup::Cached || row.min_us < 60_000.0, "{row:?}");
             assert_eq!(names.finish().over_udp, dns.asked);
@@ -266,7 +266,7 @@ fn attempts_look_for_their_server_and_that_is_measured() {
     }
 }
 
-/// Registrations wait, too: nobody registers twice at once.
+/// Registrations wait, too: no user registers twice at once.
 #[test]
 fn registrations_look_for_their_server() {
     let registrar = Running::start(sockets(&UDP), ordered(Role::Registrar));
@@ -279,7 +279,7 @@ fn registrations_look_for_their_server() {
     assert_eq!(report.delay(Delay::Lookup).unwrap().n, 40);
 }
 
-/// Who finds no server says nothing of one: no failure of its, no ratio, no threshold.
+/// An attempt without a server says nothing about one: it is in no failure, ratio or threshold.
 #[test]
 fn what_finds_no_server_is_held_against_none() {
     let server = answering(Answer::Accept(Duration::ZERO));
@@ -302,7 +302,7 @@ fn what_finds_no_server_is_held_against_none() {
     }
 }
 
-/// Losses are made up for by asking again, and cost the time of that.
+/// Lost queries are retransmitted, which costs time.
 #[test]
 fn lost_answers_are_asked_for_again() {
     let server = answering(Answer::Accept(Duration::ZERO));
@@ -364,7 +364,7 @@ fn attempts_are_shared_by_weights() {
     assert!((most / (most + least) - share).abs() < 5.0 * error, "{most} and {least}");
 }
 
-/// A DNS server of others is not asked by each attempt.
+/// A foreign DNS server is not queried by each attempt.
 #[test]
 fn a_public_dns_server_is_not_loaded() {
     let location = |lookup| Some(location("sip:example.test", asked(([8, 8, 8, 8], 53).into()), lookup));

@@ -1,5 +1,5 @@
-//! Scenarios beyond the plain call over real sockets: with netrig's proxy between caller and callee, with its user agent, and with
-//! SIPp's.
+//! Scenarios beyond the plain call over real sockets: with netrig's proxy between caller and callee, with its user agent, and
+//! with SIPp.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -71,7 +71,7 @@ fn a_user_agent_keeps_to_the_rules() {
         let report = carried_out(&order(address(&server), Work::Call(scenario), 30));
         assert_all_well(&report, scenario.what(), 30);
     }
-    // It rings without media, and reliably only if it is told to.
+    // It rings without media, and reliably only if requested.
     let server = answering(Answer::Accept(Duration::from_millis(2)));
     let report = carried_out(&order(address(&server), Work::Call(Scenario::EarlyMedia { hold: HOLD }), 10));
     assert_eq!(
@@ -80,7 +80,7 @@ fn a_user_agent_keeps_to_the_rules() {
     );
 }
 
-/// The proxy calls all places at which a peer is registered: two answer, of which one is kept, and the third is cancelled.
+/// The proxy calls all contacts of a peer: two answer, of which one is kept, and the third is cancelled.
 #[test]
 fn a_forked_call_keeps_one_dialog() {
     let server = proxy();
@@ -95,10 +95,10 @@ fn a_forked_call_keeps_one_dialog() {
     };
     let report = forked(Scenario::Fork { hold: HOLD });
     assert_eq!((report.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (30, 60));
-    // Whose scenario it is not is answered once.
+    // A callee of another scenario answers once.
     let report = forked(Scenario::Call { hold: HOLD });
     assert_eq!((report.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (0, 30));
-    // Several provisional responses of each, which the proxy forwards all.
+    // Each sends several provisional responses, all of which the proxy forwards.
     let order = with(order(address(&server), CALL, 20), |plan| {
         (plan.callee, plan.contacts, plan.provisionals) = (own(40), 2, 4);
     });
@@ -138,7 +138,7 @@ fn a_mix_is_the_same_for_any_number_of_threads() {
     assert_eq!(begun(1), begun(2));
 }
 
-/// A server that is dead, one that is full, one that nobody listens at: the next takes over, and its delays are apart.
+/// A dead server, a full one, and an address without a listener: the next server takes over, and its delays are separate.
 #[test]
 fn the_next_server_takes_over_from_one_that_is_gone() {
     let dead = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -146,7 +146,7 @@ fn the_next_server_takes_over_from_one_that_is_gone() {
     let server = answering(Answer::Accept(Duration::ZERO));
     for (first, least) in [(dead.local_addr().unwrap(), 3_200_000.0), (address(&full), 0.0)] {
         for (work, what) in [(CALL, What::Call), (Work::Call(Scenario::Options), What::Options)] {
-            // It asks no questions itself: only calls are refused.
+            // It challenges nothing: only calls are refused.
             if least == 0.0 && what == What::Options {
                 continue;
             }
@@ -159,7 +159,7 @@ fn the_next_server_takes_over_from_one_that_is_gone() {
             assert!(report.delay(Delay::Connection).is_none() && report.delay(Delay::Options).is_none());
         }
     }
-    // Registrations, and connections that nobody takes.
+    // Registrations, and connections that no server accepts.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let registrar = Running::start(sockets(&["tcp:127.0.0.1:0"]), ordered(Role::Registrar));
     for connecting in [Connecting::One, Connecting::PerUser, Connecting::PerAttempt] {
@@ -177,7 +177,7 @@ fn the_next_server_takes_over_from_one_that_is_gone() {
     assert_eq!((report.outcome(What::Call).unwrap().failed, report.failures[0].kind.name()), (5, "timer"));
 }
 
-/// Over UDP the network says that nobody is there, long before a timer does; who else is there is asked then.
+/// Over UDP, ICMP reports the missing listener long before a timer expires; the next server is then tried.
 #[test]
 fn a_datagram_that_reaches_nobody_is_a_failure_at_once() {
     let registrar = Running::start(sockets(&UDP), ordered(Role::Registrar));
@@ -201,7 +201,7 @@ fn a_datagram_that_reaches_nobody_is_a_failure_at_once() {
     }
 }
 
-/// A server that dies in the midst of a load: the load goes on, or ends, as it is told.
+/// A server that dies during a load: the load continues or ends, as configured.
 #[test]
 fn a_load_ends_with_its_server_if_it_is_told_to() {
     for ends in [false, true] {
@@ -224,7 +224,7 @@ fn a_load_ends_with_its_server_if_it_is_told_to() {
     }
 }
 
-/// A server that closes what it has taken: the next request opens another connection, or none.
+/// A server that closes its connections: the next request opens another connection, or none.
 #[test]
 fn connections_are_opened_again_as_they_are_told_to() {
     for (reconnecting, again) in [
@@ -262,7 +262,7 @@ fn connections_are_opened_again_as_they_are_told_to() {
     }
 }
 
-/// SIPp answers calls as these scenarios want it, and ends with 0 only if each message was as it expects.
+/// SIPp answers the calls of these scenarios, and ends with status 0 only if each message was as expected.
 #[test]
 fn sipp_sees_what_it_expects() {
     for (name, scenario) in [
@@ -285,7 +285,7 @@ fn sipp_sees_what_it_expects() {
             eprintln!("skipped: sipp is not installed");
             return;
         };
-        // Before it listens the network would say that nobody is there.
+        // Before it listens, ICMP would report a missing listener.
         let listens = format!(":{port:04X} ");
         while !std::fs::read_to_string("/proc/net/udp").unwrap().contains(&listens) {
             assert!(child.try_wait().unwrap().is_none(), "SIPp has ended");

@@ -18,10 +18,10 @@ use crate::sip_server::{Running, sockets};
 
 const EACH: [Connecting; 3] = [Connecting::One, Connecting::PerUser, Connecting::PerAttempt];
 
-/// Both transports at a port that the system chooses.
+/// Both transports on a port that the system chooses.
 const STREAMS: [&str; 2] = ["tcp:127.0.0.1:0", "tls:127.0.0.1:0"];
 
-/// TLS with any server, and with one that calls back.
+/// TLS with any server, and with one that opens connections.
 fn in_tls(connecting: Connecting) -> Carrier {
     let own = Identity::self_signed(vec!["127.0.0.1".into()]).unwrap();
     let client = tls::client(&Trust::Anyone, None).unwrap();
@@ -42,7 +42,7 @@ fn started(role: Role) -> Running {
     Running::start(sockets(&STREAMS), ordered(role))
 }
 
-/// Connections that a server has taken, and that broke.
+/// Connections that a server has accepted, and that failed.
 fn connections(tally: &Tally) -> (u64, u64) {
     (tally.connections.accepted, tally.connections.broken.0.values().sum())
 }
@@ -54,7 +54,7 @@ fn calls_share_connections_as_they_are_told_to() {
             let server = started(Role::UserAgent(manners(Answer::Accept(Duration::from_millis(2)))));
             let report = carried_out(&over(&server, carrier, CALL, 120));
             assert_all_well(&report, What::Call, 120);
-            // Nothing is sent again over what loses nothing.
+            // SIP retransmits nothing over a reliable transport.
             assert_eq!(report.requests_again, 0);
             assert!(report.delay(Delay::Invite).unwrap().min_us >= 2000.0);
             // Two threads; forty users; a hundred and twenty calls.
@@ -74,12 +74,12 @@ fn users_register_along_connections_of_their_own() {
         let server = started(Role::Registrar);
         let report = carried_out(&over(&server, carrier, Work::Register, 40));
         assert_all_well(&report, What::Register, 40);
-        // One for the registration, one for taking it back.
+        // One for the registration, one for its removal.
         assert_eq!(connections(&server.finish()), (80, 0));
     }
 }
 
-/// The server calls back where the peers have registered; one that does not stay in the path leaves the rest to them.
+/// The server opens connections to the registered contacts of peers. A server that does not stay in the path leaves the rest to them.
 #[test]
 fn peers_are_called_back() {
     for record_route in [true, false] {
@@ -109,7 +109,7 @@ fn whoever_finds_nobody_fails_at_once_and_by_its_kind() {
         let order = LoadOrder { carrier: Carrier::Tcp(connecting), ..order(target, CALL, 40) };
         let report = carried_out(&order);
         assert_eq!(only_failure(&report), ("connection", "the connection was refused", 40));
-        // It is no limit of the tester's, which had a port for each and sent what it wanted to.
+        // It is no limit of the tester, which had a port for each connection and sent its messages.
         let tester = &report.tester;
         assert_eq!((report.ratios.isa, tester.omitted, tester.unsent), (Some(1.0), 0, 0));
         assert!(
@@ -120,14 +120,14 @@ fn whoever_finds_nobody_fails_at_once_and_by_its_kind() {
     }
 }
 
-/// A server that accepts connections and cuts them off: nothing waits for its timers.
+/// A server that accepts connections and cuts them off: no attempt waits for its timers.
 #[test]
 fn whoever_is_cut_off_fails_at_once() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap();
     let cutting = std::thread::spawn(move || {
         for stream in listener.incoming().take(40) {
-            // What was not read makes the end a reset.
+            // Unread data turns the close into a reset.
             let stream = stream.unwrap();
             while stream.peek(&mut [0]).unwrap() == 0 {}
         }
@@ -180,7 +180,7 @@ fn a_failure_of_tls_names_its_cause() {
     }
 }
 
-/// A server that dies with calls under way: they fail, for all their connections are gone, and the tester was no limit.
+/// A server that dies during calls: they fail because their connections are gone, and the tester was no limit.
 #[test]
 fn a_server_that_dies_is_not_the_testers_limit() {
     for connecting in EACH {
@@ -201,7 +201,7 @@ fn a_server_that_dies_is_not_the_testers_limit() {
     }
 }
 
-/// A connection that the server closes between two calls is opened again for the next.
+/// A connection that the server closes between two calls is reopened for the next.
 #[test]
 fn a_connection_that_was_closed_is_opened_again() {
     let limits = Limits { idle: Duration::from_millis(300), ..Limits::default() };
@@ -236,7 +236,7 @@ fn the_tester_answers_itself_along_connections() {
             let order = order(heard.recv().unwrap(), CALL, 100);
             let order = LoadOrder { carrier: Carrier::Tcp(connecting), ..order };
             let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
-            // Before anything can go wrong here: a scope waits for its threads.
+            // Before anything can fail here: a scope waits for its threads.
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             let (report, answered) = (report.unwrap(), answering.join().unwrap().unwrap());
             assert_all_well(&report, What::Call, 100);

@@ -1,4 +1,4 @@
-//! A question over a connection: each message behind its length (RFC 1035 section 4.2.2).
+//! A query over a TCP connection: each message follows its length (RFC 1035 section 4.2.2).
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -11,21 +11,21 @@ use netrig_host::is_transient;
 use netrig_host::socket::SocketBuilder;
 use netrig_host::socket::TcpOptions;
 
-/// The length before each message, bytes.
+/// Length of the prefix of each message, bytes.
 pub(super) const PREFIX: usize = 2;
 
-/// What is read at once, bytes.
+/// Bytes per read.
 const PIECE: usize = 4096;
 
-/// One question and its answer.
-pub(super) struct Talk {
+/// A connection for one query and its response.
+pub(super) struct TcpQuery {
     stream: TcpStream,
     unsent: Vec<u8>,
     got: Vec<u8>,
 }
 
-impl Talk {
-    /// Connects, and will ask as soon as that stands.
+impl TcpQuery {
+    /// Starts to connect. The query is sent once the connection is established.
     pub fn open(server: SocketAddr, message: &[u8]) -> io::Result<Self> {
         let any = HostAddress::unspecified_for(server).at(0);
         let made = SocketBuilder::tcp(&TcpOptions { no_delay: true, ..TcpOptions::default() }, 0, any);
@@ -38,12 +38,12 @@ impl Talk {
         Ok(Self { stream: socket.into(), unsent: framed(message), got: Vec::new() })
     }
 
-    /// The descriptor, to be watched.
+    /// The descriptor, to be polled.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
 
-    /// Sends and takes what can be; the answer if it is whole.
+    /// Sends and receives without blocking. Returns the response once it is complete.
     pub fn go_on(&mut self) -> io::Result<Option<Vec<u8>>> {
         while !self.unsent.is_empty() {
             match self.stream.write(&self.unsent) {
@@ -70,14 +70,14 @@ impl Talk {
     }
 }
 
-/// A message behind its length.
+/// A message with its length prefix.
 pub(super) fn framed(message: &[u8]) -> Vec<u8> {
     // No message is longer than 64 KiB.
     let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
     [&length.to_be_bytes(), &message[..usize::from(length)]].concat()
 }
 
-/// The first message of what has come, if it is whole.
+/// The first message of the received bytes, if it is complete.
 pub(super) fn first_framed(got: &[u8]) -> Option<&[u8]> {
     let (length, rest) = got.split_first_chunk::<PREFIX>()?;
     rest.get(..usize::from(u16::from_be_bytes(*length)))
