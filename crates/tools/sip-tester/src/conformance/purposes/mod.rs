@@ -2,6 +2,7 @@
 
 mod general;
 mod malformed;
+mod of_each;
 mod proxy;
 mod proxy_capabilities;
 mod proxy_location;
@@ -13,39 +14,6 @@ mod uas;
 
 pub(super) use self::proxy_location::asks_the_tester;
 use super::TestPurpose;
-
-/// The rules of each server, for the roles.
-mod of_each {
-    pub mod registrar {
-        use crate::conformance::purposes::registrar::SUBJECT;
-        crate::conformance::purposes::general::rules_of_each_server! { Registrar "REG", SUBJECT }
-    }
-
-    pub mod registrar_itself {
-        use crate::conformance::purposes::registrar::SUBJECT;
-        crate::conformance::purposes::general::rules_of_each_recipient! { Registrar "REG", SUBJECT }
-    }
-
-    pub mod proxy {
-        use crate::conformance::purposes::proxy::SUBJECT;
-        crate::conformance::purposes::general::rules_of_each_server! { Proxy "PRX", SUBJECT }
-    }
-
-    pub mod redirect {
-        use crate::conformance::purposes::redirect::SUBJECT;
-        crate::conformance::purposes::general::rules_of_each_server! { Redirect "RED", SUBJECT }
-    }
-
-    pub mod uas {
-        use crate::conformance::purposes::uas::SUBJECT;
-        crate::conformance::purposes::general::rules_of_each_server! { Uas "UAS", SUBJECT }
-    }
-
-    pub mod uas_itself {
-        use crate::conformance::purposes::uas::SUBJECT;
-        crate::conformance::purposes::general::rules_of_each_recipient! { Uas "UAS", SUBJECT }
-    }
-}
 
 /// All purposes, by role and group.
 pub fn catalogue() -> impl Iterator<Item = &'static TestPurpose> {

@@ -4,8 +4,11 @@ use netrig_core::Duration;
 use netrig_sip::header::{CSeq, MAGIC_COOKIE, NameAddr};
 use netrig_sip::{Method, Name, Request, Response, SipUri, Uri};
 
-use super::super::case::{Forwarded, TestAgent, TestCase, line_of, line_or_silence, status};
-use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
+use super::super::case::TestCase;
+use super::super::messages::{Forwarded, line_of, line_or_silence, status};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::purpose::purposes;
+use super::super::target::TestAgent;
 use super::general::SubjectRequest;
 use super::registrar_credentials::with_wrong_response;
 
@@ -567,7 +570,7 @@ fn discards_foreign_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&forwarded, 180)?;
     comes_back(case, &forwarded, 180)?;
     finish(case, &forwarded)?;
-    let is_foreign = |message: &&super::super::case::EvidenceMessage| {
+    let is_foreign = |message: &&super::super::messages::EvidenceMessage| {
         !message.is_sent && message.bytes.starts_with(b"SIP/2.0 183")
     };
     let came = case.evidence().iter().filter(is_foreign).count();

@@ -6,9 +6,12 @@ use netrig_sip::header::{CSeq, NameAddr, RAck};
 use netrig_sip::sdp::SessionDescription;
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
-use super::super::case::{AnsweredRequest, T1, TestAgent, TestCase, line_of, line_or_silence};
+use super::super::case::{T1, TestCase};
 use super::super::dialog::TestDialog;
-use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
+use super::super::messages::{AnsweredRequest, line_of, line_or_silence};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::purpose::purposes;
+use super::super::target::TestAgent;
 use super::general::SubjectRequest;
 
 const FIRST: TestAgent = TestAgent::First;
