@@ -5,12 +5,19 @@ mod malformed;
 mod of_each;
 mod proxy;
 mod proxy_capabilities;
+mod proxy_credentials;
+mod proxy_dialogs;
+mod proxy_forking;
 mod proxy_location;
+mod proxy_transactions;
 mod redirect;
 mod registrar;
 mod registrar_credentials;
 mod torture;
 mod uas;
+mod uas_changes;
+mod uas_descriptions;
+mod uas_extensions;
 
 pub(super) use self::proxy_location::asks_the_tester;
 use super::TestPurpose;
@@ -24,6 +31,10 @@ pub fn catalogue() -> impl Iterator<Item = &'static TestPurpose> {
         of_each::registrar_itself::PURPOSES,
         torture::OF_REGISTRARS,
         proxy::PURPOSES,
+        proxy_transactions::PURPOSES,
+        proxy_dialogs::PURPOSES,
+        proxy_forking::PURPOSES,
+        proxy_credentials::PURPOSES,
         proxy_capabilities::PURPOSES,
         proxy_location::PURPOSES,
         of_each::proxy::PURPOSES,
@@ -32,6 +43,9 @@ pub fn catalogue() -> impl Iterator<Item = &'static TestPurpose> {
         of_each::redirect::PURPOSES,
         torture::OF_REDIRECT_SERVERS,
         uas::PURPOSES,
+        uas_descriptions::PURPOSES,
+        uas_changes::PURPOSES,
+        uas_extensions::PURPOSES,
         of_each::uas::PURPOSES,
         of_each::uas_itself::PURPOSES,
         torture::OF_USER_AGENTS,
