@@ -41,7 +41,7 @@ pub enum StepProgress {
 /// A search for a capacity. It opens no socket, reads no clock and knows no SIP: a driver carries out its orders.
 ///
 /// ```
-/// use super::{CallCounts, Order, CapacitySearch, Seen, SearchSettings, Verdict};
+/// use netrig_sip_tester::capacity::{CallCounts, Order, CapacitySearch, Seen, SearchSettings, Verdict};
 /// let mut search = CapacitySearch::new(SearchSettings::rfc7502("calls", 100.0))?;
 /// // A server that carries 460 calls per second: the RFC's own example, which finds 458.
 /// let verdict = loop {
@@ -57,7 +57,7 @@ pub enum StepProgress {
 ///     }
 /// };
 /// assert_eq!(verdict.rate(), Some(458.0));
-/// # Ok::<(), super::SearchSettingsError>(())
+/// # Ok::<(), netrig_sip_tester::capacity::SearchSettingsError>(())
 /// ```
 #[derive(Debug)]
 pub struct CapacitySearch {
