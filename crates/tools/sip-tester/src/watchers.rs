@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use crate::metrics::{Metrics, of_load};
-use crate::screen::{Screen, State};
+use crate::screen::{Screen, ScreenState};
 use netrig_sip_net::load::{LoadOrder, SecondRow, SoFar};
 
 /// The screen, the metrics and the lines of text of a load or a search while it runs.
@@ -44,7 +44,7 @@ impl Watchers {
     }
 
     /// Changes what the screen shows, if there is one.
-    pub fn show(&self, change: impl FnOnce(&mut State)) {
+    pub fn show(&self, change: impl FnOnce(&mut ScreenState)) {
         if let Some(screen) = &self.screen {
             screen.show(change);
         }

@@ -1,7 +1,7 @@
 //! How a load or a search is watched while it goes on.
 
 use clap::Args;
-use netrig_sip_tester::screen::{Hand, Screen, State};
+use netrig_sip_tester::screen::{Hand, Screen, ScreenState};
 
 use super::metrics_arguments::MetricsArguments;
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ pub struct Watching {
 
 impl Watching {
     /// Opens what was asked for.
-    pub fn open(&self, state: State, hand: Hand) -> Result<Watchers, Failure> {
+    pub fn open(&self, state: ScreenState, hand: Hand) -> Result<Watchers, Failure> {
         let title = state.title.clone();
         let metrics = self.metrics.open(|place| eprintln!("{place}"))?;
         let screen = if self.no_screen { Ok(None) } else { Screen::open(state, hand) };

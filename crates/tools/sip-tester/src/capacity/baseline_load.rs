@@ -1,4 +1,4 @@
-//! What the tester carries against itself (RFC 7502, section 6.1).
+//! The measurement of the baseline: loads against the tester's own answering side (RFC 7502, section 6.1).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -10,11 +10,11 @@ use netrig_sip_net::load::{Answering, LoadError, LoadOrder, LoadReport, answer, 
 
 use super::order::{CapacityError, CapacityOrder};
 
-/// Users registered beforehand, for each registration per second: nobody keeps them waiting.
+/// Users registered beforehand, for each registration per second. The answering side responds at once.
 const USERS_PER_RATE: f64 = 0.2;
 const FEWEST_USERS: u32 = 1000;
 
-/// Looks for it. `None` if it was interrupted.
+/// Measures the baseline. `None` if the measurement was interrupted.
 pub fn find(capacity: &CapacityOrder<'_>, stop: &AtomicBool) -> Result<Option<Baseline>, CapacityError> {
     let settings = &capacity.settings;
     let mut baseline = BaselineSearch::new(settings.start, (settings.lowest, settings.highest));
@@ -28,19 +28,19 @@ pub fn find(capacity: &CapacityOrder<'_>, stop: &AtomicBool) -> Result<Option<Ba
     Ok(Some(baseline.found()))
 }
 
-/// Offers a rate to the tester's own answering side, to its end or until it is interrupted; what was seen of it.
+/// Offers a rate to the tester's own answering side until the step ends or is interrupted. Returns the observations.
 fn offered(capacity: &CapacityOrder<'_>, rate: f64, stop: &AtomicBool) -> Result<Seen, CapacityError> {
     let mut order = (capacity.load)(rate, BaselineSearch::SPAN_S, None)?;
     if order.plan.work == Work::ReRegister {
         order.plan.users = ((rate * USERS_PER_RATE) as u32).max(FEWEST_USERS);
     }
-    // Peers are called without a server between, and no other server than this.
+    // Calls go directly to the answering side, without a server between, and to no other server.
     order.plan.callee = CalleeOrder::Foreign;
     order.plan.contacts = 1;
     order.plan.mix.clear();
     order.others.clear();
     (order.location, order.located) = (None, None);
-    // What is said in a call beyond its first and last messages is no more work than they are, and nobody forks here.
+    // Messages within a call cost no more than its first and last ones, and the answering side does not fork.
     if let Work::Call(scenario) = order.plan.work
         && scenario.what().is_call()
     {
@@ -61,14 +61,14 @@ fn offered(capacity: &CapacityOrder<'_>, rate: f64, stop: &AtomicBool) -> Result
         });
         is_over.store(true, Ordering::Relaxed);
         let answered = answers.join();
-        report.ok_or_else(|| match answered {
+        report.ok_or(match answered {
             Ok(Err(error)) => CapacityError::Load(error),
             _ => CapacityError::NoAnswers,
         })
     })?;
     match report {
         Ok(report) => Ok(seen(&order, &report)),
-        // Its own answering side is not refused by a server: it was too slow.
+        // No server refused the users: the answering side was too slow.
         Err(LoadError::Preparation { why, .. }) => Ok(Seen { unprepared: Some(why), ..Seen::default() }),
         Err(LoadError::Interrupted) => Ok(Seen::default()),
         Err(error) => Err(error.into()),
@@ -88,7 +88,7 @@ fn answering(order: &LoadOrder, challenges: bool) -> Answering {
     }
 }
 
-/// What was seen of a load.
+/// The observations of a load.
 fn seen(order: &LoadOrder, report: &LoadReport) -> Seen {
     let counts = report.outcome(order.plan.work.what()).map(|own| CallCounts {
         begun: own.begun,

@@ -35,22 +35,22 @@ pub enum JournalError {
     },
 }
 
-/// What stands in the file.
+/// The contents of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct JournalText {
     /// The form of the file.
     form: u64,
     /// The program that wrote it.
     version: String,
-    /// What was offered to whom: a step answers for nothing else.
+    /// All settings of the loads as text. A step is valid for these only.
     asked: String,
-    /// What the tester carries against itself; it is looked for after the first step.
+    /// The limit of the tester, measured after the first step.
     baseline: Option<Baseline>,
     journal: SearchJournal,
 }
 
-/// A search from its beginning, or from where its journal ends, with what the tester carries against itself.
+/// A search from its beginning, or from where its journal ends, with the limit of the tester.
 ///
 /// # Errors
 /// If the settings cannot be, or the journal is of another search.
@@ -71,7 +71,7 @@ pub fn begun(
         let form = form.map_or_else(|| "an unknown form".to_owned(), |form| format!("form {form}"));
         return Err(refuse(&format!("it is of {form}, and this netrig goes on from form {FORM} only")));
     }
-    let Kept { version, asked: before, baseline, journal, .. } =
+    let JournalText { version, asked: before, baseline, journal, .. } =
         serde_json::from_value(value).map_err(|error| refuse(&error))?;
     if version != env!("CARGO_PKG_VERSION") {
         return Err(refuse(&format!("netrig {version} wrote it")));
@@ -97,7 +97,8 @@ pub fn write(
     journal: SearchJournal,
 ) -> Result<(), JournalError> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let kept = Kept { form: FORM, version, asked: asked.to_owned(), baseline: baseline.cloned(), journal };
+    let kept =
+        JournalText { form: FORM, version, asked: asked.to_owned(), baseline: baseline.cloned(), journal };
     let mut beside = file.as_os_str().to_owned();
     beside.push(".new");
     serde_json::to_string_pretty(&kept)

@@ -17,7 +17,7 @@ use super::sight::Sight;
 use crate::load_text;
 use crate::watchers::Watchers;
 
-/// Offers a step, as long as the search wants it; what was seen of it. `None` if it was interrupted.
+/// Offers a step until the search decides it. Returns the observations; `None` if the step was interrupted.
 pub fn offer(
     capacity: &CapacityOrder<'_>,
     (step, title): (&LoadStep, String),
@@ -28,14 +28,14 @@ pub fn offer(
     let mut order = (capacity.load)(step.rate, step.at_most_s, step.calls)?;
     // The estimate takes steps for independent: one that is repeated must not have the same arrivals.
     order.plan.seed = order.plan.seed.wrapping_add(search.steps());
-    // What was checked with the first rate can only be too fast for the users that there are.
+    // The order was checked with the first rate: at this rate there can only be too few users.
     if let Err(error @ (LoadError::Request(_) | LoadError::Plan(_))) = order.check() {
         let tester = TesterSeen { faults: vec![error.to_string()], ..TesterSeen::default() };
         return Ok(Some(Seen { tester, ..Seen::default() }));
     }
     sight.find();
     let sight = RefCell::new(sight);
-    let mut watched = Watched::new(&order, step);
+    let mut watched = OfferedStep::new(&order, step);
     watchers.show(|state| state.begin_step(title, &order));
     let stage = |stage: LoadStage<'_>| match stage {
         LoadStage::Open(ready) => warn(&ready.warnings),
@@ -68,16 +68,16 @@ pub fn offer(
     Ok(Some(seen))
 }
 
-/// A step while it is offered.
-struct Watched<'a> {
+/// A step during its load.
+struct OfferedStep<'a> {
     order: &'a LoadOrder,
     step: &'a LoadStep,
     seen: Seen,
-    /// No more is begun.
+    /// No new call starts.
     is_enough: bool,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> OfferedStep<'a> {
     fn new(order: &'a LoadOrder, step: &'a LoadStep) -> Self {
         Self { order, step, seen: Seen::default(), is_enough: false }
     }
@@ -91,7 +91,7 @@ impl<'a> Watched<'a> {
         sight: &mut Sight,
     ) -> Next {
         let counts = &mut self.seen.counts;
-        // What found no server says nothing of one.
+        // A call that found no server in the DNS shows nothing about the server.
         counts.begun += row.begun - row.unlocated.min(row.begun);
         counts.succeeded += row.succeeded;
         counts.failed += row.failed;
@@ -124,7 +124,7 @@ impl<'a> Watched<'a> {
         Next::Enough(Duration::from_secs_f64(linger_s) + self.order.plan.own_span())
     }
 
-    /// It is over: what is open now was waited for.
+    /// The step is over. Calls that are still open were waited for.
     fn end(mut self, report: &LoadReport) -> Seen {
         self.seen.received = Some(report.tester.received.saturating_sub(report.tester.foreign));
         let whats: BTreeSet<_> = self.order.plan.works().map(Work::what).collect();

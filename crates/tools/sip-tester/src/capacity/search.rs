@@ -57,7 +57,7 @@ pub enum StepProgress {
 ///     }
 /// };
 /// assert_eq!(verdict.rate(), Some(458.0));
-/// # Ok::<(), super::SearchSettingsError>(())
+/// # Ok::<(), netrig_sip_tester::capacity::SearchSettingsError>(())
 /// ```
 #[derive(Debug)]
 pub struct CapacitySearch {

@@ -1,4 +1,4 @@
-//! What is seen of the server's host and of this machine while a step is offered.
+//! Observations of the server's host and of this machine during a step.
 
 use std::io;
 
@@ -17,7 +17,7 @@ impl Sight {
     /// Starts to watch the server of a load.
     ///
     /// # Errors
-    /// If there is no thread to be had.
+    /// If the system starts no thread.
     pub fn open(order: &LoadOrder) -> io::Result<Self> {
         let is_tcp = order.carrier.transport() != Transport::Udp;
         let server = ServerWatch::open(order.target, is_tcp)?;
@@ -35,7 +35,7 @@ impl Sight {
         self.stalls.take();
     }
 
-    /// A second of the step is over in which calls were begun.
+    /// A second of the step in which calls start is over.
     pub fn look(&mut self, seen: &mut Seen) {
         seen.server = Some(server(self.server.look()));
         let stalls = self.stalls.take();
@@ -45,7 +45,7 @@ impl Sight {
         seen.stalls.steal = seen.stalls.steal.max(stalls.steal);
     }
 
-    /// No more calls are begun.
+    /// No new call starts.
     pub fn unload(&mut self) {
         self.server.unload();
     }

@@ -11,24 +11,14 @@ use netrig_sip_net::load::{Carrier, Connecting, LoadError, LoadOrder, LoadStage,
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::plan::{BackgroundLoad, ConformancePlan, USERS_OF_A_CASE};
 use super::purpose::TestedRole;
-use super::run::{ConformancePlan, USERS_OF_A_CASE};
 
 /// Longer than any run: the load is stopped when the last test case is over.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Bytes of session descriptions.
 const DESCRIPTION: usize = 300;
-
-/// The load: registrations for a registrar, calls through a proxy to user agents of the tester, calls for a redirect server, calls to a
-/// user agent. Its users are those of the plan behind the users of the test cases.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BackgroundLoad {
-    /// How many begin per second; the times between them are exponential.
-    pub rate: f64,
-    /// Users who register or call. Who calls has a peer, behind all who call.
-    pub users: u32,
-}
 
 /// What became of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,15 +41,6 @@ pub struct BackgroundReport {
 }
 
 impl BackgroundLoad {
-    /// Users that the plan needs for it behind those of the test cases.
-    pub const fn users_needed(self, role: TestedRole) -> usize {
-        let users = self.users as usize;
-        match role {
-            TestedRole::Registrar => users,
-            _ => 2 * users,
-        }
-    }
-
     fn order(self, plan: &ConformancePlan) -> LoadOrder {
         let work = match plan.role {
             TestedRole::Registrar => Work::ReRegister,

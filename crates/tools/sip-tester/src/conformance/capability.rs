@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use netrig_sip::settings::TestedRole;
 use serde::{Deserialize, Serialize};
-
-use super::TestedRole;
 
 /// A table of capabilities: each with its name in files, the roles that may have it, whether a role must have it, and the question.
 macro_rules! capabilities {

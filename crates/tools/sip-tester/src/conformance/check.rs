@@ -5,9 +5,11 @@ use netrig_sip::header::NameAddr;
 use netrig_sip::{Method, Name, Response, Uri};
 
 use super::capability::Capability;
-use super::case::{AnsweredRequest, Forwarded, TestAgent, TestCase, line_of};
-use super::purpose::{PurposeEnd, PurposeOutcome, require};
+use super::case::TestCase;
+use super::messages::{AnsweredRequest, Forwarded, line_of};
+use super::outcome::{PurposeEnd, PurposeOutcome, require};
 use super::purposes::asks_the_tester;
+use super::target::TestAgent;
 
 /// Tries a capability. `Ok` if the server shows it; else why not.
 pub(super) fn check(capability: Capability, case: &mut TestCase<'_>) -> PurposeOutcome {

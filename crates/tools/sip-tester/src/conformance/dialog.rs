@@ -3,8 +3,8 @@
 use netrig_sip::header::{CSeq, NameAddr, Via};
 use netrig_sip::{Headers, Method, Name, Request, Response, SipUri, Uri};
 
-use super::case::TestAgent;
-use super::purpose::PurposeEnd;
+use super::outcome::PurposeEnd;
+use super::target::TestAgent;
 
 /// What one side knows of a dialog.
 #[derive(Clone, Debug)]

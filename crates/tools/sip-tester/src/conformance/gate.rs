@@ -10,9 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::capability::CapabilityClaims;
-use super::case::{ConformanceTarget, TestUser};
+use super::plan::{ConformancePlan, PurposeSelection, USERS_OF_A_CASE};
 use super::purpose::TestedRole;
-use super::run::{ConformancePlan, ConformanceResult, PurposeSelection, PurposeVerdict, USERS_OF_A_CASE};
+use super::run::{ConformanceResult, PurposeVerdict};
+use super::target::{ConformanceTarget, TestUser};
 
 /// How long a response is waited for: the server has nothing else to do.
 const PATIENCE: Duration = Duration::from_secs(4);

@@ -18,32 +18,32 @@ mod comparison;
 mod coverage;
 mod dialog;
 mod gate;
+mod messages;
 mod names;
+mod outcome;
 mod page;
+mod plan;
 mod purpose;
 mod purposes;
 mod report;
 mod run;
+mod target;
 
-pub use self::background::{BackgroundLoad, BackgroundReport};
+pub use self::background::BackgroundReport;
 pub use self::capability::{Capability, CapabilityClaims, CapabilityError};
-pub use self::case::{
-    AnsweredRequest, ArrivedMessage, ConformanceTarget, EvidenceMessage, ForwardOutcome, Forwarded,
-    TestAgent, TestCall, TestCase, TestUser,
-};
+pub use self::case::{TestCall, TestCase};
 pub use self::comparison::{ConformanceComparison, OtherRole, VerdictChange};
 pub use self::coverage::{CoverageRow, ETSI_GROUPS, EtsiGroup, etsi_purposes};
 pub use self::dialog::TestDialog;
 pub use self::gate::{GateError, GateReport};
+pub use self::messages::{AnsweredRequest, ArrivedMessage, EvidenceMessage, ForwardOutcome, Forwarded};
 pub use self::names::TesterNames;
-pub use self::purpose::{
-    PurposeCarrier, PurposeEnd, PurposeOutcome, RequirementLevel, TestPurpose, TestedRole,
-};
+pub use self::outcome::{PurposeEnd, PurposeOutcome};
+pub use self::plan::{BackgroundLoad, ConformancePlan, PurposeSelection, SelectionError, USERS_OF_A_CASE};
+pub use self::purpose::{PurposeCarrier, RequirementLevel, TestPurpose, TestedRole};
 pub use self::purposes::catalogue;
 pub use self::report::{
     CapabilityRow, ConformanceDocument, EvidenceRow, PurposeRow, QuestionRow, VerdictCounts, write_evidence,
 };
-pub use self::run::{
-    CapabilityState, ConformancePlan, ConformanceResult, PurposeResult, PurposeSelection, PurposeVerdict,
-    SelectionError, USERS_OF_A_CASE,
-};
+pub use self::run::{CapabilityState, ConformanceResult, PurposeResult, PurposeVerdict};
+pub use self::target::{ConformanceTarget, TestAgent, TestUser};

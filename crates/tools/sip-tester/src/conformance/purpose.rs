@@ -4,7 +4,9 @@ pub use netrig_sip::settings::TestedRole;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Capability, TestCase};
+use super::capability::Capability;
+use super::case::TestCase;
+use super::outcome::PurposeOutcome;
 
 /// How strong a requirement is (RFC 2119).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -26,18 +28,6 @@ pub enum PurposeCarrier {
     /// TCP and TLS only: how messages are found in a stream, and connections.
     Connections,
 }
-
-/// Why a purpose ended before its last step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PurposeEnd {
-    /// The server broke the rule. The text says what it did.
-    Fail(String),
-    /// The rule could not be tried. The text says why.
-    Inconclusive(String),
-}
-
-/// How a purpose ends: `Ok` is a pass.
-pub type PurposeOutcome = Result<(), PurposeEnd>;
 
 /// One rule, and how a server is held against it.
 #[derive(Clone, Copy, Debug)]
@@ -62,24 +52,6 @@ pub struct TestPurpose {
     pub is_basic: bool,
     /// Carries it out.
     pub procedure: fn(&mut TestCase<'_>) -> PurposeOutcome,
-}
-
-/// Ends a purpose with a failure unless a condition holds.
-macro_rules! ensure {
-    ($condition:expr, $($text:tt)+) => {
-        if !$condition {
-            return Err($crate::conformance::PurposeEnd::Fail(format!($($text)+)));
-        }
-    };
-}
-
-/// Ends a purpose without a verdict unless a condition holds.
-macro_rules! require {
-    ($condition:expr, $($text:tt)+) => {
-        if !$condition {
-            return Err($crate::conformance::PurposeEnd::Inconclusive(format!($($text)+)));
-        }
-    };
 }
 
 /// A table of purposes of a role, whose ids begin with the prefix: for each group its name and its rows of id, level, section, requirement
@@ -107,4 +79,4 @@ macro_rules! purposes {
     (@basic basic) => { true };
 }
 
-pub(super) use {ensure, purposes, require};
+pub(super) use purposes;

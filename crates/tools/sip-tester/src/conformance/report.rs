@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundReport;
 use super::capability::Capability;
-use super::case::EvidenceMessage;
+use super::messages::EvidenceMessage;
 use super::names::record_type;
+use super::plan::ConformancePlan;
 use super::purpose::{RequirementLevel, TestedRole};
-use super::run::{ConformancePlan, ConformanceResult, PurposeResult, PurposeVerdict};
+use super::run::{ConformanceResult, PurposeResult, PurposeVerdict};
 use crate::trace::{LOG_HEADING, LogDirection, TracedMessage, write_entry};
 
 /// The document of `netrig sip conform --json`.

@@ -1,4 +1,4 @@
-//! Who answers a scraper: HTTP/1.1, one question per connection, bounded in all that a client can do.
+//! The HTTP/1.1 server for scrapers: one request per connection, with limits for each client.
 //!
 //! A connection has a thread, and one of the slots of [`ThreadSlots`]. It is a stranger until it has asked a whole question.
 
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use netrig_host::{SlotLimits, SlotRefusal, ThreadSlot, ThreadSlotError, ThreadSlots};
 
-/// How long nobody may come before it looks whether it is over.
+/// Pause between two attempts to accept a connection.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long a client has for its question, for taking the answer, and for its last words.
+/// Time limit of each phase of a connection: the request, the response, and the close.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Connections at once. Scrapers are few, and a connection lasts for three times [`PATIENCE`] at most.
@@ -23,22 +23,22 @@ const CONNECTIONS: usize = 32;
 /// After how long a client for which there is no slot may ask again, s.
 const RETRY_AFTER: u32 = 1;
 
-/// The longest question, bytes.
+/// The longest request, bytes.
 const LONGEST: usize = 8 * 1024;
 
 /// What a client's content type says.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Answers until it is dropped.
+/// The HTTP server. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Answerer {
-    shared: Arc<Shared>,
+    shared: Arc<ServedPage>,
     thread: Option<JoinHandle<()>>,
     at: SocketAddr,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ServedPage {
     page: Mutex<Arc<str>>,
     is_over: AtomicBool,
 }
@@ -53,7 +53,7 @@ impl Answerer {
         let listener = TcpListener::bind(at)?;
         listener.set_nonblocking(true)?;
         let at = listener.local_addr()?;
-        let shared = Arc::new(Shared { page: Mutex::new("".into()), is_over: AtomicBool::new(false) });
+        let shared = Arc::new(ServedPage { page: Mutex::new("".into()), is_over: AtomicBool::new(false) });
         let own = Arc::clone(&shared);
         let work = move || {
             let slots = ThreadSlots::new(limits);
@@ -75,7 +75,7 @@ impl Answerer {
         self.at
     }
 
-    /// What it answers from now on.
+    /// Sets the page that is served from now on.
     pub fn show(&self, page: &str) {
         *self.shared.page.lock().unwrap_or_else(PoisonError::into_inner) = page.into();
     }
@@ -85,13 +85,13 @@ impl Drop for Answerer {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // If it panicked that was told.
+            // A panic of the thread was printed.
             let _ = thread.join();
         }
     }
 }
 
-impl Shared {
+impl ServedPage {
     fn page(&self) -> Arc<str> {
         Arc::clone(&self.page.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -103,7 +103,7 @@ fn begin<'scope>(
     stream: TcpStream,
     peer: SocketAddr,
     slots: &Arc<ThreadSlots>,
-    shared: &'scope Shared,
+    shared: &'scope ServedPage,
 ) {
     match slots.enter(&stream, peer.ip()) {
         Ok(slot) => {
@@ -150,7 +150,7 @@ fn answer(mut stream: TcpStream, slot: &ThreadSlot, page: impl FnOnce() -> Arc<s
 }
 
 /// An answer as it is sent.
-fn response(status: &str, page: &str, body: Option<Body>) -> Vec<u8> {
+fn response(status: &str, page: &str, body: Option<ResponseBody>) -> Vec<u8> {
     let more = match status {
         NOT_ALLOWED => "Allow: GET, HEAD\r\n".to_owned(),
         BUSY => format!("Retry-After: {RETRY_AFTER}\r\n"),
@@ -160,7 +160,7 @@ fn response(status: &str, page: &str, body: Option<Body>) -> Vec<u8> {
         "HTTP/1.1 {status}\r\nContent-Type: {FORMAT}\r\nContent-Length: {}\r\n{more}Connection: close\r\n\r\n",
         page.len()
     );
-    let body = if body == Some(Body::Left) { "" } else { page };
+    let body = if body == Some(ResponseBody::Left) { "" } else { page };
     [head.as_bytes(), body.as_bytes()].concat()
 }
 
@@ -168,23 +168,23 @@ const OK: &str = "200 OK";
 const NOT_ALLOWED: &str = "405 Method Not Allowed";
 const BUSY: &str = "503 Service Unavailable";
 
-/// Whether the answer has its body.
+/// Whether the response carries its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Body {
+enum ResponseBody {
     Sent,
     Left,
 }
 
 /// What is answered to a whole question (RFC 9112 section 3).
-fn asked(question: &[u8]) -> (&'static str, Option<Body>) {
-    const BAD: (&str, Option<Body>) = ("400 Bad Request", None);
+fn asked(question: &[u8]) -> (&'static str, Option<ResponseBody>) {
+    const BAD: (&str, Option<ResponseBody>) = ("400 Bad Request", None);
     let line = question.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let Ok(line) = std::str::from_utf8(line) else { return BAD };
     let words: Vec<_> = line.trim_end_matches('\r').split(' ').collect();
     let [method, target, "HTTP/1.1" | "HTTP/1.0"] = words[..] else { return BAD };
     let body = match method {
-        "GET" => Body::Sent,
-        "HEAD" => Body::Left,
+        "GET" => ResponseBody::Sent,
+        "HEAD" => ResponseBody::Left,
         _ => return (NOT_ALLOWED, None),
     };
     match target.split('?').next() {

@@ -2,13 +2,13 @@
 
 use netrig_sip_net::load::{FailureKind, LoadOrder, OutcomeRow, SecondRow, SoFar};
 
-use super::text::{Kind, Page};
+use super::text::{MetricKind, Page};
 
 /// A page on all that was measured until the end of a second.
 pub fn page(title: &str, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) -> Page {
     let mut page = Page::default();
     let labels = vec![("load", title), ("version", env!("CARGO_PKG_VERSION"))];
-    page.family(("netrig_sip_load_info", "What is offered to whom", Kind::Gauge), [(labels, 1.0)]);
+    page.family(("netrig_sip_load_info", "What is offered to whom", MetricKind::Gauge), [(labels, 1.0)]);
     outcomes(&mut page, so_far);
     now(&mut page, row);
     let spans = so_far.spans();
@@ -30,7 +30,7 @@ fn outcomes(page: &mut Page, so_far: SoFar<'_>) {
     let rows = so_far.outcomes();
     for (name, help, count) in all {
         let values = rows.iter().map(|row| (vec![("what", row.what)], count(row) as f64));
-        page.family((name, help, Kind::Counter), values);
+        page.family((name, help, MetricKind::Counter), values);
     }
     // Those of which nothing failed stand at zero: a rate is known from the first failure on.
     let (unlocated, failures): (Vec<_>, Vec<_>) =
@@ -40,24 +40,25 @@ fn outcomes(page: &mut Page, so_far: SoFar<'_>) {
     let some = failures.iter().map(|row| {
         (vec![("what", row.what), ("kind", row.kind.name()), ("why", row.why.as_str())], row.count as f64)
     });
-    let family = ("netrig_sip_failed_total", "Those that did not, by what was the matter", Kind::Counter);
+    let family =
+        ("netrig_sip_failed_total", "Those that did not, by what was the matter", MetricKind::Counter);
     page.family(family, none.chain(some));
     let unlocated =
         unlocated.iter().map(|row| (vec![("what", row.what), ("why", row.why.as_str())], row.count as f64));
     page.family(
-        ("netrig_sip_unlocated_total", "Those that found no server in the DNS, by why", Kind::Counter),
+        ("netrig_sip_unlocated_total", "Those that found no server in the DNS, by why", MetricKind::Counter),
         unlocated,
     );
 }
 
 fn now(page: &mut Page, row: &SecondRow) {
-    let open = ("netrig_sip_open", "What is begun and not ended", Kind::Gauge);
+    let open = ("netrig_sip_open", "What is begun and not ended", MetricKind::Gauge);
     page.value(open, row.open as f64);
-    let overdue = ("netrig_sip_overdue", "Of that, what has been for too long", Kind::Gauge);
+    let overdue = ("netrig_sip_overdue", "Of that, what has been for too long", MetricKind::Gauge);
     page.value(overdue, row.overdue as f64);
     if let Some(rate) = row.intended {
         let intended =
-            ("netrig_sip_intended_per_second", "What was to begin in the last second", Kind::Gauge);
+            ("netrig_sip_intended_per_second", "What was to begin in the last second", MetricKind::Gauge);
         page.value(intended, rate);
     }
 }
@@ -67,28 +68,33 @@ fn thresholds(page: &mut Page, so_far: SoFar<'_>, order: &LoadOrder) {
     let delays = || rows.iter().filter(|row| row.unit == "us");
     let bounds = delays()
         .map(|row| (vec![("delay", row.name.as_str()), ("statistic", row.statistic)], row.bound / 1e6));
-    page.family(("netrig_sip_threshold_seconds", "The most that a delay may be", Kind::Gauge), bounds);
+    page.family(("netrig_sip_threshold_seconds", "The most that a delay may be", MetricKind::Gauge), bounds);
     let least = rows.iter().filter(|row| row.unit != "us");
     let least = least.map(|row| (vec![("what", row.name.as_str())], row.bound));
     page.family(
-        ("netrig_sip_threshold_success_ratio", "The least share that must succeed", Kind::Gauge),
+        ("netrig_sip_threshold_success_ratio", "The least share that must succeed", MetricKind::Gauge),
         least,
     );
     let kept = rows.iter().map(|row| {
         (vec![("of", row.name.as_str()), ("statistic", row.statistic)], f64::from(u8::from(row.kept)))
     });
-    page.family(("netrig_sip_threshold_kept", "1 while a threshold is kept", Kind::Gauge), kept);
+    page.family(("netrig_sip_threshold_kept", "1 while a threshold is kept", MetricKind::Gauge), kept);
 }
 
 /// The tester's own faults are never the server's.
 fn tester(page: &mut Page, row: &SecondRow, so_far: SoFar<'_>) {
     let tester = so_far.tester();
     let is_valid = f64::from(u8::from(row.faults.is_empty()));
-    let valid = ("netrig_tester_valid", "1 if the tester was not the limit in the last second", Kind::Gauge);
+    let valid =
+        ("netrig_tester_valid", "1 if the tester was not the limit in the last second", MetricKind::Gauge);
     page.value(valid, is_valid);
     let faulty = so_far.faulty() as f64;
     page.value(
-        ("netrig_tester_faulty_seconds_total", "Seconds in which the tester was the limit", Kind::Counter),
+        (
+            "netrig_tester_faulty_seconds_total",
+            "Seconds in which the tester was the limit",
+            MetricKind::Counter,
+        ),
         faulty,
     );
     let counters = [
@@ -103,9 +109,9 @@ fn tester(page: &mut Page, row: &SecondRow, so_far: SoFar<'_>) {
         ("netrig_tester_omitted_total", "What could not begin for want of room", tester.full + tester.busy),
     ];
     for (name, help, count) in counters {
-        page.value((name, help, Kind::Counter), count as f64);
+        page.value((name, help, MetricKind::Counter), count as f64);
     }
-    let cpu = ("netrig_tester_cpu_seconds_total", "The tester's time on cores", Kind::Counter);
+    let cpu = ("netrig_tester_cpu_seconds_total", "The tester's time on cores", MetricKind::Counter);
     page.value(cpu, tester.cpu);
     let late = ("netrig_tester_lateness_seconds", "How late began what was to begin");
     page.histograms(late, [(Vec::new(), &tester.lateness)]);

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use netrig_sip_net::server::{Reasons, Tally};
 
-use super::text::{Kind, Page};
+use super::text::{MetricKind, Page};
 
 /// A page on all that a server has done.
 pub fn page(server: &str, tally: &Tally) -> Page {
     let mut page = Page::default();
     let labels = vec![("server", server), ("version", env!("CARGO_PKG_VERSION"))];
-    page.family(("netrig_sip_server_info", "Which server it is", Kind::Gauge), [(labels, 1.0)]);
+    page.family(("netrig_sip_server_info", "Which server it is", MetricKind::Gauge), [(labels, 1.0)]);
     let (came, left) = (&tally.received, &tally.sent);
     let requests = [("received", &came.requests), ("sent", &left.requests)];
-    let name = ("netrig_sip_server_requests_total", "Requests that came and left", Kind::Counter);
+    let name = ("netrig_sip_server_requests_total", "Requests that came and left", MetricKind::Counter);
     page.family(name, requests.into_iter().flat_map(|(way, counts)| by("method", way, counts)));
     let responses = [("received", &came.responses), ("sent", &left.responses)];
-    let name = ("netrig_sip_server_responses_total", "Responses that came and left", Kind::Counter);
+    let name = ("netrig_sip_server_responses_total", "Responses that came and left", MetricKind::Counter);
     page.family(name, responses.into_iter().flat_map(|(way, counts)| by("class", way, counts)));
     let connections = &tally.connections;
     let kinds = [
@@ -24,17 +24,20 @@ pub fn page(server: &str, tally: &Tally) -> Page {
         ("refused", connections.refused),
         ("opened", connections.opened),
     ];
-    let name = ("netrig_sip_server_connections_total", "Connections", Kind::Counter);
+    let name = ("netrig_sip_server_connections_total", "Connections", MetricKind::Counter);
     page.family(name, kinds.map(|(how, count)| (vec![("how", how)], count as f64)));
     for (name, help, reasons) in [
         ("netrig_sip_server_broken_connections_total", "Connections that broke", &connections.broken),
         ("netrig_sip_server_unsent_total", "Messages that did not leave", &tally.unsent),
         ("netrig_sip_server_unreadable_total", "What came and is no SIP", &tally.unreadable),
     ] {
-        page.family((name, help, Kind::Counter), of(reasons));
+        page.family((name, help, MetricKind::Counter), of(reasons));
     }
-    let drops =
-        ("netrig_sip_server_socket_drops_total", "Datagrams without room in the sockets", Kind::Counter);
+    let drops = (
+        "netrig_sip_server_socket_drops_total",
+        "Datagrams without room in the sockets",
+        MetricKind::Counter,
+    );
     page.value(drops, tally.socket_drops as f64);
     page
 }

@@ -19,7 +19,7 @@ pub struct Page {
 
 /// What kind of metric a family is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only ever grows, within one load.
     Counter,
     /// Goes up and down.
@@ -38,21 +38,21 @@ impl Page {
     /// A family of values; nothing without any.
     pub fn family<'a>(
         &mut self,
-        (name, help, kind): (&str, &str, Kind),
+        (name, help, kind): (&str, &str, MetricKind),
         values: impl IntoIterator<Item = (Vec<(&'a str, &'a str)>, f64)>,
     ) {
         let mut values = values.into_iter().peekable();
         if values.peek().is_none() {
             return;
         }
-        self.head(name, help, if kind == Kind::Counter { "counter" } else { "gauge" });
+        self.head(name, help, if kind == MetricKind::Counter { "counter" } else { "gauge" });
         for (labels, value) in values {
             self.line(name, &labels, None, value);
         }
     }
 
     /// One value without labels.
-    pub fn value(&mut self, family: (&str, &str, Kind), value: f64) {
+    pub fn value(&mut self, family: (&str, &str, MetricKind), value: f64) {
         self.family(family, [(Vec::new(), value)]);
     }
 
@@ -108,9 +108,9 @@ mod tests {
     fn a_family_has_its_help_its_type_and_its_values() {
         let mut page = Page::default();
         let labels = vec![("why", "said \"no\"\\\n")];
-        page.family(("x_total", "a\nb\\", Kind::Counter), [(labels, 3.0), (vec![], 0.5)]);
-        page.family(("nothing", "of it", Kind::Gauge), []);
-        page.value(("y", "one", Kind::Gauge), 1e-7);
+        page.family(("x_total", "a\nb\\", MetricKind::Counter), [(labels, 3.0), (vec![], 0.5)]);
+        page.family(("nothing", "of it", MetricKind::Gauge), []);
+        page.value(("y", "one", MetricKind::Gauge), 1e-7);
         assert_eq!(
             page.into_text(),
             "# HELP x_total a\\nb\\\\\n# TYPE x_total counter\n\

@@ -1,6 +1,9 @@
 //! A load of scenarios over real sockets.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod order;
+mod report;
+
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,25 +14,23 @@ use netrig_host::is_public;
 use netrig_host::socket::SocketError;
 use netrig_host::{Clock, RealtimeOffset, realtime_nanos};
 use netrig_sip::header::Transport;
-use netrig_sip::load::{Arrivals, Pace, Side};
-use netrig_sip_net::load::{DelayRow, TesterReport, TesterSecond, TesterUse, pace_words};
+use netrig_sip::load::Side;
+use netrig_sip_net::load::{TesterSecond, TesterUse};
 use netrig_sip_net::tap::{MessageTap, MessageTaps, PassedMessage};
-use netrig_sip_net::{ArrivalPath, EndAddress, UserAgentEnd, wait_for_ends};
+use netrig_sip_net::{ArrivalPath, UserAgentEnd, wait_for_ends};
 
+pub use self::order::{ScenarioOrder, ScriptConnections};
 use super::beginnings::Beginnings;
 use super::call::ScriptOutput;
-use super::calls::{MeasuredTime, ScriptCalls, ScriptSide, ScriptTally};
-use super::document::{
-    CounterRow, FailedCallRow, SCENARIO_FORMAT, ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow,
-};
-use super::injection::{InjectionError, InjectionFile, InjectionOrder};
-use super::link::{LinkOrder, ScriptLink};
+use super::calls::{MeasuredTime, ScriptCalls, ScriptSide};
+use super::document::{ScenarioDocument, ScenarioSecond};
+use super::injection::{InjectionError, InjectionOrder};
+use super::link::ScriptLink;
 use super::media::ScriptPlayer;
 use super::programs::ScenarioPrograms;
-use super::run::{ScriptRun, ScriptSettings};
-use super::script::{CallScript, MediaKind, ScriptAction, StepKind};
-use super::template::InjectedField;
-use crate::media::{MediaEngine, MediaOrder, MediaReport, sending_faults};
+use super::run::ScriptRun;
+use super::script::MediaKind;
+use crate::media::MediaEngine;
 
 /// Calls that begin in a row before what has come is looked at.
 const BURST: usize = 32;
@@ -45,56 +46,6 @@ const AFTER_ENDING: Duration = Duration::from_millis(500);
 
 /// If no call begins any more, and nothing comes and nothing is due for so long, calls that wait without end are ended.
 const QUIET: Duration = Duration::from_secs(180);
-
-/// Which messages share a connection over TCP and TLS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ScriptConnections {
-    /// Those of all calls.
-    #[default]
-    One,
-    /// Those of a call.
-    PerCall,
-}
-
-/// A load of scenarios.
-#[derive(Clone, Debug)]
-pub struct ScenarioOrder {
-    /// The scenario.
-    pub script: CallScript,
-    /// The file that it is from.
-    pub file: PathBuf,
-    /// What keywords stand for, and how calls are carried out. Its local address is that of the sockets; if the port of `media` is 0 it
-    /// stays so, and its address is that of the sockets if it is unspecified.
-    pub settings: ScriptSettings,
-    /// Injection files with their names; the first is that of fields which name none.
-    pub files: Vec<(String, InjectionFile)>,
-    /// Values of variables of the whole run (SIPp's `-set`).
-    pub variables: Vec<(String, String)>,
-    /// The sockets.
-    pub address: EndAddress,
-    /// Which messages share a connection.
-    pub connections: ScriptConnections,
-    /// When calls begin, if the tester begins them.
-    pub pace: Pace,
-    /// No call begins after that; if the other side begins calls, the load ends then. Absent: without end.
-    pub lasts: Option<Duration>,
-    /// Calls at most.
-    pub count: Option<u64>,
-    /// Calls are those of so many users.
-    pub users: Option<u32>,
-    /// Calls that may be open at a time.
-    pub most_open: usize,
-    /// Seed of all draws.
-    pub seed: u64,
-    /// Whether the scenario may start programs.
-    pub runs_programs: bool,
-    /// Whether messages may go to public addresses.
-    pub may_test: bool,
-    /// Media of sessions, which have ports of their own in each call.
-    pub media: Option<MediaOrder>,
-    /// The other processes of the test.
-    pub link: Option<LinkOrder>,
-}
 
 /// Who looks on.
 pub struct ScenarioWatch<'a> {
@@ -607,179 +558,6 @@ impl ScenarioLoad<'_> {
         }
         Ok(())
     }
-
-    /// Tells what a second was like.
-    fn tell(&mut self, second: u64, before: &mut SecondMark, used: &mut TesterUse) -> ScenarioSecond {
-        used.tell(&mut self.second);
-        if let Ok((dropped, unsent)) = self.end.take_losses() {
-            self.second.dropped += dropped;
-            self.second.unsent += unsent;
-        }
-        if let Some(tap) = &mut self.tap {
-            tap.hand_on();
-        }
-        let of_second = std::mem::take(&mut self.second);
-        let faults = of_second.faults();
-        for fault in &faults {
-            self.faults.push(format!("second {}: {fault}", second + 1));
-        }
-        self.whole.merge(&of_second);
-        let tally = &self.calls.tally;
-        let again = self.calls.run.tallies.iter().map(|step| step.again).sum();
-        let now = SecondMark { begun: tally.begun, succeeded: tally.succeeded, failed: tally.failed, again };
-        let row = ScenarioSecond {
-            second,
-            begun: now.begun - before.begun,
-            succeeded: now.succeeded - before.succeeded,
-            failed: now.failed - before.failed,
-            open: self.calls.open() as u64,
-            again: now.again - before.again,
-            faults,
-        };
-        *before = now;
-        row
-    }
-
-    fn document(
-        mut self,
-        tester: &str,
-        side: ScriptSide,
-        (began_ns, took, interrupted, open): (u64, Duration, bool, u64),
-        seconds: Vec<ScenarioSecond>,
-    ) -> ScenarioDocument {
-        /// Faults that are told one by one.
-        const MOST_FAULTS: usize = 10;
-        let withheld = self.end.take_withheld();
-        let Self { order, calls, mut faults, whole, stopped, player, media, end, .. } = self;
-        let more = faults.len().saturating_sub(MOST_FAULTS);
-        if more > 0 {
-            faults.truncate(MOST_FAULTS);
-            faults.push(format!("and {more} more"));
-        }
-        let voice = media.as_ref().map(MediaEngine::report);
-        faults.extend(voice.iter().flat_map(MediaReport::faults));
-        let played = player.counts;
-        faults.extend(sending_faults(played.sent, played.late, played.unsent));
-        let script = &calls.run.script;
-        let tally = &calls.tally;
-        let is_caller = side == ScriptSide::Caller;
-        let measured = took.as_secs_f64();
-        ScenarioDocument {
-            format: SCENARIO_FORMAT,
-            tester: tester.to_owned(),
-            file: order.file.display().to_string(),
-            name: script.name.clone(),
-            target: (side != ScriptSide::Callee).then(|| target_name(&calls.run.settings)),
-            local: end.local().to_string(),
-            transport: order.address.transport.name().to_lowercase(),
-            pace: is_caller.then(|| pace_words(&order.pace)),
-            seed: order.seed,
-            began_ns,
-            took_s: took.as_secs_f64(),
-            valid: faults.is_empty(),
-            faults,
-            interrupted,
-            stopped: stopped.flatten(),
-            begun: tally.begun,
-            succeeded: tally.succeeded,
-            failed: tally.failed,
-            open,
-            per_second: if measured > 0.0 { tally.succeeded as f64 / measured } else { 0.0 },
-            failures: failure_rows(script, tally),
-            examples: tally
-                .examples
-                .iter()
-                .map(|(call_id, step, why)| FailedCallRow {
-                    call_id: call_id.clone(),
-                    step: step + 1,
-                    why: why.clone(),
-                })
-                .collect(),
-            steps: step_rows(&calls.run),
-            delays: delay_rows(script, tally),
-            counters: script
-                .counters
-                .iter()
-                .zip(&calls.run.counters)
-                .map(|(name, count)| CounterRow { name: name.clone(), count: *count })
-                .collect(),
-            strays: tally.strays,
-            without_room: tally.without_room,
-            withheld,
-            media: (player.counts != Default::default()).then_some(player.counts),
-            voice,
-            seconds,
-            log: tally.log.clone(),
-            more_lines: tally.more_lines,
-            tester_record: TesterReport::of(&whole, 1),
-            messages: None,
-            records: None,
-        }
-    }
-}
-
-/// Counts at the end of a second.
-#[derive(Clone, Copy, Debug, Default)]
-struct SecondMark {
-    begun: u64,
-    succeeded: u64,
-    failed: u64,
-    again: u64,
-}
-
-fn failure_rows(script: &CallScript, tally: &ScriptTally) -> Vec<ScriptFailureRow> {
-    let mut rows: Vec<ScriptFailureRow> = tally
-        .failures
-        .iter()
-        .map(|((step, why), count)| {
-            let own = script.steps.get(*step);
-            ScriptFailureRow {
-                step: Some(step + 1),
-                line: own.map(|own| own.line),
-                what: own.map_or_else(|| "is over".to_owned(), |own| own.words()),
-                why: why.clone(),
-                count: *count,
-            }
-        })
-        .collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.count));
-    if tally.other_failures > 0 {
-        rows.push(ScriptFailureRow {
-            step: None,
-            line: None,
-            what: String::new(),
-            why: "for other reasons".to_owned(),
-            count: tally.other_failures,
-        });
-    }
-    rows
-}
-
-fn step_rows(run: &ScriptRun) -> Vec<StepRow> {
-    let rows = run.script.steps.iter().zip(&run.tallies).zip(1..).map(|((step, tally), number)| StepRow {
-        step: number,
-        line: step.line,
-        what: step.words(),
-        done: tally.done,
-        again: tally.again,
-        timeouts: tally.timeouts,
-        unexpected: tally.unexpected,
-    });
-    rows.collect()
-}
-
-fn delay_rows(script: &CallScript, tally: &ScriptTally) -> Vec<DelayRow> {
-    let times = script.response_times.iter().zip(&tally.response_times);
-    let times = times.filter_map(|(name, times)| DelayRow::of(format!("rtd {name}"), None, times));
-    times.chain(DelayRow::of("call", None, &tally.lengths)).collect()
-}
-
-/// The server as it was named, with its port.
-fn target_name(settings: &ScriptSettings) -> String {
-    match settings.remote_host.trim_matches(['[', ']']).parse::<IpAddr>() {
-        Ok(_) => settings.remote.to_string(),
-        Err(_) => format!("{}:{}", settings.remote_host, settings.remote.port()),
-    }
 }
 
 /// The connection of all calls that have none of their own.
@@ -813,46 +591,11 @@ fn destination(host: &str, port: &str, protocol: &str, transport: Transport) -> 
     }
 }
 
-impl ScenarioOrder {
-    /// Whether no call could begin.
-    fn pace_is_empty(&self, side: ScriptSide) -> bool {
-        let is_still = match &self.pace {
-            Pace::Open(Arrivals::Rate { stages, .. }) => {
-                stages.iter().all(|stage| stage.from <= 0.0 && stage.to <= 0.0)
-            }
-            _ => false,
-        };
-        self.count == Some(0) || self.users == Some(0) || (side == ScriptSide::Caller && is_still)
-    }
-}
-
-impl CallScript {
-    /// The injection files that fields name.
-    pub fn named_files(&self) -> BTreeSet<&str> {
-        self.fields().filter_map(|(_, field)| field.file.as_deref()).collect()
-    }
-
-    /// The line of the first field of an injection file.
-    pub fn first_field(&self) -> Option<usize> {
-        self.fields().map(|(line, _)| line).next()
-    }
-
-    /// The fields of injection files in messages that are sent, each with the line of its step.
-    fn fields(&self) -> impl Iterator<Item = (usize, &InjectedField)> {
-        self.steps
-            .iter()
-            .filter_map(|step| match &step.kind {
-                StepKind::Send(send) => Some((step.line, &send.message)),
-                _ => None,
-            })
-            .flat_map(|(line, message)| message.fields().map(move |field| (line, field)))
-    }
-
-    /// The line of the first step that starts a program.
-    pub fn starts_programs(&self) -> Option<usize> {
-        let has_one = |actions: &[ScriptAction]| {
-            actions.iter().any(|action| matches!(action, ScriptAction::Command(_)))
-        };
-        self.steps.iter().chain(&self.opening).find(|step| has_one(&step.actions)).map(|step| step.line)
-    }
+/// Counts at the end of a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct SecondMark {
+    begun: u64,
+    succeeded: u64,
+    failed: u64,
+    again: u64,
 }

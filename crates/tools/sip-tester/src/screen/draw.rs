@@ -8,13 +8,13 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Wrap};
 
-use super::state::State;
+use super::state::ScreenState;
 use netrig_core::number::micros;
 
 use crate::load_text::{with_flag, words};
 
 /// Draws all of it. Nothing is said by its colour alone.
-pub fn draw(frame: &mut Frame<'_>, state: &State) {
+pub fn draw(frame: &mut Frame<'_>, state: &ScreenState) {
     let delays = u16::try_from(state.delays.len()).unwrap_or(u16::MAX).clamp(1, 8) + 3;
     let [head, rates, delayed, rest, tester, foot] = Layout::vertical([
         Constraint::Length(1),
@@ -40,7 +40,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
 }
 
 /// What the keys of a load do, in a line.
-fn keys(state: &State) -> String {
+fn keys(state: &ScreenState) -> String {
     if state.is_search {
         return "q: end the search with what is known".to_owned();
     }
@@ -52,7 +52,7 @@ fn keys(state: &State) -> String {
 }
 
 /// What is tested, how far it is, and what was done to it.
-fn heading(frame: &mut Frame<'_>, area: Rect, state: &State) {
+fn heading(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     let over = state.seconds.back().map_or(0, |second| second.second + 1);
     let state_of = match (state.is_ending, state.is_paused) {
         (true, _) => "ENDING: open calls are waited for",
@@ -72,7 +72,7 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &State) {
 }
 
 /// Per second: a curve each, over one scale.
-fn curves(frame: &mut Frame<'_>, area: Rect, state: &State) {
+fn curves(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     type Value = fn(&SecondRow) -> f64;
     let all: [(&str, Value, Color); 4] = [
         ("intended", |second| second.intended.unwrap_or(0.0), Color::Gray),
@@ -110,7 +110,7 @@ fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-fn delay_table(frame: &mut Frame<'_>, area: Rect, state: &State) {
+fn delay_table(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     let last = state.seconds.back().map_or(&[][..], |second| &second.delays);
     let rows = state.delays.iter().map(|all| {
         let latest = last.iter().find(|row| row.name == all.name);
@@ -154,7 +154,7 @@ fn lit(is_well: bool) -> Style {
     if is_well { Style::new() } else { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) }
 }
 
-fn failures(frame: &mut Frame<'_>, area: Rect, state: &State) {
+fn failures(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     let rows = state.failures.iter().map(|row| {
         let why = with_flag(&row.why, row.limit);
         Row::new([row.count.to_string(), row.what.to_owned(), row.kind.name().to_owned(), why])
@@ -165,14 +165,14 @@ fn failures(frame: &mut Frame<'_>, area: Rect, state: &State) {
     frame.render_widget(Table::new(rows, widths).block(Block::bordered().title(title)), area);
 }
 
-fn search_steps(frame: &mut Frame<'_>, area: Rect, state: &State) {
+fn search_steps(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     let lines: Vec<_> = state.steps.iter().map(|step| Line::from(step.as_str())).collect();
     let block = Block::bordered().title(" steps, the last first ");
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
 /// The tester's own health.
-fn tester_box(frame: &mut Frame<'_>, area: Rect, state: &State) {
+fn tester_box(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     let last = state.seconds.back();
     let cpu = last.map_or(0.0, |second| second.tester_cpu) / f64::from(state.threads.max(1));
     let own = format!(
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    fn state() -> State {
+    fn state() -> ScreenState {
         let bound = |name: &str, statistic, unit, was, bound| ThresholdRow {
             name: name.to_owned(),
             statistic,
@@ -247,7 +247,7 @@ mod tests {
             bound,
             kept: unit == "us",
         };
-        State {
+        ScreenState {
             title: "udp:127.0.0.1:5060, calls".to_owned(),
             lasts: 60.0,
             threads: 1,
@@ -267,11 +267,11 @@ mod tests {
                 count: 90,
             }],
             late: Duration::from_micros(80),
-            ..State::default()
+            ..ScreenState::default()
         }
     }
 
-    fn drawn(state: &State, (width, height): (u16, u16)) -> String {
+    fn drawn(state: &ScreenState, (width, height): (u16, u16)) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, state)).unwrap();
         terminal.backend().to_string()
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_load_that_pauses_after_the_tester_was_the_limit() {
-        let state = State {
+        let state = ScreenState {
             is_paused: true,
             factor: 1.21,
             fault: Some((7, "the tester's sockets had no room for 3 datagrams".to_owned())),
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_search() {
-        let mut state = State { is_search: true, is_ending: true, ..state() };
+        let mut state = ScreenState { is_search: true, is_ending: true, ..state() };
         state
             .end_step("1.     100.0/s for   5.0 s (ramp): 500 of 500 succeeded, 0 failed; passed".to_owned());
         insta::assert_snapshot!(drawn(&state, (150, 34)));
@@ -306,7 +306,7 @@ mod tests {
     /// Whatever the terminal's size: nothing of it panics.
     #[test]
     fn any_size_will_do() {
-        let states = [state(), State::default(), State { is_search: true, ..state() }];
+        let states = [state(), ScreenState::default(), ScreenState { is_search: true, ..state() }];
         for state in states {
             for size in [(1, 1), (20, 5), (40, 12), (80, 24), (300, 100)] {
                 drawn(&state, size);

@@ -13,20 +13,20 @@ use std::time::Duration;
 use netrig_sip_net::load::Control;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-pub use state::{Deed, State};
+pub use state::{KeyAction, ScreenState};
 
 /// How long a key, or a second that is over, waits at most until it is seen.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A screen while something goes on. It is closed when it is dropped.
 pub struct Screen {
-    shared: Arc<Shared>,
+    shared: Arc<SharedScreen>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the screen's thread shares with those who tell it something.
-struct Shared {
-    state: Mutex<State>,
+/// State that is shared between the screen's thread and its users.
+struct SharedScreen {
+    state: Mutex<ScreenState>,
     /// There is something to draw.
     is_changed: AtomicBool,
     is_over: AtomicBool,
@@ -47,13 +47,13 @@ impl Screen {
     /// Opens the screen; `None` if stderr is no terminal that can be one.
     ///
     /// # Errors
-    /// If the terminal refuses, or there is no thread to be had.
-    pub fn open(state: State, hand: Hand) -> io::Result<Option<Self>> {
+    /// If the terminal refuses, or the system starts no thread.
+    pub fn open(state: ScreenState, hand: Hand) -> io::Result<Option<Self>> {
         if !terminal::can_be_screen() {
             return Ok(None);
         }
         let mut screen = terminal::Screen::open()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedScreen {
             state: Mutex::new(state),
             is_changed: AtomicBool::new(true),
             is_over: AtomicBool::new(false),
@@ -74,7 +74,7 @@ impl Screen {
     }
 
     /// Changes what it shows.
-    pub fn show(&self, change: impl FnOnce(&mut State)) {
+    pub fn show(&self, change: impl FnOnce(&mut ScreenState)) {
         change(&mut self.shared.state());
         self.shared.is_changed.store(true, Ordering::Relaxed);
     }
@@ -90,8 +90,8 @@ impl Drop for Screen {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedScreen {
+    fn state(&self) -> MutexGuard<'_, ScreenState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -109,20 +109,20 @@ impl Shared {
         if key.kind == KeyEventKind::Release {
             return;
         }
-        let deed = self.state().key(key);
-        if let Some(deed) = deed {
-            hand.do_it(deed);
+        let action = self.state().key(key);
+        if let Some(action) = action {
+            hand.do_it(action);
         }
     }
 }
 
 impl Hand {
-    fn do_it(&self, deed: Deed) {
-        match (deed, &self.control) {
-            (Deed::Speed(factor), Some(control)) => control.speed(factor),
-            (Deed::Enough, Some(control)) => control.enough(),
-            (Deed::Speed(_), None) => {}
-            (Deed::Enough | Deed::Interrupt, _) => {
+    fn do_it(&self, action: KeyAction) {
+        match (action, &self.control) {
+            (KeyAction::Speed(factor), Some(control)) => control.speed(factor),
+            (KeyAction::Enough, Some(control)) => control.enough(),
+            (KeyAction::Speed(_), None) => {}
+            (KeyAction::Enough | KeyAction::Interrupt, _) => {
                 // As with signals: who asks twice waits for nothing.
                 if self.stop.swap(true, Ordering::Relaxed) {
                     terminal::restore();

@@ -13,27 +13,27 @@ const KEPT: usize = 600;
 /// Steps of a search that are kept.
 const STEPS: usize = 100;
 
-/// One key makes it so many times as fast.
+/// Factor of the rate for one press of `+` or `-`.
 const STEP: f64 = 1.1;
 
-/// What is on the screen.
+/// The state that the screen shows.
 #[derive(Clone, Debug, Default)]
-pub struct State {
-    /// What is tested, and with what.
+pub struct ScreenState {
+    /// The target and the load.
     pub title: String,
-    /// For how long users begin, s.
+    /// How long calls start, s.
     pub lasts: f64,
     /// Threads of the tester.
     pub threads: u16,
-    /// Whether a search goes on: its rates are its own.
+    /// Whether it is a search, which selects its rates itself.
     pub is_search: bool,
     /// Whether there is a plan in users per second.
     pub is_open_loop: bool,
-    /// How many times as fast as planned.
+    /// Factor of the planned rate.
     pub factor: f64,
     /// Whether no call starts until the user goes on.
     pub is_paused: bool,
-    /// No more begins.
+    /// Whether no new call starts.
     pub is_ending: bool,
     /// The last seconds.
     pub seconds: VecDeque<SecondRow>,
@@ -43,7 +43,7 @@ pub struct State {
     pub thresholds: Vec<ThresholdRow>,
     /// Failures in all, the most frequent first.
     pub failures: Vec<FailureRow>,
-    /// How late the latest percent began, in all.
+    /// 99th percentile of the lateness of starts, in all.
     pub late: Duration,
     /// Datagrams for which the tester had no room, in all.
     pub dropped: u64,
@@ -55,18 +55,18 @@ pub struct State {
     pub steps: VecDeque<String>,
 }
 
-/// What a key asks for.
+/// The action that a key requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Deed {
-    /// So many times as fast as planned; 0 is a pause.
+pub enum KeyAction {
+    /// Run at this multiple of the planned rate; 0 is a pause.
     Speed(f64),
-    /// No more is to begin.
+    /// Start no new calls.
     Enough,
-    /// It is to be ended now.
+    /// End the load now.
     Interrupt,
 }
 
-impl State {
+impl ScreenState {
     /// Before the first second of a load.
     pub fn of(title: String, order: &LoadOrder) -> Self {
         Self {
@@ -111,13 +111,13 @@ impl State {
     }
 
     /// What a key asks for, with what the screen shows of it at once.
-    pub fn key(&mut self, key: KeyEvent) -> Option<Deed> {
+    pub fn key(&mut self, key: KeyEvent) -> Option<KeyAction> {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('c') if is_control => Some(Deed::Interrupt),
+            KeyCode::Char('c') if is_control => Some(KeyAction::Interrupt),
             KeyCode::Char('q') | KeyCode::Esc => {
                 let is_first = !std::mem::replace(&mut self.is_ending, true);
-                is_first.then_some(Deed::Enough)
+                is_first.then_some(KeyAction::Enough)
             }
             // The rates of a search are decided by what was seen.
             _ if self.is_search || self.is_ending => None,
@@ -134,7 +134,7 @@ impl State {
     }
 
     /// A pause lasts until it is ended: what is changed in it holds then.
-    fn change(&mut self, by: f64) -> Option<Deed> {
+    fn change(&mut self, by: f64) -> Option<KeyAction> {
         let (least, most) = SPEEDS;
         // To a hundredth, so that as many steps down lead back where as many led up.
         let wanted = (self.factor * by * 100.0).round() / 100.0;
@@ -142,8 +142,8 @@ impl State {
         (!self.is_paused).then(|| self.speed())
     }
 
-    const fn speed(&self) -> Deed {
-        Deed::Speed(if self.is_paused { 0.0 } else { self.factor })
+    const fn speed(&self) -> KeyAction {
+        KeyAction::Speed(if self.is_paused { 0.0 } else { self.factor })
     }
 }
 
@@ -153,15 +153,15 @@ mod tests {
 
     use super::*;
 
-    fn press(state: &mut State, keys: &[KeyCode]) -> Vec<Option<Deed>> {
+    fn press(state: &mut ScreenState, keys: &[KeyCode]) -> Vec<Option<KeyAction>> {
         keys.iter().map(|key| state.key(KeyEvent::new(*key, KeyModifiers::NONE))).collect()
     }
 
     #[test]
     fn keys_change_the_pace_of_a_load() {
         use KeyCode::{Char, Down, Esc, PageUp, Up};
-        let mut state = State { factor: 1.0, ..State::default() };
-        let speeds = |all: &[f64]| all.iter().map(|speed| Some(Deed::Speed(*speed))).collect::<Vec<_>>();
+        let mut state = ScreenState { factor: 1.0, ..ScreenState::default() };
+        let speeds = |all: &[f64]| all.iter().map(|speed| Some(KeyAction::Speed(*speed))).collect::<Vec<_>>();
         assert_eq!(
             press(&mut state, &[Up, Char('+'), Down, Char('-'), PageUp]),
             speeds(&[1.1, 1.21, 1.1, 1.0, 2.0])
@@ -169,22 +169,22 @@ mod tests {
         // In a pause the pace is chosen for afterwards.
         assert_eq!(
             press(&mut state, &[Char(' '), Char('+'), Char('p')]),
-            [Some(Deed::Speed(0.0)), None, Some(Deed::Speed(2.2))]
+            [Some(KeyAction::Speed(0.0)), None, Some(KeyAction::Speed(2.2))]
         );
         // Open calls are waited for once.
         assert_eq!(
             press(&mut state, &[Char('q'), Esc, Up, Char('x')]),
-            [Some(Deed::Enough), None, None, None]
+            [Some(KeyAction::Enough), None, None, None]
         );
         let interrupt = KeyEvent::new(Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(state.key(interrupt), Some(Deed::Interrupt));
+        assert_eq!(state.key(interrupt), Some(KeyAction::Interrupt));
     }
 
     #[test]
     fn a_search_is_only_ended() {
-        let mut state = State { is_search: true, ..State::default() };
+        let mut state = ScreenState { is_search: true, ..ScreenState::default() };
         assert_eq!(press(&mut state, &[KeyCode::Up, KeyCode::Char('p')]), [None, None]);
-        assert_eq!(press(&mut state, &[KeyCode::Char('q')]), [Some(Deed::Enough)]);
+        assert_eq!(press(&mut state, &[KeyCode::Char('q')]), [Some(KeyAction::Enough)]);
         state.end_step("first".to_owned());
         let pace = Pace::Open(Arrivals::at(1.0, Gaps::Poisson));
         let plan = Plan::new(Work::Register, pace, Duration::from_secs(1));

@@ -10,10 +10,23 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use netrig_sip::header::Transport;
 
-use super::TracedMessage;
-
 /// First line of a log.
 pub const LOG_HEADING: &str = "# netrig SIP message log, version 1\n";
+
+/// A SIP message on its way from one address to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracedMessage {
+    /// When it was seen, ns since 1970.
+    pub at_ns: u64,
+    /// The sender.
+    pub from: SocketAddr,
+    /// The receiver.
+    pub to: SocketAddr,
+    /// What carried it.
+    pub transport: Transport,
+    /// The whole message as it was on the wire.
+    pub bytes: Bytes,
+}
 
 /// Why a log cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,24 +16,9 @@ use netrig_sip::load::Scan;
 
 pub(crate) use self::exported::export;
 use self::exported::exported;
-pub use self::log::{LOG_HEADING, LogDirection, LogError, write_entry};
+pub use self::log::{LOG_HEADING, LogDirection, LogError, TracedMessage, write_entry};
 use self::packet::{CapturedPayload, Payload, Reassembly};
 use self::stream::{CapturedStream, Completed, is_start_line};
-
-/// A SIP message on its way from one address to another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TracedMessage {
-    /// When it was seen, ns since 1970.
-    pub at_ns: u64,
-    /// The sender.
-    pub from: SocketAddr,
-    /// The receiver.
-    pub to: SocketAddr,
-    /// What carried it.
-    pub transport: Transport,
-    /// The whole message as it was on the wire.
-    pub bytes: Bytes,
-}
 
 /// All messages of a file, in the order of their times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

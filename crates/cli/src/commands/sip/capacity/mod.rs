@@ -16,7 +16,7 @@ use netrig_sip_tester::capacity::{
 };
 use netrig_sip_tester::conformance::{ConformancePlan, GateReport};
 use netrig_sip_tester::keep::Keeper;
-use netrig_sip_tester::screen::{Hand, State};
+use netrig_sip_tester::screen::{Hand, ScreenState};
 
 use self::arguments::typed_name;
 use crate::commands::sip::environment;
@@ -42,7 +42,7 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     }
     let stop = until_interrupted()?;
     let hand = Hand { stop: Arc::clone(&stop), control: None, abort };
-    let state = State { title: order.target.clone(), is_search: true, ..State::default() };
+    let state = ScreenState { title: order.target.clone(), is_search: true, ..ScreenState::default() };
     let watchers = typed.watching.open(state, hand)?;
     let gate = if typed.conform { Some(gate(&first, &stop, &watchers)?) } else { None };
     let keeper = typed.keeping.begin()?;

@@ -20,7 +20,7 @@ use super::subject::scenario;
 use crate::commands::sip::environment;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 use crate::interruption::{abort, until_interrupted};
-use netrig_sip_tester::screen::{Hand, State};
+use netrig_sip_tester::screen::{Hand, ScreenState};
 
 pub use arguments::Load;
 pub use order::pace;
@@ -50,7 +50,7 @@ fn watched(arguments: &Load, order: &LoadOrder) -> Result<LoadReport, Failure> {
     let control = Arc::new(Control::default());
     let hand = Hand { stop: Arc::clone(&stop), control: Some(Arc::clone(&control)), abort };
     let title = format!("{}, {}", arguments.subject.target, scenario(&arguments.subject));
-    let watchers = arguments.watching.open(State::of(title, order), hand)?;
+    let watchers = arguments.watching.open(ScreenState::of(title, order), hand)?;
     // Whom nobody can steer goes its way with nobody looking for it.
     let keeping = evidence(&arguments.keeping, &arguments.records)?;
     let taps = keeping.taps();

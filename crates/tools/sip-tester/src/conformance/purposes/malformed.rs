@@ -4,8 +4,10 @@ use bytes::Bytes;
 use netrig_core::Duration;
 use netrig_sip::Response;
 
-use super::super::case::{TestAgent, TestCase, line_of};
-use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure};
+use super::super::case::TestCase;
+use super::super::messages::line_of;
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
+use super::super::target::TestAgent;
 use super::general::{SubjectRequest, ask_changed};
 
 /// How long a server may take to discard a message.

@@ -1,20 +1,22 @@
 //! What a proxy does with requests and responses (RFC 3261 section 16).
 
 use netrig_core::Duration;
-use netrig_sip::header::{CSeq, MAGIC_COOKIE, NameAddr};
-use netrig_sip::{Method, Name, Request, Response, SipUri, Uri};
+use netrig_sip::header::{MAGIC_COOKIE, NameAddr};
+use netrig_sip::{Method, Name, Request, Response, Uri};
 
-use super::super::case::{Forwarded, TestAgent, TestCase, line_of, line_or_silence, status};
-use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
+use super::super::case::TestCase;
+use super::super::messages::{Forwarded, line_of, status};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::purpose::purposes;
+use super::super::target::TestAgent;
 use super::general::SubjectRequest;
-use super::registrar_credentials::with_wrong_response;
 
 const FIRST: TestAgent = TestAgent::First;
 const SECOND: TestAgent = TestAgent::Second;
 const THIRD: TestAgent = TestAgent::Third;
 
 /// Long enough for a server on the same network.
-const SOON: Duration = Duration::from_millis(400);
+pub(super) const SOON: Duration = Duration::from_millis(400);
 
 purposes! {
     Proxy "PRX";
@@ -54,51 +56,6 @@ purposes! {
         "RSP-12" Must "RFC 3261 section 18.1.2" "A response whose topmost Via is not the proxy's is discarded." => discards_foreign_responses, over Datagrams;
         "RSP-13" Must "RFC 3261 section 16.7" "A redirection is forwarded, or followed." => forwards_redirections;
     }
-    "transactions" {
-        "TRANS-01" Must "RFC 3261 section 17.2.1" "An INVITE gets a 100 within 200 ms if its recipient is silent." => says_trying, needs [Transactions], in basic;
-        "TRANS-02" Must "RFC 3261 section 17.2.1" "An INVITE that is sent again is not forwarded as another one." => absorbs_invites, needs [Transactions], over Datagrams;
-        "TRANS-03" Must "RFC 3261 section 17.2.1" "An INVITE that is sent again gets the last provisional response again." => repeats_provisional_responses, needs [Transactions], over Datagrams;
-        "TRANS-04" Must "RFC 3261 section 17.1.1.2" "The proxy sends an INVITE again that its recipient does not answer." => repeats_invites, needs [Transactions], over Datagrams;
-        "TRANS-05" Must "RFC 3261 section 17.1.1.3" "The proxy acknowledges a failure itself, in the transaction of the INVITE." => acknowledges_failures, needs [Transactions], in basic;
-        "TRANS-06" Must "RFC 3261 section 17.2.1" "A failure is sent again until its ACK has come." => repeats_failures, needs [Transactions], over Datagrams;
-        "TRANS-07" Must "RFC 3261 section 17.2.1" "The ACK of a failure ends that, and is not forwarded." => ends_with_the_ack, needs [Transactions];
-        "TRANS-08" Must "RFC 3261 section 17.2.2" "A request that is sent again after its final response gets that again, and is not forwarded." => answers_repeated_requests, needs [Transactions], over Datagrams;
-        "TRANS-09" Must "RFC 3261 section 16.10" "A CANCEL is answered 200 by the proxy." => answers_cancel, needs [Transactions], in basic;
-        "TRANS-10" Must "RFC 3261 section 16.10" "A CANCEL of an INVITE that rings reaches its recipient." => cancels, needs [Transactions], in basic;
-        "TRANS-11" Must "RFC 3261 section 9.1" "The CANCEL that is sent has the Request-URI, Call-ID, To, From, CSeq number and topmost Via of the INVITE." => cancels_as_it_invited, needs [Transactions];
-        "TRANS-12" Must "RFC 3261 section 16.7" "The 487 of an INVITE that was cancelled comes back." => forwards_request_terminated, needs [Transactions], in basic;
-        "TRANS-13" Must "RFC 4320 section 4.1" "A request that is no INVITE gets no provisional response but 100, and over UDP no 100 at once." => keeps_non_invites_quiet;
-        "TRANS-14" Must "RFC 3261 section 17.1.2.2" "The proxy sends a request that is no INVITE again if its recipient does not answer." => repeats_requests, needs [Transactions], over Datagrams;
-    }
-    "dialogs" {
-        "DLG-01" Must "RFC 3261 section 13.2.2.4" "The ACK of a 200 reaches the callee." => passes_the_ack, in basic;
-        "DLG-02" Must "RFC 3261 section 16.6" "The URI that the proxy puts into Record-Route has the parameter lr." => records_a_loose_route, needs [RecordRoute], in basic;
-        "DLG-03" Must "RFC 3261 section 16.12" "A BYE of the caller comes along the route set, and reaches the callee." => passes_a_bye, needs [RecordRoute], in basic;
-        "DLG-04" Must "RFC 3261 section 16.4" "The proxy takes its own Route off, and leaves the Request-URI." => removes_its_route, needs [RecordRoute];
-        "DLG-05" Must "RFC 3261 section 16.12" "A BYE of the callee comes along the route set, and reaches the caller." => passes_a_bye_back, needs [RecordRoute], in basic;
-        "DLG-06" Must "RFC 3261 section 16.12" "An INVITE within a call comes along the route set." => passes_a_reinvite, needs [RecordRoute];
-        "DLG-07" Must "RFC 3261 section 16.6" "A request with another Route below the proxy's goes there, with its Request-URI unchanged." => follows_the_route, needs [RecordRoute];
-        "DLG-08" Must "RFC 3261 section 16.6" "If that Route is strict, its URI becomes the Request-URI, and the old one the last Route." => serves_strict_routers, needs [RecordRoute];
-        "DLG-09" Must "RFC 3261 section 16.6" "A Record-Route that was there before stays, below the proxy's." => keeps_record_routes, needs [RecordRoute];
-    }
-    "forking" {
-        "FORK-01" Must "RFC 3261 section 16.6" "An INVITE goes to all contacts, with a branch for each." => forks, needs [Forking];
-        "FORK-02" Must "RFC 3261 section 16.7" "A 200 is forwarded at once, and the other branches are cancelled." => cancels_the_others, needs [Forking];
-        "FORK-03" Must "RFC 3261 section 16.7" "A failure is not forwarded as long as another branch has no final response." => waits_for_all, needs [Forking];
-        "FORK-04" Must "RFC 3261 section 16.7" "Of failures one of class 6 is forwarded, if there is one." => prefers_global_failures, needs [Forking];
-        "FORK-05" Should "RFC 3261 section 16.7" "Of other failures one of the lowest class is forwarded." => prefers_the_lowest_class, needs [Forking];
-        "FORK-06" Must "RFC 3261 section 16.7" "The 200 of a second branch is forwarded, too." => forwards_both, needs [Forking];
-        "FORK-07" Must "RFC 3261 section 16.10" "A CANCEL reaches all branches." => cancels_all, needs [Forking];
-        "FORK-08" Must "RFC 3261 section 16.7" "Provisional responses of all branches are forwarded." => forwards_all_ringing, needs [Forking];
-    }
-    "credentials" {
-        "AUTH-01" Must "RFC 3261 section 22.3" "An INVITE without credentials is answered 407 with a Proxy-Authenticate." => challenges, needs [ProxyDigest], in basic;
-        "AUTH-02" Must "RFC 3261 section 22.3" "An INVITE with a wrong response is not forwarded." => refuses_wrong_responses, needs [ProxyDigest];
-        "AUTH-03" Must "RFC 3261 section 22.4" "The challenge offers qop." => offers_qop, needs [ProxyDigest];
-        "AUTH-04" Must "RFC 3261 section 22.1" "A CANCEL without credentials is taken." => takes_cancel_without_credentials, needs [ProxyDigest];
-        "AUTH-05" Must "RFC 3261 section 22.3" "Authorization, and Proxy-Authorization of other realms, stay as they were." => keeps_credentials_of_others;
-        "AUTH-06" Must "RFC 3261 section 16.7" "The WWW-Authenticate of a 401 stays as it was." => keeps_challenges_of_others;
-    }
 }
 
 /// An OPTIONS for a user without a registration, which the proxy answers itself.
@@ -114,13 +71,13 @@ fn for_nobody(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
 }
 
 /// The second user is registered; an INVITE of the first for the second, as it arrives.
-fn invited(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
+pub(super) fn invited(case: &mut TestCase<'_>) -> Result<Forwarded, PurposeEnd> {
     case.register(SECOND)?;
     let request = invite(case)?;
     case.forward(&request, SECOND)
 }
 
-fn invite(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
+pub(super) fn invite(case: &mut TestCase<'_>) -> Result<Request, PurposeEnd> {
     let uri = case.address_of_record(SECOND);
     case.invite_request(Uri::Sip(uri))
 }
@@ -134,7 +91,7 @@ pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> Result<Forwarded
 }
 
 /// Ends an INVITE that was only looked at.
-fn finish(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeOutcome {
+pub(super) fn finish(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeOutcome {
     case.answer(forwarded, 486)?;
     // How the failure comes back is another purpose's affair.
     let _ = case.final_of(forwarded);
@@ -180,7 +137,7 @@ fn adds_a_via(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-fn vias(request: &Request) -> Result<Vec<netrig_sip::header::Via>, PurposeEnd> {
+pub(super) fn vias(request: &Request) -> Result<Vec<netrig_sip::header::Via>, PurposeEnd> {
     let vias = request.headers.vias();
     vias.map_err(|error| PurposeEnd::Fail(format!("a Via that was forwarded breaks the grammar: {error}")))
 }
@@ -409,7 +366,11 @@ fn keeps_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// The next response with this status at the caller.
-fn comes_back(case: &mut TestCase<'_>, forwarded: &Forwarded, code: u16) -> Result<Response, PurposeEnd> {
+pub(super) fn comes_back(
+    case: &mut TestCase<'_>,
+    forwarded: &Forwarded,
+    code: u16,
+) -> Result<Response, PurposeEnd> {
     let end = case.now() + case.target().patience;
     loop {
         let left = end.since(case.now());
@@ -460,7 +421,7 @@ fn forwards_success(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// Ends a call: the callee answers the BYE if it arrives.
-fn end_call(case: &mut TestCase<'_>, call: &mut super::super::case::TestCall) -> PurposeOutcome {
+pub(super) fn end_call(case: &mut TestCase<'_>, call: &mut super::super::case::TestCall) -> PurposeOutcome {
     case.is_over(&call.caller);
     let bye = case.within(&mut call.caller, Method::Bye)?;
     case.send(&bye)?;
@@ -522,7 +483,11 @@ fn keeps_the_answer(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 /// Acknowledges a 200, and ends the call.
-fn acknowledge(case: &mut TestCase<'_>, forwarded: &Forwarded, response: &Response) -> PurposeOutcome {
+pub(super) fn acknowledge(
+    case: &mut TestCase<'_>,
+    forwarded: &Forwarded,
+    response: &Response,
+) -> PurposeOutcome {
     let mut dialog = super::super::dialog::TestDialog::of_caller(FIRST, &forwarded.sent, response)?;
     case.acknowledge(&mut dialog)?;
     case.open_dialog(&dialog);
@@ -567,7 +532,7 @@ fn discards_foreign_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&forwarded, 180)?;
     comes_back(case, &forwarded, 180)?;
     finish(case, &forwarded)?;
-    let is_foreign = |message: &&super::super::case::EvidenceMessage| {
+    let is_foreign = |message: &&super::super::messages::EvidenceMessage| {
         !message.is_sent && message.bytes.starts_with(b"SIP/2.0 183")
     };
     let came = case.evidence().iter().filter(is_foreign).count();
@@ -598,600 +563,4 @@ fn forwards_redirections(case: &mut TestCase<'_>) -> PurposeOutcome {
         }
     }
     Err(PurposeEnd::Fail("a 302 neither came back nor was followed".to_owned()))
-}
-
-fn says_trying(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    let trying = case.response(FIRST, &forwarded.sent, Duration::from_millis(300))?;
-    finish(case, &forwarded)?;
-    let code = trying.as_ref().map(|response| response.status.code());
-    ensure!(
-        code == Some(100),
-        "300 ms after an INVITE that its recipient has not answered it got {}",
-        line_or_silence(trying.as_ref())
-    );
-    Ok(())
-}
-
-fn absorbs_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    case.answer(&forwarded, 180)?;
-    comes_back(case, &forwarded, 180)?;
-    case.send(&forwarded.sent)?;
-    let again = case.arriving(SECOND, &Method::Invite, SOON)?;
-    finish(case, &forwarded)?;
-    let Some((again, _)) = again else { return Ok(()) };
-    let [first, second] =
-        [&forwarded.arrived, &again].map(|request| vias(request).map(|mut vias| vias.remove(0)));
-    ensure!(
-        first?.branch() == second?.branch(),
-        "an INVITE that was sent again was forwarded as another one"
-    );
-    Err(PurposeEnd::Fail("an INVITE that was sent again was forwarded again".to_owned()))
-}
-
-fn repeats_provisional_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    case.answer(&forwarded, 180)?;
-    comes_back(case, &forwarded, 180)?;
-    case.send(&forwarded.sent)?;
-    let again = comes_back(case, &forwarded, 180);
-    finish(case, &forwarded)?;
-    match again {
-        Ok(_) => Ok(()),
-        Err(_) => Err(PurposeEnd::Fail(
-            "an INVITE that was sent again did not get the last provisional response again".to_owned(),
-        )),
-    }
-}
-
-fn repeats_invites(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    let again = case.arriving(SECOND, &Method::Invite, Duration::from_millis(1200))?;
-    finish(case, &forwarded)?;
-    ensure!(again.is_some(), "an INVITE that its recipient does not answer was not sent again within 1.2 s");
-    Ok(())
-}
-
-fn acknowledges_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    case.answer(&forwarded, 486)?;
-    let ack = case.arriving(SECOND, &Method::Ack, Duration::from_secs(1))?;
-    let _ = case.final_of(&forwarded);
-    let Some((ack, _)) = ack else { return Err(PurposeEnd::Fail("a 486 got no ACK within 1 s".to_owned())) };
-    let [invite, own] =
-        [&forwarded.arrived, &ack].map(|request| vias(request).map(|mut vias| vias.remove(0)));
-    let (invite, own) = (invite?, own?);
-    ensure!(
-        invite.branch() == own.branch(),
-        "the ACK of a 486 has the branch {:?}, and the INVITE {:?}",
-        own.branch(),
-        invite.branch()
-    );
-    Ok(())
-}
-
-fn repeats_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    case.answer(&forwarded, 486)?;
-    let first = comes_back(case, &forwarded, 486)?;
-    let again = case.response(FIRST, &forwarded.sent, Duration::from_millis(1200))?;
-    case.acknowledge_failure(FIRST, &forwarded.sent, &first)?;
-    ensure!(again.is_some(), "a 486 without an ACK was not sent again within 1.2 s");
-    Ok(())
-}
-
-fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    case.answer(&forwarded, 486)?;
-    case.final_of(&forwarded)?;
-    // The ACK of the proxy itself.
-    case.arriving(SECOND, &Method::Ack, SOON)?;
-    let again = case.response(FIRST, &forwarded.sent, Duration::from_millis(1200))?;
-    ensure!(again.is_none(), "a 486 was sent again though its ACK was sent");
-    let branch =
-        forwarded.arrived.headers.top_via().ok().flatten().and_then(|via| via.branch().map(str::to_owned));
-    if let Some((ack, _)) = case.arriving(SECOND, &Method::Ack, Duration::ZERO)? {
-        let own = ack.headers.top_via().ok().flatten().and_then(|via| via.branch().map(str::to_owned));
-        ensure!(own == branch, "the ACK of a failure was forwarded");
-    }
-    Ok(())
-}
-
-fn answers_repeated_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = asked(case, Method::Options)?;
-    case.answer(&forwarded, 200)?;
-    let first = case.final_of(&forwarded)?;
-    case.send(&forwarded.sent)?;
-    let again = case.response(FIRST, &forwarded.sent, case.patience())?;
-    ensure!(
-        again.as_ref().is_some_and(|again| again.status == first.status),
-        "a request that was sent again after its {} got {}",
-        line_of(&first),
-        line_or_silence(again.as_ref())
-    );
-    has_not_arrived(case, &Method::Options)
-}
-
-/// An INVITE that rings, and that the caller has cancelled, with the CANCEL.
-fn cancelled(case: &mut TestCase<'_>) -> Result<(Forwarded, Request), PurposeEnd> {
-    let forwarded = invited(case)?;
-    case.answer(&forwarded, 180)?;
-    comes_back(case, &forwarded, 180)?;
-    let cancel = case.cancel_of(&forwarded.sent);
-    case.send(&cancel)?;
-    Ok((forwarded, cancel))
-}
-
-/// The CANCEL as it arrives, answered.
-fn cancel_arrives(case: &mut TestCase<'_>, forwarded: &Forwarded) -> Result<Request, PurposeEnd> {
-    let patience = case.target().patience;
-    let Some((arrived, path)) = case.arriving(forwarded.at, &Method::Cancel, patience)? else {
-        return Err(PurposeEnd::Fail(format!("the CANCEL did not arrive within {patience}")));
-    };
-    let own = Forwarded { sent: forwarded.sent.clone(), arrived: arrived.clone(), path, at: forwarded.at };
-    case.answer(&own, 200)?;
-    case.answer(forwarded, 487)?;
-    Ok(arrived)
-}
-
-fn answers_cancel(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (forwarded, cancel) = cancelled(case)?;
-    let response = case.response(FIRST, &cancel, case.patience())?;
-    cancel_arrives(case, &forwarded)?;
-    let _ = case.final_of(&forwarded);
-    ensure!(
-        response.as_ref().is_some_and(|response| response.status.code() == 200),
-        "a CANCEL whose recipient is silent got {}",
-        line_or_silence(response.as_ref())
-    );
-    Ok(())
-}
-
-fn cancels(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (forwarded, _) = cancelled(case)?;
-    cancel_arrives(case, &forwarded)?;
-    let _ = case.final_of(&forwarded);
-    Ok(())
-}
-
-fn cancels_as_it_invited(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (forwarded, _) = cancelled(case)?;
-    let cancel = cancel_arrives(case, &forwarded)?;
-    let _ = case.final_of(&forwarded);
-    let invite = &forwarded.arrived;
-    ensure!(
-        cancel.uri == invite.uri,
-        "the CANCEL is for {}, and the INVITE was for {}",
-        cancel.uri,
-        invite.uri
-    );
-    for name in [Name::CallId, Name::From, Name::To] {
-        let [own, of_invite] = [&cancel, invite].map(|request| request.headers.get(&name));
-        ensure!(own == of_invite, "{name} of the CANCEL is {own:?}, and of the INVITE {of_invite:?}");
-    }
-    let number = |request: &Request| request.headers.cseq().ok().flatten().map(|CSeq { number, .. }| number);
-    ensure!(number(&cancel) == number(invite), "the CSeq number of the CANCEL is not that of the INVITE");
-    let [own, of_invite] = [&cancel, invite].map(|request| vias(request).map(|mut vias| vias.remove(0)));
-    let (own, of_invite) = (own?, of_invite?);
-    ensure!(own.branch() == of_invite.branch(), "the branch of the CANCEL is not that of the INVITE");
-    Ok(())
-}
-
-fn forwards_request_terminated(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (forwarded, _) = cancelled(case)?;
-    cancel_arrives(case, &forwarded)?;
-    let response = case.final_of(&forwarded)?;
-    ensure!(
-        response.status.code() == 487,
-        "an INVITE that was cancelled was answered {}",
-        line_of(&response)
-    );
-    Ok(())
-}
-
-fn keeps_non_invites_quiet(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = asked(case, Method::Options)?;
-    let until = case.now() + Duration::from_secs(1);
-    let mut early = None;
-    while let Some(response) = case.response(FIRST, &forwarded.sent, until.since(case.now()))? {
-        // Over a reliable transport a 100 may be sent at any time.
-        if response.status.code() != 100 || case.is_over_datagrams() {
-            early = Some(response);
-            break;
-        }
-    }
-    case.answer(&forwarded, 200)?;
-    let _ = case.final_of(&forwarded);
-    ensure!(early.is_none(), "an OPTIONS got {} within 1 s", line_or_silence(early.as_ref()));
-    Ok(())
-}
-
-fn repeats_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = asked(case, Method::Options)?;
-    let again = case.arriving(SECOND, &Method::Options, Duration::from_millis(1200))?;
-    case.answer(&forwarded, 200)?;
-    let _ = case.final_of(&forwarded);
-    ensure!(again.is_some(), "an OPTIONS that its recipient does not answer was not sent again within 1.2 s");
-    Ok(())
-}
-
-fn passes_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(SECOND)?;
-    let mut call = case.call()?;
-    end_call(case, &mut call)
-}
-
-fn records_a_loose_route(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    finish(case, &forwarded)?;
-    let routes = forwarded.arrived.headers.addresses(&Name::RecordRoute);
-    let routes =
-        routes.map_err(|error| PurposeEnd::Fail(format!("Record-Route breaks the grammar: {error}")))?;
-    require!(!routes.is_empty(), "the INVITE arrived without Record-Route");
-    let is_loose = |route: &NameAddr| route.uri.as_sip().is_some_and(SipUri::is_loose);
-    ensure!(
-        routes.iter().all(is_loose),
-        "Record-Route is {:?}",
-        forwarded.arrived.headers.get(&Name::RecordRoute)
-    );
-    Ok(())
-}
-
-/// A call, and the BYE of the caller as it arrives.
-fn hung_up(case: &mut TestCase<'_>) -> Result<(Request, Request), PurposeEnd> {
-    case.register(SECOND)?;
-    let mut call = case.call()?;
-    case.is_over(&call.caller);
-    let bye = case.within(&mut call.caller, Method::Bye)?;
-    let forwarded = case.forward(&bye, SECOND)?;
-    case.answer(&forwarded, 200)?;
-    let response = case.final_of(&forwarded)?;
-    ensure!(response.status.is_success(), "the 200 of a BYE came back as {}", line_of(&response));
-    Ok((bye, forwarded.arrived))
-}
-
-fn passes_a_bye(case: &mut TestCase<'_>) -> PurposeOutcome {
-    hung_up(case).map(drop)
-}
-
-fn removes_its_route(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (sent, arrived) = hung_up(case)?;
-    require!(sent.headers.get(&Name::Route).is_some(), "the call has no route set");
-    ensure!(
-        arrived.headers.get(&Name::Route).is_none(),
-        "a BYE whose only routes were the proxy's arrived with Route: {:?}",
-        arrived.headers.get(&Name::Route)
-    );
-    ensure!(sent.uri.is_equivalent(&arrived.uri), "the Request-URI {} arrived as {}", sent.uri, arrived.uri);
-    Ok(())
-}
-
-fn passes_a_bye_back(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(SECOND)?;
-    let mut call = case.call()?;
-    case.is_over(&call.caller);
-    let bye = case.within(&mut call.callee, Method::Bye)?;
-    let forwarded = case.forward_of(SECOND, &bye, FIRST)?;
-    case.answer(&forwarded, 200)?;
-    let response = case.response(SECOND, &forwarded.sent, case.patience())?;
-    ensure!(
-        response.is_some_and(|response| response.status.is_success()),
-        "the 200 of a BYE did not come back"
-    );
-    Ok(())
-}
-
-fn passes_a_reinvite(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(SECOND)?;
-    let mut call = case.call()?;
-    let mut again = case.within(&mut call.caller, Method::Invite)?;
-    case.describe(FIRST, &mut again)?;
-    let forwarded = case.forward(&again, SECOND)?;
-    case.answer(&forwarded, 200)?;
-    let response = case.final_of(&forwarded)?;
-    case.acknowledge(&mut call.caller)?;
-    let ack = case.arriving(SECOND, &Method::Ack, case.patience())?;
-    ensure!(
-        response.status.is_success(),
-        "the 200 of an INVITE within a call came back as {}",
-        line_of(&response)
-    );
-    ensure!(ack.is_some(), "the ACK of an INVITE within a call did not arrive");
-    end_call(case, &mut call)
-}
-
-/// A call, and an OPTIONS within it with a Route to the third user agent below the proxy's, as it arrives there.
-fn routed(case: &mut TestCase<'_>, is_loose: bool) -> Result<(Request, Request, SipUri), PurposeEnd> {
-    case.register(SECOND)?;
-    let mut call = case.call()?;
-    require!(!call.caller.routes.is_empty(), "the call has no route set");
-    let third = case.contact(THIRD)?;
-    let hop = if is_loose { third.clone().with_parameter("lr", None) } else { third.clone() };
-    let mut dialog = call.caller.clone();
-    dialog.routes.push(NameAddr::new(Uri::Sip(hop)));
-    let request = case.within(&mut dialog, Method::Options)?;
-    call.caller.number = dialog.number;
-    let forwarded = case.forward(&request, THIRD)?;
-    case.answer(&forwarded, 200)?;
-    let _ = case.final_of(&forwarded);
-    end_call(case, &mut call)?;
-    Ok((request, forwarded.arrived, third))
-}
-
-fn follows_the_route(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (sent, arrived, third) = routed(case, true)?;
-    ensure!(sent.uri.is_equivalent(&arrived.uri), "the Request-URI {} arrived as {}", sent.uri, arrived.uri);
-    let routes = arrived.headers.addresses(&Name::Route).unwrap_or_default();
-    let is_third = |route: &NameAddr| {
-        route
-            .uri
-            .as_sip()
-            .is_some_and(|uri| (&uri.host, uri.port, &uri.user) == (&third.host, third.port, &third.user))
-    };
-    ensure!(routes.first().is_some_and(is_third), "Route arrived as {:?}", arrived.headers.get(&Name::Route));
-    Ok(())
-}
-
-fn serves_strict_routers(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (sent, arrived, third) = routed(case, false)?;
-    ensure!(
-        arrived.uri.is_equivalent(&Uri::Sip(third.clone())),
-        "the Request-URI for the strict router {third} is {}",
-        arrived.uri
-    );
-    let routes = arrived.headers.addresses(&Name::Route).unwrap_or_default();
-    let is_last = routes.last().is_some_and(|route| route.uri.is_equivalent(&sent.uri));
-    ensure!(
-        is_last,
-        "the Request-URI {} is not the last Route: {:?}",
-        sent.uri,
-        arrived.headers.get(&Name::Route)
-    );
-    Ok(())
-}
-
-fn keeps_record_routes(case: &mut TestCase<'_>) -> PurposeOutcome {
-    case.register(SECOND)?;
-    let mut request = invite(case)?;
-    request.headers.push(Name::RecordRoute, "<sip:before.example.invalid;lr;netrig=kept>");
-    let forwarded = case.forward(&request, SECOND)?;
-    finish(case, &forwarded)?;
-    let routes = forwarded.arrived.headers.addresses(&Name::RecordRoute).unwrap_or_default();
-    let kept = |route: &NameAddr| {
-        route.uri.as_sip().is_some_and(|uri| uri.parameters.value("netrig") == Some("kept"))
-    };
-    ensure!(
-        routes.len() >= 2 && routes.last().is_some_and(kept) && !kept(&routes[0]),
-        "with a Record-Route before, the INVITE arrived with {:?}",
-        forwarded.arrived.headers.all(&Name::RecordRoute).collect::<Vec<_>>()
-    );
-    Ok(())
-}
-
-/// The contacts of the second user at two user agents, and an INVITE as it arrives at both.
-fn forked(case: &mut TestCase<'_>) -> Result<[Forwarded; 2], PurposeEnd> {
-    let contacts = [case.contact(SECOND)?, case.contact(THIRD)?];
-    let contacts = contacts.map(|uri| NameAddr::new(Uri::Sip(uri)).to_string());
-    case.register_contacts(SECOND, &contacts)?;
-    let request = invite(case)?;
-    let first = case.forward(&request, SECOND)?;
-    let patience = case.target().patience;
-    let Some((arrived, path)) = case.arriving(THIRD, &Method::Invite, patience)? else {
-        finish(case, &first)?;
-        return Err(PurposeEnd::Fail(
-            "an INVITE for a user with two contacts arrived at one of them only".to_owned(),
-        ));
-    };
-    let second = Forwarded { sent: first.sent.clone(), arrived, path, at: THIRD };
-    case.is_to_answer(&second);
-    Ok([first, second])
-}
-
-fn forks(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let [first, second] = forked(case)?;
-    case.answer(&first, 486)?;
-    case.answer(&second, 486)?;
-    let _ = case.final_of(&first);
-    let branch = |forwarded: &Forwarded| vias(&forwarded.arrived).map(|mut vias| vias.remove(0));
-    let (one, two) = (branch(&first)?, branch(&second)?);
-    ensure!(one.branch() != two.branch(), "both branches have the branch {:?}", one.branch());
-    Ok(())
-}
-
-fn cancels_the_others(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let [first, second] = forked(case)?;
-    case.answer(&second, 180)?;
-    case.answer(&first, 200)?;
-    let response = case.final_of(&first)?;
-    acknowledge(case, &first, &response)?;
-    ensure!(response.status.is_success(), "the 200 of one branch came back as {}", line_of(&response));
-    cancel_arrives(case, &second).map(drop)
-}
-
-fn waits_for_all(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let [first, second] = forked(case)?;
-    case.answer(&second, 180)?;
-    case.answer(&first, 486)?;
-    comes_back(case, &first, 180)?;
-    let early = case.response(FIRST, &first.sent, SOON)?;
-    case.answer(&second, 486)?;
-    if let Some(early) = early.filter(|early| early.status.is_final()) {
-        case.acknowledge_failure(FIRST, &first.sent, &early)?;
-        return Err(PurposeEnd::Fail(format!("{} came back while another branch rang", line_of(&early))));
-    }
-    case.final_of(&first).map(drop)
-}
-
-/// The response to an INVITE whose branches end with these statuses.
-fn best_of(case: &mut TestCase<'_>, codes: [u16; 2]) -> Result<Response, PurposeEnd> {
-    let forwarded = forked(case)?;
-    for (forwarded, code) in forwarded.iter().zip(codes) {
-        case.answer(forwarded, code)?;
-    }
-    case.final_of(&forwarded[0])
-}
-
-fn prefers_global_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let response = best_of(case, [404, 603])?;
-    ensure!(response.status.code() == 603, "of 404 and 603 came back {}", line_of(&response));
-    Ok(())
-}
-
-fn prefers_the_lowest_class(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let response = best_of(case, [500, 486])?;
-    ensure!(response.status.code() == 486, "of 500 and 486 came back {}", line_of(&response));
-    Ok(())
-}
-
-fn forwards_both(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let [first, second] = forked(case)?;
-    case.answer(&first, 200)?;
-    let one = case.final_of(&first)?;
-    acknowledge(case, &first, &one)?;
-    // Before the CANCEL, or in spite of it.
-    case.answer(&second, 200)?;
-    let two = case.response(FIRST, &first.sent, case.target().patience)?;
-    let Some(two) = two else {
-        return Err(PurposeEnd::Fail("the 200 of a second branch did not come back".to_owned()));
-    };
-    acknowledge(case, &first, &two)?;
-    let tag =
-        |response: &Response| response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned));
-    ensure!(
-        tag(&one) != tag(&two),
-        "the 200 of the first branch came back twice, and not that of the second"
-    );
-    Ok(())
-}
-
-fn cancels_all(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let [first, second] = forked(case)?;
-    case.answer(&first, 180)?;
-    case.answer(&second, 180)?;
-    comes_back(case, &first, 180)?;
-    let cancel = case.cancel_of(&first.sent);
-    case.send(&cancel)?;
-    cancel_arrives(case, &first)?;
-    cancel_arrives(case, &second)?;
-    let _ = case.final_of(&first);
-    Ok(())
-}
-
-fn forwards_all_ringing(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let [first, second] = forked(case)?;
-    let mut tags = Vec::new();
-    for forwarded in [&first, &second] {
-        case.answer(forwarded, 180)?;
-        let came = comes_back(case, &first, 180);
-        tags.push(
-            came.map(|came| came.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned))),
-        );
-    }
-    case.answer(&first, 486)?;
-    case.answer(&second, 486)?;
-    let _ = case.final_of(&first);
-    let tags: Vec<_> = tags.into_iter().collect::<Result<_, _>>()?;
-    ensure!(tags[0] != tags[1], "the 180s of two branches came back with one tag");
-    Ok(())
-}
-
-/// An INVITE without credentials, and its final response, which is acknowledged.
-fn unauthorized(case: &mut TestCase<'_>) -> Result<(Request, Response), PurposeEnd> {
-    case.register(SECOND)?;
-    let request = invite(case)?;
-    let response = case.ask_plainly(FIRST, &request)?.response;
-    ensure!(
-        response.status.code() == 407,
-        "an INVITE without credentials was answered {}",
-        line_of(&response)
-    );
-    Ok((request, response))
-}
-
-fn challenges(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (_, response) = unauthorized(case)?;
-    let challenge = response
-        .headers
-        .all(&Name::ProxyAuthenticate)
-        .find_map(netrig_sip::digest::DigestChallenge::of_value);
-    ensure!(challenge.is_some(), "the 407 has no digest challenge in Proxy-Authenticate");
-    Ok(())
-}
-
-fn refuses_wrong_responses(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (request, response) = unauthorized(case)?;
-    let Some(mut next) = case.with_credentials(FIRST, &request, &response)? else { return Ok(()) };
-    let credentials = next.headers.get(&Name::ProxyAuthorization).unwrap_or_default().to_owned();
-    next.headers.set(Name::ProxyAuthorization, with_wrong_response(&credentials));
-    let response = case.ask_plainly(FIRST, &next)?.response;
-    let code = response.status.code();
-    ensure!(
-        (400..500).contains(&code),
-        "an INVITE with a wrong response was answered {}",
-        line_of(&response)
-    );
-    has_not_arrived(case, &Method::Invite)
-}
-
-fn offers_qop(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (_, response) = unauthorized(case)?;
-    let challenge = response
-        .headers
-        .all(&Name::ProxyAuthenticate)
-        .find_map(netrig_sip::digest::DigestChallenge::of_value);
-    ensure!(
-        challenge.is_some_and(|challenge| !challenge.qualities.is_empty()),
-        "the challenge offers no qop"
-    );
-    Ok(())
-}
-
-fn takes_cancel_without_credentials(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let (forwarded, cancel) = cancelled(case)?;
-    let response = case.response(FIRST, &cancel, SOON)?;
-    cancel_arrives(case, &forwarded)?;
-    let _ = case.final_of(&forwarded);
-    let code = response.as_ref().map(|response| response.status.code());
-    ensure!(!matches!(code, Some(401 | 407)), "a CANCEL was answered {code:?}");
-    Ok(())
-}
-
-fn keeps_credentials_of_others(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let credentials = "Digest username=\"netrig\", realm=\"elsewhere.example.invalid\", nonce=\"n\", uri=\"sip:x\", \
-                       response=\"0123456789abcdef0123456789abcdef\"";
-    case.register(SECOND)?;
-    let mut request = invite(case)?;
-    request.headers.push(Name::Authorization, credentials);
-    request.headers.push(Name::ProxyAuthorization, credentials);
-    let forwarded = case.forward(&request, SECOND)?;
-    finish(case, &forwarded)?;
-    for name in [Name::Authorization, Name::ProxyAuthorization] {
-        let kept =
-            forwarded.arrived.headers.all(&name).any(|value| value.contains("elsewhere.example.invalid"));
-        ensure!(kept, "{name} of another realm did not arrive");
-    }
-    Ok(())
-}
-
-fn keeps_challenges_of_others(case: &mut TestCase<'_>) -> PurposeOutcome {
-    let forwarded = invited(case)?;
-    let mut response = case.response_of(&forwarded, 401)?;
-    response.headers.push(
-        Name::WwwAuthenticate,
-        "Digest realm=\"callee.example.invalid\", nonce=\"kept\", algorithm=MD5, qop=\"auth\"",
-    );
-    case.answer_with(&forwarded, &response)?;
-    let came = case.final_of(&forwarded)?;
-    let kept = came
-        .headers
-        .all(&Name::WwwAuthenticate)
-        .any(|value| value.contains("callee.example.invalid") && value.contains("kept"));
-    ensure!(
-        kept,
-        "a 401 came back as {} with WWW-Authenticate {:?}",
-        line_of(&came),
-        came.headers.get(&Name::WwwAuthenticate)
-    );
-    Ok(())
 }

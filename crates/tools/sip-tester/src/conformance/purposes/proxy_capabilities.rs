@@ -2,8 +2,11 @@
 
 use netrig_sip::{Method, Name, Uri};
 
-use super::super::case::{TestAgent, TestCase, line_of};
-use super::super::purpose::{PurposeOutcome, ensure, purposes};
+use super::super::case::TestCase;
+use super::super::messages::line_of;
+use super::super::outcome::{PurposeOutcome, ensure};
+use super::super::purpose::purposes;
+use super::super::target::TestAgent;
 use super::proxy::{asked, has_not_arrived};
 
 const SECOND: TestAgent = TestAgent::Second;

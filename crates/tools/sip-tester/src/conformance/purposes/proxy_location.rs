@@ -8,8 +8,11 @@ use netrig_sip::header::Transport;
 use netrig_sip::location::Kind;
 use netrig_sip::{Host, Method, Request, SipUri, Uri};
 
-use super::super::case::{ForwardOutcome, Forwarded, T1, TestAgent, TestCase, as_inconclusive, line_of};
-use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
+use super::super::case::{T1, TestCase};
+use super::super::messages::{ForwardOutcome, Forwarded, line_of};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, as_inconclusive, ensure, require};
+use super::super::purpose::purposes;
+use super::super::target::TestAgent;
 
 const FIRST: TestAgent = TestAgent::First;
 const SECOND: TestAgent = TestAgent::Second;

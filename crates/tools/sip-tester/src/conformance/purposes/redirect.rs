@@ -4,8 +4,11 @@ use netrig_core::Duration;
 use netrig_sip::header::NameAddr;
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
-use super::super::case::{TestAgent, TestCase, line_of, line_or_silence};
-use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
+use super::super::case::TestCase;
+use super::super::messages::{line_of, line_or_silence};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::purpose::purposes;
+use super::super::target::TestAgent;
 use super::general::SubjectRequest;
 
 const FIRST: TestAgent = TestAgent::First;

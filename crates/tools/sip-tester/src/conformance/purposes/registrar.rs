@@ -4,8 +4,11 @@ use netrig_core::Duration;
 use netrig_sip::header::{CSeq, NameAddr};
 use netrig_sip::{Method, Name, Request, Response, SipUri, Uri};
 
-use super::super::case::{TestAgent, TestCase, as_inconclusive, line_of};
-use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
+use super::super::case::TestCase;
+use super::super::messages::line_of;
+use super::super::outcome::{PurposeEnd, PurposeOutcome, as_inconclusive, ensure, require};
+use super::super::purpose::purposes;
+use super::super::target::TestAgent;
 use super::general::SubjectRequest;
 use super::malformed::{does_not_take, with_field};
 

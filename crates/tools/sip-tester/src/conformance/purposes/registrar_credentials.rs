@@ -4,8 +4,11 @@ use netrig_sip::digest::DigestChallenge;
 use netrig_sip::header::NameAddr;
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
-use super::super::case::{TestAgent, TestCase, line_of};
-use super::super::purpose::{PurposeEnd, PurposeOutcome, ensure, purposes, require};
+use super::super::case::TestCase;
+use super::super::messages::line_of;
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::purpose::purposes;
+use super::super::target::TestAgent;
 use super::registrar::{bindings, contact, has};
 
 const FIRST: TestAgent = TestAgent::First;

@@ -4,11 +4,12 @@ use bytes::Bytes;
 use netrig_sip::torture::{MESSAGES, TortureMessage, TortureTreatment};
 use netrig_sip::{Method, Name, Request, Response, Uri};
 
-use super::super::case::{TestAgent, TestCase, line_of};
+use super::super::case::TestCase;
 use super::super::dialog::TestDialog;
-use super::super::purpose::{
-    PurposeCarrier, PurposeEnd, PurposeOutcome, RequirementLevel, TestPurpose, TestedRole, ensure, require,
-};
+use super::super::messages::line_of;
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::purpose::{PurposeCarrier, RequirementLevel, TestPurpose, TestedRole};
+use super::super::target::TestAgent;
 use super::general::{SubjectRequest, final_response, requires_an_answer};
 use super::malformed::{lives_on, survives};
 use super::{proxy, redirect, registrar, uas};

@@ -1,0 +1,178 @@
+//! Calls through the server or to it, and requests within their dialogs.
+
+use netrig_core::Duration;
+use netrig_sip::header::CSeq;
+use netrig_sip::{Message, Method, Name, Request, Response, Uri};
+
+use super::super::dialog::TestDialog;
+use super::super::messages::{AnsweredRequest, Forwarded, line_of, status, top};
+use super::super::outcome::{PurposeEnd, ensure};
+use super::super::target::TestAgent;
+use super::TestCase;
+
+/// A call through a proxy.
+#[derive(Clone, Debug)]
+pub struct TestCall {
+    /// The INVITE as it was sent and as it arrived.
+    pub forwarded: Forwarded,
+    /// The 2xx as it came back.
+    pub response: Response,
+    /// The first user agent's side.
+    pub caller: TestDialog,
+    /// The second user agent's side.
+    pub callee: TestDialog,
+    /// The ACK as it was sent.
+    pub ack: Request,
+    /// The ACK as it arrived.
+    pub arrived_ack: Request,
+}
+
+impl TestCase<'_> {
+    /// A call of the first user agent to the second through the server: answered, and acknowledged. It is ended with the case, or by
+    /// [`hang_up`](Self::hang_up). Gives the INVITE, the response, and the dialogs of both.
+    ///
+    /// # Errors
+    /// There is no such call.
+    pub fn call(&mut self) -> Result<TestCall, PurposeEnd> {
+        let uri = self.address_of_record(TestAgent::Second);
+        let request = self.invite_request(Uri::Sip(uri))?;
+        self.call_with(&request)
+    }
+
+    /// The same with this INVITE.
+    ///
+    /// # Errors
+    /// There is no such call.
+    pub fn call_with(&mut self, request: &Request) -> Result<TestCall, PurposeEnd> {
+        let forwarded = self.forward(request, TestAgent::Second)?;
+        self.answer(&forwarded, 200)?;
+        let response = self.final_of(&forwarded)?;
+        ensure!(
+            response.status.is_success(),
+            "a call that was answered 200 came back as {}",
+            line_of(&response)
+        );
+        let mut caller = TestDialog::of_caller(TestAgent::First, &forwarded.sent, &response)?;
+        let callee = TestDialog::of_callee(TestAgent::Second, &forwarded.arrived, &response)?;
+        let ack = self.acknowledge(&mut caller)?;
+        let arrived = self.arriving(TestAgent::Second, &Method::Ack, self.target.patience)?;
+        let Some((arrived_ack, _)) = arrived else {
+            return Err(PurposeEnd::Fail("the ACK of the 200 did not arrive at the callee".to_owned()));
+        };
+        self.open.push(caller.clone());
+        Ok(TestCall { forwarded, response, caller, callee, ack, arrived_ack })
+    }
+
+    /// A call of the first user agent to the server itself, for the role `uas`: answered, and acknowledged.
+    ///
+    /// # Errors
+    /// There is no such call.
+    pub fn call_server(&mut self) -> Result<(AnsweredRequest, TestDialog), PurposeEnd> {
+        let uri = self.callee_uri();
+        let request = self.invite_request(uri)?;
+        self.call_server_with(&request)
+    }
+
+    /// The same with this INVITE.
+    ///
+    /// # Errors
+    /// There is no such call.
+    pub fn call_server_with(
+        &mut self,
+        request: &Request,
+    ) -> Result<(AnsweredRequest, TestDialog), PurposeEnd> {
+        let answered = self.ask(request)?;
+        ensure!(
+            answered.response.status.is_success(),
+            "the INVITE was answered {}",
+            line_of(&answered.response)
+        );
+        let mut dialog = TestDialog::of_caller(TestAgent::First, &answered.request, &answered.response)?;
+        self.acknowledge(&mut dialog)?;
+        self.open.push(dialog.clone());
+        Ok((answered, dialog))
+    }
+
+    /// Sends the ACK of a 2xx (RFC 3261 section 13.2.2.4), and gives it.
+    ///
+    /// # Errors
+    /// There is no way to the server.
+    pub fn acknowledge(&mut self, dialog: &mut TestDialog) -> Result<Request, PurposeEnd> {
+        let ack = self.within(dialog, Method::Ack)?;
+        self.send_bytes(dialog.agent, &Message::Request(ack.clone()).to_bytes())?;
+        Ok(ack)
+    }
+
+    /// A request within a dialog, with its next CSeq number; an ACK has that of the INVITE.
+    ///
+    /// # Errors
+    /// The system refuses a socket.
+    pub fn within(&mut self, dialog: &mut TestDialog, method: Method) -> Result<Request, PurposeEnd> {
+        let via = self.via(dialog.agent)?;
+        let contact = self.contact(dialog.agent)?;
+        let mut request = dialog.request(method, via, contact);
+        if dialog.has_credentials {
+            self.authorize(dialog.agent, &mut request);
+        }
+        Ok(request)
+    }
+
+    /// Ends a call: a BYE, and its final response. The case does not end it again.
+    ///
+    /// # Errors
+    /// The BYE is not answered.
+    pub fn hang_up(&mut self, dialog: &mut TestDialog) -> Result<AnsweredRequest, PurposeEnd> {
+        self.is_over(dialog);
+        let bye = self.within(dialog, Method::Bye)?;
+        self.ask_of(dialog.agent, &bye)
+    }
+
+    /// A dialog that the purpose leaves open: the case ends it.
+    pub fn open_dialog(&mut self, dialog: &TestDialog) {
+        self.open.push(dialog.clone());
+    }
+
+    /// The purpose has ended this dialog itself.
+    pub fn is_over(&mut self, dialog: &TestDialog) {
+        self.open.retain(|open| open.call_id != dialog.call_id);
+    }
+
+    /// The next request of the server within a dialog that arrives at a user agent, answered with 200; an ACK is not answered.
+    ///
+    /// # Errors
+    /// The case has more messages than it keeps.
+    pub fn request_within(
+        &mut self,
+        dialog: &TestDialog,
+        agent: TestAgent,
+        within: Duration,
+    ) -> Result<Option<Request>, PurposeEnd> {
+        let arrived = self.wait(agent, within, |arrival| {
+            let is_within = |request: &&Request| request.headers.get(&Name::CallId) == Some(&*dialog.call_id);
+            let request = arrival.request().filter(is_within)?;
+            Some((request.clone(), arrival.path))
+        })?;
+        let Some((request, path)) = arrived else { return Ok(None) };
+        if request.method != Method::Ack {
+            self.reply(agent, path, &request.response(status(200)))?;
+        }
+        Ok(Some(request))
+    }
+
+    /// The CANCEL of a request (RFC 3261 section 9.1).
+    pub fn cancel_of(&self, request: &Request) -> Request {
+        let mut cancel = Request::new(Method::Cancel, request.uri.clone());
+        if let Some(via) = request.headers.get(&Name::Via) {
+            cancel.headers.push(Name::Via, top(via));
+        }
+        cancel.headers.push(Name::MaxForwards, 70);
+        for name in [Name::Route, Name::From, Name::To, Name::CallId] {
+            for value in request.headers.all(&name) {
+                cancel.headers.push(name.clone(), value);
+            }
+        }
+        let number = request.headers.cseq().ok().flatten().map_or(1, |cseq| cseq.number);
+        cancel.headers.push(Name::CSeq, CSeq { number, method: Method::Cancel });
+        cancel
+    }
+}

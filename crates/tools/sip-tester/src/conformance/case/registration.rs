@@ -1,0 +1,79 @@
+//! Registrations of the users of a case.
+
+use netrig_host::{random, realtime_nanos};
+use netrig_sip::header::{CSeq, NameAddr};
+use netrig_sip::{Method, Name, Request, Uri};
+
+use super::super::messages::line_of;
+use super::super::outcome::{PurposeEnd, as_inconclusive, require};
+use super::super::target::TestAgent;
+use super::TestCase;
+
+impl TestCase<'_> {
+    /// A REGISTER of a user agent's address of record with these Contact values. Those of one user agent have one Call-ID and rising
+    /// CSeq numbers.
+    ///
+    /// # Errors
+    /// The system refuses a socket.
+    pub fn register_request(&mut self, agent: TestAgent, contacts: &[String]) -> Result<Request, PurposeEnd> {
+        let uri = self.domain_uri();
+        let mut request = self.request_of(agent, Method::Register, Uri::Sip(uri))?;
+        request.headers.set(Name::To, NameAddr::new(Uri::Sip(self.address_of_record(agent))));
+        request.headers.remove(&Name::Contact);
+        for contact in contacts {
+            request.headers.push(Name::Contact, contact);
+        }
+        let call_id = request.headers.get(&Name::CallId).unwrap_or_default().to_owned();
+        let (call_id, number) = match self.agents[agent as usize].registration.take() {
+            Some((call_id, number)) => (call_id, number + 1),
+            None => (call_id, 1),
+        };
+        request.headers.set(Name::CallId, &call_id);
+        request.headers.set(Name::CSeq, CSeq { number, method: Method::Register });
+        self.agents[agent as usize].registration = Some((call_id, number));
+        Ok(request)
+    }
+
+    /// Registers the Contact of a user agent for its address of record, so that the server can reach it. It is removed when the case ends.
+    ///
+    /// # Errors
+    /// The server does not take the registration: the purpose cannot be tried.
+    pub fn register(&mut self, agent: TestAgent) -> Result<(), PurposeEnd> {
+        let contact = format!("{}", NameAddr::new(Uri::Sip(self.contact(agent)?)));
+        self.register_contacts(agent, &[contact])
+    }
+
+    /// The same with these Contact values.
+    ///
+    /// # Errors
+    /// The server does not take the registration: the purpose cannot be tried.
+    pub fn register_contacts(&mut self, agent: TestAgent, contacts: &[String]) -> Result<(), PurposeEnd> {
+        self.clear_bindings(agent)?;
+        let mut request = self.register_request(agent, contacts)?;
+        request.headers.set(Name::Expires, 600);
+        let answered = self.ask_of(agent, &request).map_err(as_inconclusive)?;
+        let status = answered.response.status;
+        require!(
+            status.is_success(),
+            "the registration that this needs was answered {}",
+            line_of(&answered.response)
+        );
+        Ok(())
+    }
+
+    /// Removes all bindings of a user agent's address of record (RFC 3261 section 10.2.2), with a Call-ID that no run had before.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn clear_bindings(&mut self, agent: TestAgent) -> Result<(), PurposeEnd> {
+        let mut request = self.register_request(agent, &["*".to_owned()])?;
+        let fresh = random().map(u64::from_le_bytes).unwrap_or_else(|_| realtime_nanos());
+        self.agents[agent as usize].registration = None;
+        request.headers.set(Name::CallId, format!("{fresh:016x}"));
+        request.headers.set(Name::CSeq, CSeq { number: 1, method: Method::Register });
+        request.headers.set(Name::Expires, 0);
+        let answered = self.ask_of(agent, &request).map_err(as_inconclusive);
+        self.agents[agent as usize].registration = None;
+        answered.map(drop)
+    }
+}

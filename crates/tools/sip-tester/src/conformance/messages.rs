@@ -1,0 +1,168 @@
+//! The messages of a test case: what the tester sent, what arrived, and how the two belong together.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use netrig_core::Instant;
+use netrig_sip::header::{CSeq, Transport};
+use netrig_sip::{Message, Method, Name, Request, Response, Status};
+use netrig_sip_net::ArrivalPath;
+
+use super::target::TestAgent;
+
+/// A message that a user agent received.
+#[derive(Clone, Debug)]
+pub struct ArrivedMessage {
+    /// Since the case began.
+    pub at: Instant,
+    /// Where from, and where an answer goes.
+    pub path: ArrivalPath,
+    /// The bytes.
+    pub bytes: Bytes,
+    /// The message, unless it breaks the grammar.
+    pub message: Option<Message>,
+}
+
+impl ArrivedMessage {
+    /// The response that it is.
+    pub fn response(&self) -> Option<&Response> {
+        self.message.as_ref().and_then(Message::as_response)
+    }
+
+    /// The request that it is.
+    pub fn request(&self) -> Option<&Request> {
+        self.message.as_ref().and_then(Message::as_request)
+    }
+}
+
+/// A message of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvidenceMessage {
+    /// ns since 1970.
+    pub at_ns: u64,
+    /// Whether the tester sent it.
+    pub is_sent: bool,
+    /// The tester's end.
+    pub local: SocketAddr,
+    /// The server's end.
+    pub peer: SocketAddr,
+    /// What carried it.
+    pub transport: Transport,
+    /// The whole message.
+    pub bytes: Bytes,
+}
+
+/// A request as it was sent last, and the final response to it.
+#[derive(Clone, Debug)]
+pub struct AnsweredRequest {
+    /// With credentials, if the server asked for them.
+    pub request: Request,
+    /// The final response.
+    pub response: Response,
+    /// Provisional responses in their order.
+    pub provisional: Vec<Response>,
+}
+
+/// A request that a proxy has forwarded.
+#[derive(Clone, Debug)]
+pub struct Forwarded {
+    /// As the first user agent sent it, with credentials if the server asked for them.
+    pub sent: Request,
+    /// As it arrived.
+    pub arrived: Request,
+    /// Where it came from.
+    pub path: ArrivalPath,
+    /// The user agent that received it.
+    pub at: TestAgent,
+}
+
+/// What became of a request that was to be forwarded.
+#[derive(Clone, Debug)]
+pub enum ForwardOutcome {
+    /// It arrived at one of the user agents.
+    Arrived(Box<Forwarded>),
+    /// The server answered it itself. The ACK was sent.
+    Answered(Box<Response>),
+    /// Neither within the time.
+    Silence,
+}
+
+/// Branch and method: which transaction of the tester a response belongs to (RFC 3261 section 17.1.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TransactionName {
+    branch: Option<String>,
+    method: Method,
+}
+
+impl TransactionName {
+    pub(super) fn of(request: &Request) -> Self {
+        let via = request.headers.top_via().ok().flatten();
+        Self { branch: via.and_then(|via| via.branch().map(str::to_owned)), method: request.method.clone() }
+    }
+
+    pub(super) fn fits(&self, response: &Response) -> bool {
+        let via = response.headers.top_via().ok().flatten();
+        let branch = via.and_then(|via| via.branch().map(str::to_owned));
+        // A CANCEL has the branch of its INVITE. Apart from that the branch decides: a purpose may have changed the method of what it sent.
+        let is_cancel = |method: &Method| *method == Method::Cancel;
+        let method = response.headers.cseq().ok().flatten().map(|cseq| cseq.method);
+        branch == self.branch && method.is_none_or(|method| is_cancel(&method) == is_cancel(&self.method))
+    }
+}
+
+/// A status from a code of this file.
+pub(super) fn status(code: u16) -> Status {
+    // Every code in the procedures is one of 100 to 699.
+    Status::new(code).unwrap_or_else(|| unreachable!("{code} is a status"))
+}
+
+/// The status line of a response, or that there was none.
+pub(super) fn line_or_silence(response: Option<&Response>) -> String {
+    response.map_or_else(|| "no response".to_owned(), line_of)
+}
+
+/// The status line of a response, without its version.
+pub(super) fn line_of(response: &Response) -> String {
+    let mut line = response.status.code().to_string();
+    if !response.reason.is_empty() {
+        // Writing to a text does not fail.
+        let _ = write!(line, " {}", response.reason);
+    }
+    line
+}
+
+pub(super) fn first_line(bytes: &[u8]) -> String {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    String::from_utf8_lossy(&line[..line.len().min(60)]).trim_end().escape_debug().to_string()
+}
+
+/// RFC 3261 section 17.1.1.3.
+pub(super) fn ack_of_failure(request: &Request, response: &Response) -> Request {
+    let mut ack = Request::new(Method::Ack, request.uri.clone());
+    if let Some(via) = request.headers.get(&Name::Via) {
+        ack.headers.push(Name::Via, top(via));
+    }
+    ack.headers.push(Name::MaxForwards, 70);
+    for name in [Name::Route, Name::From, Name::CallId] {
+        for value in request.headers.all(&name) {
+            ack.headers.push(name.clone(), value);
+        }
+    }
+    if let Some(to) = response.headers.get(&Name::To) {
+        ack.headers.push(Name::To, to);
+    }
+    let number = request.headers.cseq().ok().flatten().map_or(1, |cseq| cseq.number);
+    ack.headers.push(Name::CSeq, CSeq { number, method: Method::Ack });
+    ack
+}
+
+/// The first value of a Via header field. The tester's own has no comma within.
+pub(super) fn top(via: &str) -> &str {
+    via.split(',').next().unwrap_or(via)
+}
+
+pub(super) fn call_id_tail(request: &Request) -> String {
+    let call_id = request.headers.get(&Name::CallId).unwrap_or_default();
+    call_id.chars().filter(char::is_ascii_alphanumeric).take(16).collect()
+}

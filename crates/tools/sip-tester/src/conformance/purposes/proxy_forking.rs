@@ -1,0 +1,157 @@
+//! Forking: how a proxy forwards an INVITE to all contacts, and which responses it forwards (RFC 3261 sections 16.6 and 16.7).
+
+use netrig_sip::header::NameAddr;
+use netrig_sip::{Method, Response, Uri};
+
+use super::super::case::TestCase;
+use super::super::messages::{Forwarded, line_of};
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure};
+use super::super::purpose::purposes;
+use super::super::target::TestAgent;
+use super::proxy::{SOON, acknowledge, comes_back, finish, invite, vias};
+use super::proxy_transactions::cancel_arrives;
+
+const FIRST: TestAgent = TestAgent::First;
+const SECOND: TestAgent = TestAgent::Second;
+const THIRD: TestAgent = TestAgent::Third;
+
+purposes! {
+    Proxy "PRX";
+    "forking" {
+        "FORK-01" Must "RFC 3261 section 16.6" "An INVITE goes to all contacts, with a branch for each." => forks, needs [Forking];
+        "FORK-02" Must "RFC 3261 section 16.7" "A 200 is forwarded at once, and the other branches are cancelled." => cancels_the_others, needs [Forking];
+        "FORK-03" Must "RFC 3261 section 16.7" "A failure is not forwarded as long as another branch has no final response." => waits_for_all, needs [Forking];
+        "FORK-04" Must "RFC 3261 section 16.7" "Of failures one of class 6 is forwarded, if there is one." => prefers_global_failures, needs [Forking];
+        "FORK-05" Should "RFC 3261 section 16.7" "Of other failures one of the lowest class is forwarded." => prefers_the_lowest_class, needs [Forking];
+        "FORK-06" Must "RFC 3261 section 16.7" "The 200 of a second branch is forwarded, too." => forwards_both, needs [Forking];
+        "FORK-07" Must "RFC 3261 section 16.10" "A CANCEL reaches all branches." => cancels_all, needs [Forking];
+        "FORK-08" Must "RFC 3261 section 16.7" "Provisional responses of all branches are forwarded." => forwards_all_ringing, needs [Forking];
+    }
+}
+
+/// The contacts of the second user at two user agents, and an INVITE as it arrives at both.
+fn forked(case: &mut TestCase<'_>) -> Result<[Forwarded; 2], PurposeEnd> {
+    let contacts = [case.contact(SECOND)?, case.contact(THIRD)?];
+    let contacts = contacts.map(|uri| NameAddr::new(Uri::Sip(uri)).to_string());
+    case.register_contacts(SECOND, &contacts)?;
+    let request = invite(case)?;
+    let first = case.forward(&request, SECOND)?;
+    let patience = case.target().patience;
+    let Some((arrived, path)) = case.arriving(THIRD, &Method::Invite, patience)? else {
+        finish(case, &first)?;
+        return Err(PurposeEnd::Fail(
+            "an INVITE for a user with two contacts arrived at one of them only".to_owned(),
+        ));
+    };
+    let second = Forwarded { sent: first.sent.clone(), arrived, path, at: THIRD };
+    case.is_to_answer(&second);
+    Ok([first, second])
+}
+
+fn forks(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let [first, second] = forked(case)?;
+    case.answer(&first, 486)?;
+    case.answer(&second, 486)?;
+    let _ = case.final_of(&first);
+    let branch = |forwarded: &Forwarded| vias(&forwarded.arrived).map(|mut vias| vias.remove(0));
+    let (one, two) = (branch(&first)?, branch(&second)?);
+    ensure!(one.branch() != two.branch(), "both branches have the branch {:?}", one.branch());
+    Ok(())
+}
+
+fn cancels_the_others(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let [first, second] = forked(case)?;
+    case.answer(&second, 180)?;
+    case.answer(&first, 200)?;
+    let response = case.final_of(&first)?;
+    acknowledge(case, &first, &response)?;
+    ensure!(response.status.is_success(), "the 200 of one branch came back as {}", line_of(&response));
+    cancel_arrives(case, &second).map(drop)
+}
+
+fn waits_for_all(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let [first, second] = forked(case)?;
+    case.answer(&second, 180)?;
+    case.answer(&first, 486)?;
+    comes_back(case, &first, 180)?;
+    let early = case.response(FIRST, &first.sent, SOON)?;
+    case.answer(&second, 486)?;
+    if let Some(early) = early.filter(|early| early.status.is_final()) {
+        case.acknowledge_failure(FIRST, &first.sent, &early)?;
+        return Err(PurposeEnd::Fail(format!("{} came back while another branch rang", line_of(&early))));
+    }
+    case.final_of(&first).map(drop)
+}
+
+/// The response to an INVITE whose branches end with these statuses.
+fn best_of(case: &mut TestCase<'_>, codes: [u16; 2]) -> Result<Response, PurposeEnd> {
+    let forwarded = forked(case)?;
+    for (forwarded, code) in forwarded.iter().zip(codes) {
+        case.answer(forwarded, code)?;
+    }
+    case.final_of(&forwarded[0])
+}
+
+fn prefers_global_failures(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = best_of(case, [404, 603])?;
+    ensure!(response.status.code() == 603, "of 404 and 603 came back {}", line_of(&response));
+    Ok(())
+}
+
+fn prefers_the_lowest_class(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = best_of(case, [500, 486])?;
+    ensure!(response.status.code() == 486, "of 500 and 486 came back {}", line_of(&response));
+    Ok(())
+}
+
+fn forwards_both(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let [first, second] = forked(case)?;
+    case.answer(&first, 200)?;
+    let one = case.final_of(&first)?;
+    acknowledge(case, &first, &one)?;
+    // Before the CANCEL, or in spite of it.
+    case.answer(&second, 200)?;
+    let two = case.response(FIRST, &first.sent, case.target().patience)?;
+    let Some(two) = two else {
+        return Err(PurposeEnd::Fail("the 200 of a second branch did not come back".to_owned()));
+    };
+    acknowledge(case, &first, &two)?;
+    let tag =
+        |response: &Response| response.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned));
+    ensure!(
+        tag(&one) != tag(&two),
+        "the 200 of the first branch came back twice, and not that of the second"
+    );
+    Ok(())
+}
+
+fn cancels_all(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let [first, second] = forked(case)?;
+    case.answer(&first, 180)?;
+    case.answer(&second, 180)?;
+    comes_back(case, &first, 180)?;
+    let cancel = case.cancel_of(&first.sent);
+    case.send(&cancel)?;
+    cancel_arrives(case, &first)?;
+    cancel_arrives(case, &second)?;
+    let _ = case.final_of(&first);
+    Ok(())
+}
+
+fn forwards_all_ringing(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let [first, second] = forked(case)?;
+    let mut tags = Vec::new();
+    for forwarded in [&first, &second] {
+        case.answer(forwarded, 180)?;
+        let came = comes_back(case, &first, 180);
+        tags.push(
+            came.map(|came| came.headers.to().ok().flatten().and_then(|to| to.tag().map(str::to_owned))),
+        );
+    }
+    case.answer(&first, 486)?;
+    case.answer(&second, 486)?;
+    let _ = case.final_of(&first);
+    let tags: Vec<_> = tags.into_iter().collect::<Result<_, _>>()?;
+    ensure!(tags[0] != tags[1], "the 180s of two branches came back with one tag");
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Session descriptions of a user agent: how it answers an offer (RFC 3264).
+
+use bytes::Bytes;
+use netrig_sip::sdp::SessionDescription;
+use netrig_sip::{Name, Response};
+
+use super::super::case::TestCase;
+use super::super::dialog::TestDialog;
+use super::super::messages::line_of;
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::purpose::purposes;
+use super::super::target::TestAgent;
+use super::uas::{description, end, invite, success, within_a_call};
+
+const FIRST: TestAgent = TestAgent::First;
+
+purposes! {
+    Uas "UAS";
+    "descriptions" {
+        "SDP-01" Must "RFC 3264 section 6" "The answer has as many media as the offer, in their order." => answers_each_medium, in basic;
+        "SDP-02" Must "RFC 3264 section 6.1" "An offer of sendonly is answered recvonly or inactive." => answers_sendonly;
+        "SDP-03" Must "RFC 3264 section 6.1" "An offer of inactive is answered inactive." => answers_inactive;
+        "SDP-04" Must "RFC 3264 section 6" "A medium that is offered with port 0 is answered with port 0." => answers_port_zero;
+        "SDP-05" Must "RFC 3264 section 6.1" "The answer has a format of the offer." => answers_with_offered_formats, in basic;
+        "SDP-06" Must "RFC 3264 section 6" "A medium that is not known is answered with port 0 beside one that is taken." => refuses_unknown_media;
+        "SDP-07" Must "RFC 3264 section 6" "A medium of which no format is known is not taken: the INVITE is refused, or the medium is answered with port 0." => refuses_unknown_formats;
+        "SDP-08" Must "RFC 4566 section 5" "The description keeps to the grammar." => describes_rightly, in basic;
+        "SDP-09" Should "RFC 3261 section 13.3.1.3" "An INVITE whose offer is refused is refused with 488." => refuses_offers_with_488;
+    }
+}
+
+/// RFC 3261 sections 13.3.1.3 and 14.2: an offer may be refused as a whole, and there is no answer to look at.
+pub(super) fn may_refuse_the_offer(response: &Response) -> PurposeOutcome {
+    require!(
+        ![488, 606].contains(&response.status.code()),
+        "the offer was refused with {}",
+        line_of(response)
+    );
+    Ok(())
+}
+
+/// The answer to an offer that `change` has changed.
+fn answer_to(
+    case: &mut TestCase<'_>,
+    change: impl FnOnce(&mut SessionDescription),
+) -> Result<(SessionDescription, SessionDescription), PurposeEnd> {
+    let local = case.local(FIRST)?;
+    let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
+    change(&mut offer);
+    let mut request = invite(case)?;
+    request.body = Bytes::from(offer.to_string());
+    let answered = case.ask(&request)?;
+    may_refuse_the_offer(&answered.response)?;
+    success(&answered.response, "the INVITE")?;
+    let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
+    case.acknowledge(&mut dialog)?;
+    end(case, &mut dialog)?;
+    let answer = description(&answered.response.body, "the 2xx")?;
+    ensure!(
+        answer.media.len() == offer.media.len(),
+        "an offer with {} media got an answer with {}",
+        offer.media.len(),
+        answer.media.len()
+    );
+    Ok((offer, answer))
+}
+
+fn answers_each_medium(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (offer, answer) = answer_to(case, |offer| {
+        let mut second = offer.media[0].clone();
+        second.port = 40_002;
+        offer.media.push(second);
+    })?;
+    for (offered, answered) in offer.media.iter().zip(&answer.media) {
+        ensure!(offered.kind == answered.kind, "a medium {} was answered as {}", offered.kind, answered.kind);
+    }
+    Ok(())
+}
+
+fn direction_of(case: &mut TestCase<'_>, offered: &str) -> Result<&'static str, PurposeEnd> {
+    let name = offered.to_owned();
+    let (_, answer) = answer_to(case, |offer| {
+        offer.media[0].attributes.push(netrig_sip::sdp::Attribute::new(&name, None));
+    })?;
+    require!(answer.media[0].port != 0, "the medium was refused");
+    Ok(answer.direction(&answer.media[0]).name())
+}
+
+fn answers_sendonly(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let answered = direction_of(case, "sendonly")?;
+    ensure!(["recvonly", "inactive"].contains(&answered), "sendonly was answered {answered}");
+    Ok(())
+}
+
+fn answers_inactive(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let answered = direction_of(case, "inactive")?;
+    ensure!(answered == "inactive", "inactive was answered {answered}");
+    Ok(())
+}
+
+fn answers_port_zero(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (_, answer) = answer_to(case, |offer| {
+        let mut second = offer.media[0].clone();
+        second.port = 0;
+        offer.media.push(second);
+    })?;
+    ensure!(
+        answer.media[1].port == 0,
+        "a medium with port 0 was answered with port {}",
+        answer.media[1].port
+    );
+    Ok(())
+}
+
+fn answers_with_offered_formats(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (offer, answer) = answer_to(case, |_| {})?;
+    for (offered, answered) in offer.media.iter().zip(&answer.media) {
+        // The formats of a medium that is refused mean nothing.
+        require!(answered.port != 0, "the medium was refused");
+        let known = answered.formats.iter().any(|format| offered.formats.contains(format));
+        ensure!(known, "formats {:?} were answered with {:?}", offered.formats, answered.formats);
+    }
+    Ok(())
+}
+
+fn refuses_unknown_media(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (_, answer) = answer_to(case, |offer| {
+        let mut second = offer.media[0].clone();
+        "netrig".clone_into(&mut second.kind);
+        second.port = 40_002;
+        second.formats = vec!["99".to_owned()];
+        second.attributes.clear();
+        offer.media.push(second);
+    })?;
+    require!(answer.media[0].port != 0, "the audio was refused");
+    ensure!(
+        answer.media[1].port == 0,
+        "a medium of an unknown kind was answered with port {}",
+        answer.media[1].port
+    );
+    Ok(())
+}
+
+/// The final response to an offer without a format that is known. A call that it makes is ended.
+fn answer_to_unknown_formats(case: &mut TestCase<'_>) -> Result<Response, PurposeEnd> {
+    let local = case.local(FIRST)?;
+    let mut offer = SessionDescription::audio(local.ip(), 40_000, 7);
+    offer.media[0].formats = vec!["99".to_owned()];
+    offer.media[0].attributes =
+        vec![netrig_sip::sdp::Attribute::new("rtpmap", Some("99 netrig-unknown/8000"))];
+    let mut request = invite(case)?;
+    request.body = Bytes::from(offer.to_string());
+    let answered = case.ask(&request)?;
+    if answered.response.status.is_success() {
+        let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
+        case.acknowledge(&mut dialog)?;
+        end(case, &mut dialog)?;
+    }
+    Ok(answered.response)
+}
+
+fn refuses_unknown_formats(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = answer_to_unknown_formats(case)?;
+    if !response.status.is_success() {
+        return Ok(());
+    }
+    let answer = description(&response.body, "the 2xx")?;
+    let port = answer.media.first().map(|media| media.port);
+    ensure!(port == Some(0), "an offer of an unknown format was taken: port {port:?}");
+    Ok(())
+}
+
+fn refuses_offers_with_488(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = answer_to_unknown_formats(case)?;
+    require!(!response.status.is_success(), "the INVITE was answered {}", line_of(&response));
+    ensure!(
+        response.status.code() == 488,
+        "an offer of an unknown format was refused with {}",
+        line_of(&response)
+    );
+    Ok(())
+}
+
+fn describes_rightly(case: &mut TestCase<'_>) -> PurposeOutcome {
+    within_a_call(case, |_, answered, _| {
+        description(&answered.response.body, "the 2xx")?;
+        let kind = answered.response.headers.get(&Name::ContentType).unwrap_or_default();
+        ensure!(kind.starts_with("application/sdp"), "the 2xx has Content-Type: {kind}");
+        Ok(())
+    })
+}

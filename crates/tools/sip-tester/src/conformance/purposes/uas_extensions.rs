@@ -1,0 +1,185 @@
+//! Extensions of a user agent: reliable provisional responses (RFC 3262) and session timers (RFC 4028).
+
+use netrig_core::Duration;
+use netrig_sip::header::{CSeq, RAck};
+use netrig_sip::{Method, Name, Request, Response};
+
+use super::super::case::TestCase;
+use super::super::dialog::TestDialog;
+use super::super::messages::line_of;
+use super::super::outcome::{PurposeEnd, PurposeOutcome, ensure, require};
+use super::super::purpose::purposes;
+use super::super::target::TestAgent;
+use super::uas::{cancelled, end, give_up, invite, ringing, success};
+
+const FIRST: TestAgent = TestAgent::First;
+
+purposes! {
+    Uas "UAS";
+    "reliability" {
+        "REL-01" Must "RFC 3262 section 3" "An INVITE that requires 100rel gets reliable provisional responses only, with RSeq and Require." => rings_reliably, needs [ReliableProvisional];
+        "REL-02" Must "RFC 3262 section 3" "A reliable provisional response is sent again until its PRACK has come." => repeats_reliably, needs [ReliableProvisional], over Datagrams;
+        "REL-03" Must "RFC 3262 section 3" "Its PRACK is answered with a 2xx." => answers_prack, needs [ReliableProvisional];
+        "REL-04" Must "RFC 3262 section 3" "A PRACK that fits no response is answered 481." => refuses_an_unknown_prack, needs [ReliableProvisional];
+        "REL-05" Must "RFC 3262 section 3" "A caller without 100rel gets no reliable provisional response." => rings_plainly, needs [Ringing];
+    }
+    "timers" {
+        "TIMER-01" Must "RFC 4028 section 9" "A 2xx to an INVITE with Session-Expires has Session-Expires with a refresher." => tells_the_interval, needs [SessionTimer];
+        "TIMER-02" Must "RFC 4028 section 9" "A 422 to an interval that is too small tells the least in Min-SE." => refuses_short_intervals, needs [SessionTimer];
+        "TIMER-03" Must "RFC 4028 section 9" "The interval is not lengthened." => keeps_the_interval, needs [SessionTimer];
+        "TIMER-04" Must "RFC 4028 section 9" "If the caller refreshes, the 2xx requires timer." => requires_timer, needs [SessionTimer];
+        "TIMER-05" Must "RFC 4028 section 9" "A caller that does not know timers gets no Require: timer." => spares_old_callers, needs [SessionTimer];
+    }
+}
+
+/// An INVITE that requires 100rel, with its first reliable provisional response.
+fn rung_reliably(case: &mut TestCase<'_>) -> Result<(Request, Response), PurposeEnd> {
+    let mut request = invite(case)?;
+    request.headers.set(Name::Require, "100rel");
+    let (request, ringing) = ringing(case, request)?;
+    let number = ringing.headers.number(&Name::RSeq).ok().flatten();
+    let is_reliable = number.is_some() && ringing.headers.has_token(&Name::Require, "100rel");
+    ensure!(
+        is_reliable,
+        "an INVITE that requires 100rel got a {} without RSeq and Require: 100rel",
+        line_of(&ringing)
+    );
+    Ok((request, ringing))
+}
+
+/// The PRACK of a provisional response, and its final response.
+fn acknowledged(
+    case: &mut TestCase<'_>,
+    request: &Request,
+    ringing: &Response,
+    by: u32,
+) -> Result<Response, PurposeEnd> {
+    let mut dialog = TestDialog::of_caller(FIRST, request, ringing)?;
+    let mut prack = case.within(&mut dialog, Method::Prack)?;
+    let response = ringing.headers.number(&Name::RSeq).ok().flatten().unwrap_or(1).wrapping_add(by);
+    let number = request.headers.cseq().ok().flatten().map_or(1, |cseq| cseq.number);
+    prack.headers.push(Name::RAck, RAck { response, request: CSeq { number, method: Method::Invite } });
+    Ok(case.ask(&prack)?.response)
+}
+
+fn rings_reliably(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (request, ringing) = rung_reliably(case)?;
+    let _ = acknowledged(case, &request, &ringing, 0);
+    give_up(case, &request)
+}
+
+fn repeats_reliably(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (request, ringing) = rung_reliably(case)?;
+    let again = case.response(FIRST, &request, Duration::from_millis(1200))?;
+    let _ = acknowledged(case, &request, &ringing, 0);
+    give_up(case, &request)?;
+    let number = |response: &Response| response.headers.number(&Name::RSeq).ok().flatten();
+    // "it SHOULD NOT continue to retransmit the unacknowledged reliable provisional responses" once it has answered.
+    require!(
+        again.as_ref().is_none_or(|again| !again.status.is_final()),
+        "the call was answered before a repetition was due"
+    );
+    ensure!(
+        again.is_some_and(|again| number(&again) == number(&ringing)),
+        "a reliable {} without a PRACK was not sent again within 1.2 s",
+        line_of(&ringing)
+    );
+    Ok(())
+}
+
+fn answers_prack(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (request, ringing) = rung_reliably(case)?;
+    let response = acknowledged(case, &request, &ringing, 0);
+    give_up(case, &request)?;
+    success(&response?, "a PRACK")
+}
+
+fn refuses_an_unknown_prack(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let (request, ringing) = rung_reliably(case)?;
+    let response = acknowledged(case, &request, &ringing, 77);
+    let _ = acknowledged(case, &request, &ringing, 0);
+    give_up(case, &request)?;
+    let response = response?;
+    ensure!(response.status.code() == 481, "a PRACK of no response was answered {}", line_of(&response));
+    Ok(())
+}
+
+fn rings_plainly(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let cancelled = cancelled(case)?;
+    let is_reliable = cancelled.ringing.headers.get(&Name::RSeq).is_some();
+    ensure!(!is_reliable, "a caller without 100rel got a {} with RSeq", line_of(&cancelled.ringing));
+    Ok(())
+}
+
+/// The response to an INVITE with this Session-Expires.
+fn with_interval(
+    case: &mut TestCase<'_>,
+    interval: &str,
+    knows_timers: bool,
+) -> Result<Response, PurposeEnd> {
+    let mut request = invite(case)?;
+    request.headers.set(Name::SessionExpires, interval);
+    if knows_timers {
+        request.headers.set(Name::Supported, "timer");
+    }
+    let answered = case.ask(&request)?;
+    if answered.response.status.is_success() {
+        let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
+        case.acknowledge(&mut dialog)?;
+        end(case, &mut dialog)?;
+    }
+    Ok(answered.response)
+}
+
+fn interval(response: &Response) -> Option<u32> {
+    response.headers.get(&Name::SessionExpires)?.split(';').next()?.trim().parse().ok()
+}
+
+fn tells_the_interval(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = with_interval(case, "1800", true)?;
+    success(&response, "an INVITE with Session-Expires: 1800")?;
+    let field = response.headers.get(&Name::SessionExpires).unwrap_or_default();
+    ensure!(field.contains("refresher="), "the 2xx has Session-Expires: {field}");
+    Ok(())
+}
+
+fn refuses_short_intervals(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = with_interval(case, "30", true)?;
+    // RFC 4028 section 9: a server may refuse such an interval.
+    require!(response.status.code() == 422, "Session-Expires: 30 was answered {}", line_of(&response));
+    let least = response.headers.number(&Name::MinSe).ok().flatten();
+    ensure!(
+        least.is_some_and(|least| least >= 90),
+        "the 422 has Min-SE: {:?}",
+        response.headers.get(&Name::MinSe)
+    );
+    Ok(())
+}
+
+fn keeps_the_interval(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = with_interval(case, "1800", true)?;
+    success(&response, "an INVITE with Session-Expires: 1800")?;
+    let own = interval(&response);
+    ensure!(own.is_none_or(|own| own <= 1800), "Session-Expires: 1800 was answered {own:?}");
+    Ok(())
+}
+
+fn requires_timer(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = with_interval(case, "1800;refresher=uac", true)?;
+    success(&response, "an INVITE with Session-Expires: 1800;refresher=uac")?;
+    let requires = response.headers.has_token(&Name::Require, "timer");
+    ensure!(
+        requires,
+        "the 2xx to a caller that refreshes has Require: {:?}",
+        response.headers.get(&Name::Require)
+    );
+    Ok(())
+}
+
+fn spares_old_callers(case: &mut TestCase<'_>) -> PurposeOutcome {
+    let response = with_interval(case, "1800", false)?;
+    require!(response.status.is_success(), "the INVITE was answered {}", line_of(&response));
+    let requires = response.headers.has_token(&Name::Require, "timer");
+    ensure!(!requires, "a caller that does not know timers got Require: timer");
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! What a load of scenarios is to do.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use netrig_core::Duration;
+use netrig_sip::load::{Arrivals, Pace};
+use netrig_sip_net::EndAddress;
+
+use super::super::calls::ScriptSide;
+use super::super::injection::InjectionFile;
+use super::super::link::LinkOrder;
+use super::super::run::ScriptSettings;
+use super::super::script::{CallScript, ScriptAction, StepKind};
+use super::super::template::InjectedField;
+use crate::media::MediaOrder;
+
+/// Which messages share a connection over TCP and TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScriptConnections {
+    /// Those of all calls.
+    #[default]
+    One,
+    /// Those of a call.
+    PerCall,
+}
+
+/// A load of scenarios.
+#[derive(Clone, Debug)]
+pub struct ScenarioOrder {
+    /// The scenario.
+    pub script: CallScript,
+    /// The file that it is from.
+    pub file: PathBuf,
+    /// What keywords stand for, and how calls are carried out. Its local address is that of the sockets; if the port of `media` is 0 it
+    /// stays so, and its address is that of the sockets if it is unspecified.
+    pub settings: ScriptSettings,
+    /// Injection files with their names; the first is that of fields which name none.
+    pub files: Vec<(String, InjectionFile)>,
+    /// Values of variables of the whole run (SIPp's `-set`).
+    pub variables: Vec<(String, String)>,
+    /// The sockets.
+    pub address: EndAddress,
+    /// Which messages share a connection.
+    pub connections: ScriptConnections,
+    /// When calls begin, if the tester begins them.
+    pub pace: Pace,
+    /// No call begins after that; if the other side begins calls, the load ends then. Absent: without end.
+    pub lasts: Option<Duration>,
+    /// Calls at most.
+    pub count: Option<u64>,
+    /// Calls are those of so many users.
+    pub users: Option<u32>,
+    /// Calls that may be open at a time.
+    pub most_open: usize,
+    /// Seed of all draws.
+    pub seed: u64,
+    /// Whether the scenario may start programs.
+    pub runs_programs: bool,
+    /// Whether messages may go to public addresses.
+    pub may_test: bool,
+    /// Media of sessions, which have ports of their own in each call.
+    pub media: Option<MediaOrder>,
+    /// The other processes of the test.
+    pub link: Option<LinkOrder>,
+}
+
+impl ScenarioOrder {
+    /// Whether no call could begin.
+    pub(super) fn pace_is_empty(&self, side: ScriptSide) -> bool {
+        let is_still = match &self.pace {
+            Pace::Open(Arrivals::Rate { stages, .. }) => {
+                stages.iter().all(|stage| stage.from <= 0.0 && stage.to <= 0.0)
+            }
+            _ => false,
+        };
+        self.count == Some(0) || self.users == Some(0) || (side == ScriptSide::Caller && is_still)
+    }
+}
+
+impl CallScript {
+    /// The injection files that fields name.
+    pub fn named_files(&self) -> BTreeSet<&str> {
+        self.fields().filter_map(|(_, field)| field.file.as_deref()).collect()
+    }
+
+    /// The line of the first field of an injection file.
+    pub fn first_field(&self) -> Option<usize> {
+        self.fields().map(|(line, _)| line).next()
+    }
+
+    /// The fields of injection files in messages that are sent, each with the line of its step.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (usize, &InjectedField)> {
+        self.steps
+            .iter()
+            .filter_map(|step| match &step.kind {
+                StepKind::Send(send) => Some((step.line, &send.message)),
+                _ => None,
+            })
+            .flat_map(|(line, message)| message.fields().map(move |field| (line, field)))
+    }
+
+    /// The line of the first step that starts a program.
+    pub fn starts_programs(&self) -> Option<usize> {
+        let has_one = |actions: &[ScriptAction]| {
+            actions.iter().any(|action| matches!(action, ScriptAction::Command(_)))
+        };
+        self.steps.iter().chain(&self.opening).find(|step| has_one(&step.actions)).map(|step| step.line)
+    }
+}
