@@ -13,7 +13,6 @@ use netrig_core::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::error::ProbeError;
-use super::one_way::Direction;
 use super::schedule::Gaps;
 use super::segments::SegmentEnd;
 use super::stamp::Key;
@@ -127,6 +126,27 @@ pub enum FromProbe {
     Begin,
     /// The stream is over.
     Finish,
+}
+
+/// Which way a stream goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// From this host to the far end.
+    #[default]
+    There,
+    /// From the far end to this host.
+    Back,
+}
+
+impl Direction {
+    /// What the far clock's lead has to be multiplied by to be taken out of a delay.
+    pub(super) const fn sign(self) -> f64 {
+        match self {
+            Self::There => 1.0,
+            Self::Back => -1.0,
+        }
+    }
 }
 
 /// A stream of packets in one direction.

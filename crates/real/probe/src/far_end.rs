@@ -14,9 +14,11 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_core::{Duration, Instant, Prefix, Rate};
 use rustix::net::{SocketType, ipproto};
 
-use super::control::{self, Done, FromFarEnd, FromProbe, GreetingError, LONGEST_WORD, RECORDS, Stream};
+use super::control::{
+    self, Direction, Done, FromFarEnd, FromProbe, GreetingError, LONGEST_WORD, RECORDS, Stream,
+};
 use super::error::ProbeError;
-use super::one_way::{Direction, source_faults};
+use super::one_way::source_faults;
 use super::pacing::watching;
 use super::path_mtu;
 use super::receiver::{self, MOST_BYTES_TOGETHER};

@@ -55,11 +55,12 @@ pub mod voice;
 pub mod web;
 mod wire;
 
+pub use control::Direction;
 pub use error::ProbeError;
 pub use far_end::{FarEnd, FarEndOrder, LONGEST_STREAM, MOST_PROBES, Tally};
 pub use media_stream::{Came, Delay, Stream};
 pub use offset::ClockOffset;
-pub use one_way::{Direction, OneWayOrder, Told, one_way};
+pub use one_way::{OneWayOrder, Told, one_way};
 pub use ping::{PingOrder, ping};
 pub use report::{Measure, Punctuality, Report, Section, Stamps};
 pub use schedule::{Gaps, Schedule};

@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::Duration;
 use netrig_stats::path::Delays;
-use serde::{Deserialize, Serialize};
 
-use super::control::{self, Call, FromFarEnd, FromProbe, GreetingError, Stream, ungreeted};
+use super::control::{self, Call, Direction, FromFarEnd, FromProbe, GreetingError, Stream, ungreeted};
 use super::error::ProbeError;
 use super::offset::ClockOffset;
 use super::report::{CONFIDENCE, Punctuality, Report, Section, Stamps};
@@ -27,27 +26,6 @@ use netrig_host::{HostAddress, SourceReport};
 
 /// After an interruption arrivals are waited for no longer than this.
 const SHORT_WAIT: Duration = Duration::from_millis(200);
-
-/// Which way a stream goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// From this host to the far end.
-    #[default]
-    There,
-    /// From the far end to this host.
-    Back,
-}
-
-impl Direction {
-    /// What the far clock's lead has to be multiplied by to be taken out of a delay.
-    const fn sign(self) -> f64 {
-        match self {
-            Self::There => 1.0,
-            Self::Back => -1.0,
-        }
-    }
-}
 
 /// What of a stream is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

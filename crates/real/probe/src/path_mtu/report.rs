@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::super::icmp_error::IcmpErrors;
 use super::super::segments::{Clamped, Ends, SegmentEnd, clamped, headers};
+use super::order::{Far, PathMtuOrder};
 use super::search::{Phase, Refusal, Search, Tried};
-use super::{Far, PathMtuOrder};
 use netrig_host::HostAddress;
 
 /// What was found. All sizes are octets of whole IP packets.
