@@ -14,7 +14,7 @@ use netrig_host::Precedence;
 use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, RunSignals, TcpCounts};
 use netrig_host::{InterruptionCounts, Interruptions};
-use netrig_probe::transfer::{FtpOrder, FtpReport, Limit, LimitedBy, session};
+use netrig_probe::transfer::{FtpOrder, FtpReport, LimitedBy, TransferLimit, session};
 
 /// Between two looks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -98,7 +98,7 @@ impl FileTransfer {
     /// nodes' kernels have by the file, and part of what is measured; a processor need not be.
     fn told(&self, at: Instant, report: &FtpReport) -> (Vec<String>, Vec<Note>) {
         let (mut strains, mut notes) = (Vec::new(), Vec::new());
-        for Limit { by, why } in &report.limits {
+        for TransferLimit { by, why } in &report.limits {
             let text = format!("flow `{}`: {why}", self.order.name);
             match by {
                 LimitedBy::Processor => strains.push(text),

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::error::ProbeError;
 use super::schedule::Gaps;
 use super::segments::SegmentEnd;
-use super::stamp::Key;
-use super::two_way::Plan;
+use super::stamp::HmacKey;
+use super::two_way::ProbePlan;
 use netrig_host::SourceReport;
 use netrig_host::frames::{FrameError, read_frame, read_frame_within, write_frame};
 use netrig_host::{Busy, random, shown_up_to};
@@ -71,7 +71,7 @@ pub enum FromFarEnd {
         at: Vec<u64>,
     },
     /// Nothing follows about the stream.
-    Done(Done),
+    Done(StreamSummary),
     /// There is no room for the probe now.
     Busy {
         /// Why, in words.
@@ -87,7 +87,7 @@ pub enum FromFarEnd {
 /// What a far end tells of a stream as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Done {
+pub struct StreamSummary {
     /// Why the far end was the limit.
     pub faults: Vec<String>,
     /// How many of the packets its kernel stamped.
@@ -114,7 +114,7 @@ pub enum FromProbe {
         tag: Option<[u8; 32]>,
     },
     /// A stream is to be measured.
-    Stream(Stream),
+    Stream(StreamRequest),
     /// How long packets may be is to be found out: datagrams with this token are to be answered.
     PathMtu {
         /// What they begin with.
@@ -131,7 +131,7 @@ pub enum FromProbe {
 /// Which way a stream goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Direction {
+pub enum StreamDirection {
     /// From this host to the far end.
     #[default]
     There,
@@ -139,7 +139,7 @@ pub enum Direction {
     Back,
 }
 
-impl Direction {
+impl StreamDirection {
     /// What the far clock's lead has to be multiplied by to be taken out of a delay.
     pub(super) const fn sign(self) -> f64 {
         match self {
@@ -152,9 +152,9 @@ impl Direction {
 /// A stream of packets in one direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stream {
+pub struct StreamRequest {
     /// Which.
-    pub direction: Direction,
+    pub direction: StreamDirection,
     /// What its packets carry, so that no others are taken for them.
     pub token: u64,
     /// Packets.
@@ -173,11 +173,11 @@ pub struct Stream {
     pub dscp: u8,
 }
 
-impl Stream {
+impl StreamRequest {
     /// How many packets, and when.
-    pub fn plan(&self) -> Plan {
+    pub fn plan(&self) -> ProbePlan {
         let gap = Duration::from_nanos(self.gap_ns);
-        Plan {
+        ProbePlan {
             count: self.count,
             gaps: if self.poisson { Gaps::Poisson(gap) } else { Gaps::Periodic(gap) },
             wait: Duration::from_nanos(self.wait_ns),
@@ -221,7 +221,7 @@ pub enum GreetingError {
 }
 
 /// A far end that let us in.
-pub(crate) struct Call {
+pub(crate) struct ControlConnection {
     /// What is said over.
     pub stream: TcpStream,
     /// Whether both ends are of one boot of one machine, and so read one clock.
@@ -232,14 +232,14 @@ pub(crate) struct Call {
 ///
 /// # Errors
 /// If nobody listens there, or it does not let us in.
-pub(crate) fn call(target: SocketAddr, key: Option<&Key>) -> Result<Call, ProbeError> {
+pub(crate) fn call(target: SocketAddr, key: Option<&HmacKey>) -> Result<ControlConnection, ProbeError> {
     let absent = |source| ProbeError::Connect { target, source };
     let mut stream = TcpStream::connect_timeout(&target, PATIENCE).map_err(absent)?;
     stream.set_nodelay(true).map_err(absent)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(absent)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(absent)?;
     let theirs = greet_far_end(&mut stream, key).map_err(|error| ungreeted(target, &error))?;
-    Ok(Call { stream, one_clock: boot().is_some_and(|ours| ours == theirs) })
+    Ok(ControlConnection { stream, one_clock: boot().is_some_and(|ours| ours == theirs) })
 }
 
 /// What to do about a far end that does not let us in, or says what means nothing.
@@ -264,7 +264,7 @@ pub fn boot() -> Option<String> {
 /// The far end's side of the greeting, over a stream with time-outs. Who has shown the key is let in if `admit` has room.
 pub(crate) fn greet_probe(
     stream: &mut (impl Read + Write),
-    key: Option<&Key>,
+    key: Option<&HmacKey>,
     boot: String,
     admit: impl FnOnce() -> Result<(), Busy>,
 ) -> Result<(), GreetingError> {
@@ -296,7 +296,7 @@ pub(crate) fn greet_probe(
 /// The probe's side of the greeting; what tells the far end's boot from all others.
 pub(crate) fn greet_far_end(
     stream: &mut (impl Read + Write),
-    key: Option<&Key>,
+    key: Option<&HmacKey>,
 ) -> Result<String, GreetingError> {
     let (version, theirs, keyed) = match read_frame(stream)? {
         Some(FromFarEnd::Hello { version, nonce, keyed }) => (version, nonce, keyed),
@@ -316,7 +316,7 @@ pub(crate) fn greet_far_end(
     write_frame(stream, &FromProbe::Hello { version: VERSION, nonce, tag })?;
     match read_frame(stream)? {
         Some(FromFarEnd::Welcome { tag, boot }) => {
-            let proof = |key: &Key| tag.is_some_and(|tag| key.verify(&[FAR_END, &theirs, &nonce], &tag));
+            let proof = |key: &HmacKey| tag.is_some_and(|tag| key.verify(&[FAR_END, &theirs, &nonce], &tag));
             if key.is_none_or(proof) { Ok(boot) } else { Err(GreetingError::KeyWrong) }
         }
         Some(FromFarEnd::Busy { why }) => Err(GreetingError::Busy(shown_up_to(LONGEST_WHY, &why))),
@@ -344,7 +344,7 @@ mod tests {
     type Greetings = (Result<(), GreetingError>, Result<String, GreetingError>);
 
     fn greet(far_end: Option<&[u8]>, probe: Option<&[u8]>) -> Greetings {
-        let key = |octets: Option<&[u8]>| octets.map(|octets| Key::new(octets).unwrap());
+        let key = |octets: Option<&[u8]>| octets.map(|octets| HmacKey::new(octets).unwrap());
         let (far_key, probe_key) = (key(far_end), key(probe));
         let (mut near, mut far) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
@@ -391,7 +391,7 @@ mod tests {
                 // It can only send back what it heard.
                 write_frame(&mut far, &FromFarEnd::Welcome { tag, boot: String::new() }).unwrap();
             });
-            let probe = greet_far_end(&mut near, Key::new(RIGHT).as_ref());
+            let probe = greet_far_end(&mut near, HmacKey::new(RIGHT).as_ref());
             assert!(matches!(probe, Err(GreetingError::KeyWrong)), "{probe:?}");
         });
     }
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn who_finds_no_room_is_told_so_and_not_that_the_key_is_wrong() {
         let (mut near, mut far) = UnixStream::pair().unwrap();
-        let key = || Key::new(RIGHT).unwrap();
+        let key = || HmacKey::new(RIGHT).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(move || greet_probe(&mut far, Some(&key()), "boot".into(), || Err(Busy::Full)));
             let probe = greet_far_end(&mut near, Some(&key()));

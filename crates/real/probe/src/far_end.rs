@@ -15,7 +15,8 @@ use netrig_core::{Duration, Instant, Prefix, Rate};
 use rustix::net::{SocketType, ipproto};
 
 use super::control::{
-    self, Direction, Done, FromFarEnd, FromProbe, GreetingError, LONGEST_WORD, RECORDS, Stream,
+    self, FromFarEnd, FromProbe, GreetingError, LONGEST_WORD, RECORDS, StreamDirection, StreamRequest,
+    StreamSummary,
 };
 use super::error::ProbeError;
 use super::one_way::source_faults;
@@ -23,11 +24,11 @@ use super::pacing::watching;
 use super::path_mtu;
 use super::receiver::{self, MOST_BYTES_TOGETHER};
 use super::socket::ProbeSocket;
-use super::stamp::reflect::Sessions;
-use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Reflector, Unanswered};
-use super::stream::{Log, StreamEnd};
+use super::stamp::reflect::ReflectorSessions;
+use super::stamp::{ErrorEstimate, Format, HmacKey, Ingress, PacketError, Reflector, Unanswered};
+use super::stream::{StreamEnd, StreamLog};
 use super::stream_packet::LEAST;
-use super::wire::{Wire, is_readable};
+use super::wire::{InterruptibleStream, is_readable};
 use netrig_host::Memory;
 use netrig_host::frames::{FrameError, read_frame_within, write_frame};
 use netrig_host::socket::SocketError;
@@ -80,7 +81,7 @@ pub struct FarEndOrder {
     /// Port of TCP for the probes of netrig's own.
     pub control_port: u16,
     /// The key that probes must have; required if an address is not of the loopback interface.
-    pub key: Option<Key>,
+    pub key: Option<HmacKey>,
     /// STAMP is authenticated with the key too.
     pub authenticated: bool,
     /// Whom STAMP answers.
@@ -111,7 +112,7 @@ impl FarEndOrder {
 
 /// What a far end did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct FarEndTally {
     /// STAMP packets answered.
     pub answered: u64,
     /// STAMP packets not answered, by the reason.
@@ -194,9 +195,9 @@ impl FarEnd {
     ///
     /// # Errors
     /// If the kernel refuses what it always grants.
-    pub fn serve(self, cancel: &AtomicBool) -> Result<Tally, ProbeError> {
+    pub fn serve(self, cancel: &AtomicBool) -> Result<FarEndTally, ProbeError> {
         let Self { order, stamps, listeners, .. } = self;
-        let (order, tally) = (&order, &Mutex::new(Tally::default()));
+        let (order, tally) = (&order, &Mutex::new(FarEndTally::default()));
         let served =
             &Served { slots: ThreadSlots::new(order.slots), memory: Memory::of(MOST_BYTES_TOGETHER) };
         std::thread::scope(|scope| {
@@ -224,7 +225,7 @@ struct Served {
     memory: Memory,
 }
 
-fn locked(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
+fn locked(tally: &Mutex<FarEndTally>) -> MutexGuard<'_, FarEndTally> {
     tally.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -254,7 +255,7 @@ fn reflect(
     mut socket: ProbeSocket,
     port: u16,
     order: &FarEndOrder,
-    tally: &Mutex<Tally>,
+    tally: &Mutex<FarEndTally>,
     cancel: &AtomicBool,
 ) -> Result<(), ProbeError> {
     let mut reflector = Reflector {
@@ -262,7 +263,7 @@ fn reflect(
         allowed: order.allowed.clone(),
         dscps: order.dscps.clone(),
         port,
-        sessions: order.stateful.then(Sessions::default),
+        sessions: order.stateful.then(ReflectorSessions::default),
     };
     let mut pacer = watching(socket.fd(), Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
     let (mut arrived, mut more) = (Vec::new(), false);
@@ -300,7 +301,7 @@ fn answer(
     reflector: &mut Reflector,
     format: Format,
     arrived: impl Iterator<Item = (Vec<u8>, Ingress)>,
-    tally: &mut Tally,
+    tally: &mut FarEndTally,
 ) {
     let clock = KernelClock::read();
     let error = ErrorEstimate::new(clock.synchronised, format, clock.error_ns);
@@ -335,7 +336,7 @@ fn accept<'scope>(
     listener: &TcpListener,
     order: &'scope FarEndOrder,
     served: &'scope Served,
-    tally: &'scope Mutex<Tally>,
+    tally: &'scope Mutex<FarEndTally>,
     cancel: &'scope AtomicBool,
 ) -> Result<(), ProbeError> {
     let mut pacer = watching(listener, Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
@@ -405,7 +406,7 @@ fn serve(
     cancel: &AtomicBool,
 ) -> Result<u64, ServeError> {
     control.set_nodelay(true).map_err(FrameError::from)?;
-    let mut wire = Wire::new(&control, cancel, PATIENCE).map_err(FrameError::from)?;
+    let mut wire = InterruptibleStream::new(&control, cancel, PATIENCE).map_err(FrameError::from)?;
     // Until it has shown the key, whoever calls holds a place for no longer than this.
     wire.until = Some(StdInstant::now() + PATIENCE);
     let boot = control::boot().unwrap_or_default();
@@ -453,7 +454,7 @@ fn blocking(control: &TcpStream) -> io::Result<()> {
 }
 
 /// Whether a stream stays within what this far end grants.
-fn check(stream: &Stream, order: &FarEndOrder) -> Result<(), String> {
+fn check(stream: &StreamRequest, order: &FarEndOrder) -> Result<(), String> {
     stream.plan().check().map_err(|error| error.to_string())?;
     if !(LEAST..=LONGEST_DATAGRAM).contains(&stream.size) {
         return Err(format!("packets of {} B: expected {LEAST} B to {LONGEST_DATAGRAM} B", stream.size));
@@ -469,32 +470,32 @@ fn check(stream: &Stream, order: &FarEndOrder) -> Result<(), String> {
         ));
     }
     let rate = stream.size as f64 * 8.0 * 1e9 / stream.gap_ns as f64;
-    if stream.direction == Direction::Back && rate > order.most_rate.bits_per_s() as f64 {
+    if stream.direction == StreamDirection::Back && rate > order.most_rate.bits_per_s() as f64 {
         return Err(format!("{rate:.0} bit/s: it sends at most {} (--max-rate)", order.most_rate));
     }
     Ok(())
 }
 
 /// Arrivals of a stream that are kept: each packet, and a copy of it.
-const fn arrivals(stream: &Stream) -> usize {
+const fn arrivals(stream: &StreamRequest) -> usize {
     2 * stream.count as usize
 }
 
 /// What is remembered of a stream until it has been told, bytes: a record of each arrival and of each packet sent, and the
 /// records once more while they are told.
-const fn remembered(stream: &Stream) -> usize {
+const fn remembered(stream: &StreamRequest) -> usize {
     2 * arrivals(stream) * size_of::<(u32, u64)>() + stream.count as usize * size_of::<u64>()
 }
 
 /// Carries a stream out, and tells of it.
 fn carry_out(
     control: &mut TcpStream,
-    stream: &Stream,
+    stream: &StreamRequest,
     mut end: StreamEnd,
     cancel: &AtomicBool,
 ) -> Result<(), ServeError> {
     let plan = stream.plan();
-    let mut log = Log { most: arrivals(stream), ..Log::default() };
+    let mut log = StreamLog { most: arrivals(stream), ..StreamLog::default() };
     let deadline = Clock::starting_in(stream.lasts() + plan.wait + SLACK);
     let over = |control: &TcpStream| {
         is_readable(control) || cancel.load(Ordering::Relaxed) || deadline.left_until(Instant::ZERO).is_zero()
@@ -508,27 +509,30 @@ fn carry_out(
             return Err(ServeError::Refused("it did not end".into()));
         }
         match read_frame_within(control, LONGEST_WORD)? {
-            Some(FromProbe::Begin) if stream.direction == Direction::Back => {
+            Some(FromProbe::Begin) if stream.direction == StreamDirection::Back => {
                 let sent = end.stream(plan, stream.size, &mut log, || over(control))?;
                 let numbers = 0..sent.at.len() as u32;
-                tell(control, numbers.zip(sent.at.iter().copied()))?;
+                send_records(control, numbers.zip(sent.at.iter().copied()))?;
                 let faults = source_faults(&sent, plan.gaps, "the far end");
-                let done = Done {
+                let done = StreamSummary {
                     faults,
                     stamped: sent.stamped,
                     source: Some(Box::new(sent.source)),
-                    ..Done::default()
+                    ..StreamSummary::default()
                 };
                 write_frame(control, &FromFarEnd::Done(done))?;
             }
-            Some(FromProbe::Finish) if stream.direction == Direction::There => {
-                tell(control, log.arrivals.iter().copied())?;
+            Some(FromProbe::Finish) if stream.direction == StreamDirection::There => {
+                send_records(control, log.arrivals.iter().copied())?;
                 let drops = end.drops()?;
                 let lost =
                     format!("{drops} packets reached the far end, and its socket had no room for them");
                 let faults = (drops > 0).then_some(lost).into_iter().collect();
-                let Log { stamped, dscps, ttls, .. } = log;
-                write_frame(control, &FromFarEnd::Done(Done { faults, stamped, dscps, ttls, source: None }))?;
+                let StreamLog { stamped, dscps, ttls, .. } = log;
+                write_frame(
+                    control,
+                    &FromFarEnd::Done(StreamSummary { faults, stamped, dscps, ttls, source: None }),
+                )?;
                 return Ok(());
             }
             Some(FromProbe::Finish) | None => return Ok(()),
@@ -538,7 +542,10 @@ fn carry_out(
 }
 
 /// Records, in frames of a bounded length.
-fn tell(control: &mut TcpStream, records: impl Iterator<Item = (u32, u64)>) -> Result<(), FrameError> {
+fn send_records(
+    control: &mut TcpStream,
+    records: impl Iterator<Item = (u32, u64)>,
+) -> Result<(), FrameError> {
     let records: Vec<_> = records.collect();
     records.chunks(RECORDS).try_for_each(|chunk| {
         let (numbers, at) = chunk.iter().copied().unzip();

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use netrig_core::internet_checksum;
 use serde::{Serialize, Serializer};
 
-use super::icmp::Version;
+use super::icmp::IcmpVersion;
 
 /// Octets of the original datagram that a message repeats before an extension, if it does not say how many (RFC 4884
 /// section 5.5).
@@ -22,7 +22,7 @@ const MOST_LABELS: usize = 16;
 
 /// What is said of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Said {
+pub enum IcmpError {
     /// Its TTL had come to its end.
     Expired,
     /// There is no way, or nobody.
@@ -81,20 +81,20 @@ impl fmt::Display for Unreachable {
     }
 }
 
-impl Said {
+impl IcmpError {
     /// What a message of this type and code says; `info` is the MTU where one is told.
-    pub const fn of(version: Version, kind: u8, code: u8, info: u32) -> Self {
+    pub const fn of(version: IcmpVersion, kind: u8, code: u8, info: u32) -> Self {
         use Unreachable::{Code, Host, Network, Port, Prohibited, Protocol, SourceRoute, TooLong};
         let unreachable = match (version, kind, code) {
-            (Version::V4, 11, 0) | (Version::V6, 3, 0) => return Self::Expired,
-            (Version::V4, 3, 0 | 6 | 11) | (Version::V6, 1, 0) => Network,
-            (Version::V4, 3, 1 | 7 | 12) | (Version::V6, 1, 3) => Host,
-            (Version::V4, 3, 2) | (Version::V6, 4, 1) => Protocol,
-            (Version::V4, 3, 3) | (Version::V6, 1, 4) => Port,
-            (Version::V4, 3, 4) | (Version::V6, 2, _) => TooLong(info),
-            (Version::V4, 3, 5) => SourceRoute,
-            (Version::V4, 3, 9 | 10 | 13) | (Version::V6, 1, 1 | 5 | 6) => Prohibited,
-            (Version::V4, 3, code) | (Version::V6, 1, code) => Code(code),
+            (IcmpVersion::V4, 11, 0) | (IcmpVersion::V6, 3, 0) => return Self::Expired,
+            (IcmpVersion::V4, 3, 0 | 6 | 11) | (IcmpVersion::V6, 1, 0) => Network,
+            (IcmpVersion::V4, 3, 1 | 7 | 12) | (IcmpVersion::V6, 1, 3) => Host,
+            (IcmpVersion::V4, 3, 2) | (IcmpVersion::V6, 4, 1) => Protocol,
+            (IcmpVersion::V4, 3, 3) | (IcmpVersion::V6, 1, 4) => Port,
+            (IcmpVersion::V4, 3, 4) | (IcmpVersion::V6, 2, _) => TooLong(info),
+            (IcmpVersion::V4, 3, 5) => SourceRoute,
+            (IcmpVersion::V4, 3, 9 | 10 | 13) | (IcmpVersion::V6, 1, 1 | 5 | 6) => Prohibited,
+            (IcmpVersion::V4, 3, code) | (IcmpVersion::V6, 1, code) => Code(code),
             _ => return Self::Other { kind, code },
         };
         Self::Unreachable(unreachable)
@@ -102,7 +102,7 @@ impl Said {
 }
 
 /// In words, as the RFCs name it.
-impl fmt::Display for Said {
+impl fmt::Display for IcmpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Unreachable::{Code, Host, Network, Port, Prohibited, Protocol, SourceRoute, TooLong};
         match self {
@@ -127,23 +127,23 @@ const MOST_ERRORS: usize = 64;
 /// The ICMP errors about the packets of one probe, by their sender and by what they say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IcmpErrors {
-    counts: BTreeMap<(IpAddr, Said), u64>,
+    counts: BTreeMap<(IpAddr, IcmpError), u64>,
     /// Errors beyond [`MOST_ERRORS`] pairs.
     others: u64,
 }
 
 impl IcmpErrors {
     /// Counts one more error.
-    pub fn count(&mut self, from: IpAddr, said: Said) {
-        self.add(from, said, 1);
+    pub fn count(&mut self, from: IpAddr, error: IcmpError) {
+        self.add(from, error, 1);
     }
 
-    fn add(&mut self, from: IpAddr, said: Said, times: u64) {
+    fn add(&mut self, from: IpAddr, error: IcmpError, times: u64) {
         let is_full = self.counts.len() >= MOST_ERRORS;
-        match self.counts.get_mut(&(from, said)) {
+        match self.counts.get_mut(&(from, error)) {
             Some(count) => *count += times,
             None if is_full => self.others += times,
-            None => drop(self.counts.insert((from, said), times)),
+            None => drop(self.counts.insert((from, error), times)),
         }
     }
 
@@ -154,19 +154,19 @@ impl IcmpErrors {
 
     /// Adds what another count of the same probe has.
     pub fn append(&mut self, more: &Self) {
-        more.counts.iter().for_each(|((from, said), count)| self.add(*from, *said, *count));
+        more.counts.iter().for_each(|((from, error), count)| self.add(*from, *error, *count));
         self.others += more.others;
     }
 
     /// A sentence for each sender and error.
     pub fn sentences(&self) -> Vec<String> {
-        let sentence = |((from, said), count): (&(IpAddr, Said), &u64)| {
+        let sentence = |((from, error), count): (&(IpAddr, IcmpError), &u64)| {
             let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
-            let advice = match said {
-                Said::Unreachable(Unreachable::Port) => ": no program listens there",
+            let advice = match error {
+                IcmpError::Unreachable(Unreachable::Port) => ": no program listens there",
                 _ => "",
             };
-            format!("{from} refused packets {times} with the ICMP error \u{201c}{said}\u{201d}{advice}")
+            format!("{from} refused packets {times} with the ICMP error \u{201c}{error}\u{201d}{advice}")
         };
         let others = (self.others > 0)
             .then(|| format!("{} more ICMP errors came, from too many senders to name", self.others));
@@ -183,9 +183,9 @@ impl Serialize for IcmpErrors {
             error: String,
             count: u64,
         }
-        let counted = self.counts.iter().map(|((from, said), count)| IcmpErrorCount {
+        let counted = self.counts.iter().map(|((from, error), count)| IcmpErrorCount {
             from: *from,
-            error: said.to_string(),
+            error: error.to_string(),
             count: *count,
         });
         serializer.collect_seq(counted)
@@ -229,8 +229,8 @@ impl Extension {
     /// The extension that begins at `told` of the octets that a message repeats or, if none was told, where those have it
     /// that do not say so: only if its checksum stands and is right then. `before` octets of the datagram are no part of what
     /// is given. Nothing if there is none, or it is not as it should be.
-    pub fn find(repeated: &[u8], told: Option<usize>, before: usize) -> Option<Self> {
-        if let Some(at) = told {
+    pub fn find(repeated: &[u8], place: Option<usize>, before: usize) -> Option<Self> {
+        if let Some(at) = place {
             return Self::read(repeated.get(at..)?, false);
         }
         Self::read(repeated.get(OLD_PLACE.checked_sub(before)?..)?, true)
@@ -320,8 +320,8 @@ mod tests {
 
     #[test]
     fn codes_are_what_traceroute_writes() {
-        let v4 = |kind, code| match Said::of(Version::V4, kind, code, 1400) {
-            Said::Unreachable(why) => why.to_string(),
+        let v4 = |kind, code| match IcmpError::of(IcmpVersion::V4, kind, code, 1400) {
+            IcmpError::Unreachable(why) => why.to_string(),
             other => format!("{other:?}"),
         };
         let written: Vec<_> = (0..=15).map(|code| v4(3, code)).collect();
@@ -331,19 +331,20 @@ mod tests {
         ];
         assert_eq!(written, expected);
         assert_eq!((v4(11, 0), v4(12, 0)), ("Expired".into(), "Other { kind: 12, code: 0 }".into()));
-        let v6 = |kind, code| Said::of(Version::V6, kind, code, 1280);
+        let v6 = |kind, code| IcmpError::of(IcmpVersion::V6, kind, code, 1280);
         let unreachable = [(1, 0), (1, 1), (1, 3), (1, 4), (2, 0), (4, 1)].map(|(kind, code)| v6(kind, code));
         use Unreachable::{Host, Network, Port, Prohibited, Protocol, TooLong};
-        let expected = [Network, Prohibited, Host, Port, TooLong(1280), Protocol].map(Said::Unreachable);
+        let expected = [Network, Prohibited, Host, Port, TooLong(1280), Protocol].map(IcmpError::Unreachable);
         assert_eq!(unreachable, expected);
-        assert_eq!(v6(3, 0), Said::Expired);
+        assert_eq!(v6(3, 0), IcmpError::Expired);
         assert_eq!(TooLong(0).to_string(), "!F");
     }
 
     #[test]
     fn icmp_errors_are_counted_by_sender_and_named_in_words() {
         let [router, target] = [IpAddr::from([10, 98, 0, 2]), IpAddr::from([10, 99, 0, 1])];
-        let (host, port) = (Said::Unreachable(Unreachable::Host), Said::Unreachable(Unreachable::Port));
+        let (host, port) =
+            (IcmpError::Unreachable(Unreachable::Host), IcmpError::Unreachable(Unreachable::Port));
         let (mut errors, mut more) = (IcmpErrors::default(), IcmpErrors::default());
         assert!(errors.is_empty() && errors.sentences().is_empty());
         (0..4).for_each(|_| errors.count(router, host));
@@ -357,14 +358,14 @@ mod tests {
                 "10.99.0.1 refused packets once with the ICMP error “port unreachable”: no program listens there",
             ]
         );
-        let told = serde_json::to_value(&errors).unwrap();
+        let json = serde_json::to_value(&errors).unwrap();
         assert_eq!(
-            told[0],
+            json[0],
             serde_json::json!({ "from": "10.98.0.2", "error": "host unreachable", "count": 5 })
         );
-        let prohibited = [(Version::V4, 3, 13), (Version::V6, 1, 1)];
+        let prohibited = [(IcmpVersion::V4, 3, 13), (IcmpVersion::V6, 1, 1)];
         for (version, kind, code) in prohibited {
-            assert_eq!(Said::of(version, kind, code, 0).to_string(), "administratively prohibited");
+            assert_eq!(IcmpError::of(version, kind, code, 0).to_string(), "administratively prohibited");
         }
     }
 
@@ -373,7 +374,7 @@ mod tests {
     fn icmp_errors_of_many_senders_are_bounded() {
         let mut errors = IcmpErrors::default();
         for number in 0..1000_u32 {
-            errors.count(IpAddr::V4(number.into()), Said::Expired);
+            errors.count(IpAddr::V4(number.into()), IcmpError::Expired);
         }
         assert_eq!((errors.counts.len(), errors.others), (MOST_ERRORS, 1000 - MOST_ERRORS as u64));
         assert!(errors.sentences().last().unwrap().starts_with("936 more ICMP errors"));
@@ -382,8 +383,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_an_extension_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0usize..200) {
-            for told in [Some(at), None] {
-                if let Some(read) = Extension::find(&bytes, told, 28) {
+            for place in [Some(at), None] {
+                if let Some(read) = Extension::find(&bytes, place, 28) {
                     prop_assert!(read.labels.len() <= MOST_LABELS && read.others.len() <= MOST_OBJECTS);
                 }
             }

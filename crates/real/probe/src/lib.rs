@@ -15,7 +15,7 @@
 //! Every probe sends by an absolute schedule, takes the kernel's stamps where it gives them, and says of itself when this
 //! host, not the path, was the limit. Nothing is sent to an address that was not named by who asked.
 //!
-//! Start from [`StampOrder`], [`PingOrder`] or [`OneWayOrder`]; each gives a [`Report`].
+//! Start from [`StampOrder`], [`PingOrder`] or [`OneWayOrder`]; each gives a [`ProbeReport`].
 #![deny(unsafe_code)]
 #![allow(
     clippy::disallowed_types,
@@ -55,17 +55,17 @@ pub mod voice;
 pub mod web;
 mod wire;
 
-pub use control::Direction;
+pub use control::StreamDirection;
 pub use error::ProbeError;
-pub use far_end::{FarEnd, FarEndOrder, LONGEST_STREAM, MOST_PROBES, Tally};
-pub use media_stream::{Came, Delay, Stream};
+pub use far_end::{FarEnd, FarEndOrder, FarEndTally, LONGEST_STREAM, MOST_PROBES};
+pub use media_stream::{DelayBasis, MediaDatagram, MediaStreamReport};
 pub use offset::ClockOffset;
-pub use one_way::{OneWayOrder, Told, one_way};
+pub use one_way::{OneWayMetric, OneWayOrder, one_way};
 pub use ping::{PingOrder, ping};
-pub use report::{Measure, Punctuality, Report, Section, Stamps};
+pub use report::{Measure, ProbeReport, Punctuality, Section, Stamps};
 pub use schedule::{Gaps, Schedule};
 pub use stamp_sender::{StampOrder, stamp};
-pub use two_way::{MOST_PACKETS, Plan};
+pub use two_way::{MOST_PACKETS, ProbePlan};
 
 /// From one time to a later one, both in nanoseconds of clocks that may differ: seconds, negative if the second is earlier.
 fn seconds_between(earlier: u64, later: u64) -> f64 {

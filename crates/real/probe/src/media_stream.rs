@@ -7,8 +7,8 @@ use netrig_core::{Duration, Instant};
 
 use super::ProbeError;
 use super::icmp_error::IcmpErrors;
-use super::pacing::{self, Listen, Speak};
-use super::receiver::{Arrival, Remote, Report, generous};
+use super::pacing::{self, PacketReceiver, PacketSender};
+use super::receiver::{ReceivedDatagram, ReceivedDatagrams, Remote, generous};
 use super::socket::{ProbeSocket, is_refusal};
 use netrig_host::{Asked, Clock, HostAddress};
 
@@ -17,14 +17,14 @@ const KEEP: u16 = 1_500;
 
 /// A datagram and its moment.
 #[derive(Clone, Debug)]
-pub(super) struct Scheduled {
+pub(super) struct ScheduledDatagram {
     pub at: Instant,
     pub bytes: Vec<u8>,
 }
 
 /// What delays are measured by.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Delay {
+pub enum DelayBasis {
     /// One clock at both ends.
     OneClock,
     /// Two clocks of which nothing is known: the shortest delay is taken for half the round trip, so that all delays are
@@ -37,7 +37,7 @@ pub enum Delay {
 
 /// A datagram that arrived.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Came {
+pub struct MediaDatagram {
     /// Its place among all that were sent, from 0.
     pub number: u64,
     /// When it was sent, s since the start.
@@ -48,15 +48,15 @@ pub struct Came {
 
 /// What became of a stream.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct MediaStreamReport {
     /// Datagrams that were sent, or should have been.
     pub sent: u64,
     /// Those of them for which this host's socket had no room: the path never saw them.
     pub no_room: u64,
     /// Those that arrived, in the order of their arrival, copies included.
-    pub came: Vec<Came>,
+    pub arrivals: Vec<MediaDatagram>,
     /// What their delays are measured by.
-    pub delay: Delay,
+    pub delay: DelayBasis,
     /// How late the datagrams left at most.
     pub latest: Duration,
     /// Datagrams that reached the far host and that its socket had no room for.
@@ -72,15 +72,15 @@ pub struct Stream {
 pub(super) fn send(
     remote: &mut Remote,
     dscp: u8,
-    schedule: &[Scheduled],
+    schedule: &[ScheduledDatagram],
     number_of: impl FnMut(&[u8]) -> Option<u64>,
     cancel: &AtomicBool,
-) -> Result<Stream, ProbeError> {
+) -> Result<MediaStreamReport, ProbeError> {
     let lasts = schedule.last().map_or(Duration::ZERO, |last| last.at.since(Instant::ZERO));
     let to = remote.receive(generous(lasts), KEEP)?;
     let local = HostAddress::from(remote.local()?).at(0);
     let socket = ProbeSocket::asking(local, dscp)?;
-    let mut sending = Sending {
+    let mut sending = MediaSender {
         socket,
         to,
         schedule,
@@ -94,28 +94,37 @@ pub(super) fn send(
     if is_over() {
         return Err(ProbeError::Interrupted);
     }
-    let Report { arrivals, dropped, stepped } = remote.came()?;
+    let ReceivedDatagrams { arrivals, dropped, stepped } = remote.report()?;
     // What was said of the last datagrams came before the far end's report.
     sending.take()?;
-    let Sending { sent, no_room, icmp_errors, .. } = sending;
+    let MediaSender { sent, no_room, icmp_errors, .. } = sending;
     let round_trip = (!remote.has_our_clock()).then(|| remote.round_trip());
-    let (came, delay) = matched(&arrivals, &sent, ours.epoch_nanos(), round_trip, number_of);
+    let (arrivals, delay) = matched(&arrivals, &sent, ours.epoch_nanos(), round_trip, number_of);
     let latest = meter.lateness().max();
-    Ok(Stream { sent: sent.len() as u64, no_room, came, delay, latest, dropped, icmp_errors, stepped })
+    Ok(MediaStreamReport {
+        sent: sent.len() as u64,
+        no_room,
+        arrivals,
+        delay,
+        latest,
+        dropped,
+        icmp_errors,
+        stepped,
+    })
 }
 
 /// A stream under way.
-struct Sending<'a> {
+struct MediaSender<'a> {
     socket: ProbeSocket,
     to: SocketAddr,
-    schedule: &'a [Scheduled],
+    schedule: &'a [ScheduledDatagram],
     /// When each datagram was sent, ns since the schedule's start.
     sent: Vec<u64>,
     no_room: u64,
     icmp_errors: IcmpErrors,
 }
 
-impl Listen for Sending<'_> {
+impl PacketReceiver for MediaSender<'_> {
     fn socket(&self) -> &ProbeSocket {
         &self.socket
     }
@@ -128,7 +137,7 @@ impl Listen for Sending<'_> {
     }
 }
 
-impl Speak for Sending<'_> {
+impl PacketSender for MediaSender<'_> {
     fn send(&mut self, clock: &Clock) -> Result<(), ProbeError> {
         let Some(datagram) = self.schedule.get(self.sent.len()) else { return Ok(()) };
         self.sent.push(clock.now().as_nanos());
@@ -145,13 +154,13 @@ impl Speak for Sending<'_> {
 /// Matches what arrived with what was sent. Of a clock that is not ours, the shortest delay is taken for half of
 /// `round_trip`.
 fn matched(
-    arrivals: &[Arrival],
+    arrivals: &[ReceivedDatagram],
     sent: &[u64],
     epoch_ns: u64,
     round_trip: Option<Duration>,
     mut number_of: impl FnMut(&[u8]) -> Option<u64>,
-) -> (Vec<Came>, Delay) {
-    let known = |arrival: &Arrival| {
+) -> (Vec<MediaDatagram>, DelayBasis) {
+    let known = |arrival: &ReceivedDatagram| {
         let number = number_of(&arrival.head)?;
         let sent_ns = *sent.get(usize::try_from(number).ok()?)?;
         let delay_ns = arrival.at_ns.wrapping_sub(epoch_ns).wrapping_sub(sent_ns).cast_signed();
@@ -161,21 +170,22 @@ fn matched(
     let half_ns = round_trip.map(|round_trip| (round_trip.as_nanos() / 2).cast_signed());
     let shortest = known.iter().map(|(.., delay_ns)| *delay_ns).min().unwrap_or(0);
     let shift = half_ns.map_or(0, |half_ns| shortest.wrapping_sub(half_ns));
-    let came = known.into_iter().map(|(number, sent_s, delay_ns)| Came {
+    let matched = known.into_iter().map(|(number, sent_s, delay_ns)| MediaDatagram {
         number,
         sent_s,
         delay_s: delay_ns.wrapping_sub(shift) as f64 * 1e-9,
     });
-    let delay = half_ns.map_or(Delay::OneClock, |half_ns| Delay::Assumed { within_s: half_ns as f64 * 1e-9 });
-    (came.collect(), delay)
+    let delay = half_ns
+        .map_or(DelayBasis::OneClock, |half_ns| DelayBasis::Assumed { within_s: half_ns as f64 * 1e-9 });
+    (matched.collect(), delay)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn arrival(at_ns: u64, number: u8) -> Arrival {
-        Arrival { at_ns, len: 1, head: vec![number] }
+    fn arrival(at_ns: u64, number: u8) -> ReceivedDatagram {
+        ReceivedDatagram { at_ns, len: 1, head: vec![number] }
     }
 
     fn number(head: &[u8]) -> Option<u64> {
@@ -188,10 +198,10 @@ mod tests {
     fn delays_by_one_clock() {
         let sent = [0, 10_000_000, 20_000_000];
         let arrivals = [arrival(1_003_000_000, 0), arrival(1_025_000_000, 2), arrival(1_030_000_000, 9)];
-        let (came, delay) = matched(&arrivals, &sent, 1_000_000_000, None, number);
-        assert_eq!(delay, Delay::OneClock);
-        assert_eq!(came.iter().map(|came| came.number).collect::<Vec<_>>(), [0, 2]);
-        assert!((came[0].delay_s - 0.003).abs() < 1e-12 && (came[1].delay_s - 0.005).abs() < 1e-12);
+        let (arrivals, delay) = matched(&arrivals, &sent, 1_000_000_000, None, number);
+        assert_eq!(delay, DelayBasis::OneClock);
+        assert_eq!(arrivals.iter().map(|arrival| arrival.number).collect::<Vec<_>>(), [0, 2]);
+        assert!((arrivals[0].delay_s - 0.003).abs() < 1e-12 && (arrivals[1].delay_s - 0.005).abs() < 1e-12);
     }
 
     /// A far clock that was started an hour later, or earlier: the shortest delay is half of 8 ms, differences stay.
@@ -200,10 +210,12 @@ mod tests {
         for far in [5_000_000_u64, 3_600_000_000_000] {
             let arrivals = [arrival(far + 3_000_000, 0), arrival(far + 25_000_000, 2)];
             let sent = [0, 10_000_000, 20_000_000];
-            let (came, delay) =
+            let (arrivals, delay) =
                 matched(&arrivals, &sent, 1_000_000_000, Some(Duration::from_millis(8)), number);
-            assert_eq!(delay, Delay::Assumed { within_s: 0.004 });
-            assert!((came[0].delay_s - 0.004).abs() < 1e-12 && (came[1].delay_s - 0.006).abs() < 1e-12);
+            assert_eq!(delay, DelayBasis::Assumed { within_s: 0.004 });
+            assert!(
+                (arrivals[0].delay_s - 0.004).abs() < 1e-12 && (arrivals[1].delay_s - 0.006).abs() < 1e-12
+            );
         }
     }
 }

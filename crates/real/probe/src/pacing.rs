@@ -16,7 +16,7 @@ const HEAD_START: Duration = Duration::from_millis(20);
 const BURST: u32 = 64;
 
 /// Who takes what arrives at a socket.
-pub(super) trait Listen {
+pub(super) trait PacketReceiver {
     /// Where it arrives.
     fn socket(&self) -> &ProbeSocket;
 
@@ -25,7 +25,7 @@ pub(super) trait Listen {
 }
 
 /// Who sends packets, too.
-pub(super) trait Speak: Listen {
+pub(super) trait PacketSender: PacketReceiver {
     /// Sends the next packet, now by this clock.
     fn send(&mut self, clock: &Clock) -> Result<(), ProbeError>;
 }
@@ -40,7 +40,7 @@ pub(super) fn watching(socket: impl AsFd, clock: Clock, tail: Duration) -> Resul
 /// Sends a packet at each moment of a schedule, or as soon after it as this host can, and takes what arrives meanwhile;
 /// until all are sent or `stop` says so. The schedule's clock, and how well its moments were kept.
 pub(super) fn keep(
-    speaker: &mut impl Speak,
+    speaker: &mut impl PacketSender,
     schedule: impl IntoIterator<Item = Instant>,
     asked: Asked,
     stop: impl Fn() -> bool,
@@ -72,7 +72,7 @@ pub(super) fn keep(
 
 /// Takes what arrives until the moment that `end` names, which is asked what it is now before each wait and told how long
 /// it has lasted; and then what had arrived by then, however much comes after it.
-pub(super) fn linger<L: Listen>(
+pub(super) fn linger<L: PacketReceiver>(
     listener: &mut L,
     tail: Duration,
     mut end: impl FnMut(&L, Instant) -> Instant,

@@ -5,7 +5,7 @@ use netrig_stats::path::{Delays, Duplication, LossPattern, Reordering, Variation
 use super::error::ProbeError;
 use super::offset::ClockOffset;
 use super::report::{CONFIDENCE, Measure, Section};
-use super::two_way::Course;
+use super::two_way::ProbeCourse;
 
 /// The quantiles that are told; the last only of samples that have so many packets beyond it.
 const QUANTILES: [(f64, &str); 4] =
@@ -18,7 +18,7 @@ const NOTICEABLE: u64 = 10;
 const TCP_THRESHOLD: u64 = 3;
 
 /// Delay there and back with loss as infinite delay, and the sections on loss and order.
-pub(super) fn round_trip(course: &Course, delays: &[Option<f64>]) -> Result<[Section; 2], ProbeError> {
+pub(super) fn round_trip(course: &ProbeCourse, delays: &[Option<f64>]) -> Result<[Section; 2], ProbeError> {
     let mut delay = Section::new("round_trip");
     delay_and_loss(&mut delay, &Delays::new(delays.iter().copied())?)?;
     variation(&mut delay, delays)?;

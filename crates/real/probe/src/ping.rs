@@ -7,11 +7,11 @@ use netrig_core::Seeds;
 use rustix::net::{Protocol, SocketType, ipproto};
 
 use super::error::ProbeError;
-use super::icmp::{Echo, HEADER, MARK, Version};
+use super::icmp::{HEADER, IcmpEcho, IcmpVersion, MARK};
 use super::rate_limit::LimitedRate;
-use super::report::Report;
+use super::report::ProbeReport;
 use super::socket::{ProbeSocket, may_not};
-use super::two_way::{Course, Exchange, Far, NoAnswer, Plan, Sent, TwoWay};
+use super::two_way::{Exchange, NoAnswer, ProbeCourse, ProbePlan, ReflectorRecord, SentProbe, TwoWay};
 use super::{path_sections, seconds_between};
 use netrig_host::HostAddress;
 use netrig_host::random;
@@ -25,7 +25,7 @@ pub struct PingOrder {
     /// The host to probe. The port is ignored.
     pub target: SocketAddr,
     /// How many packets, and when.
-    pub plan: Plan,
+    pub plan: ProbePlan,
     /// Octets of data in each, at least [`MARK`].
     pub size: usize,
     /// Code point that they are sent with.
@@ -36,7 +36,7 @@ pub struct PingOrder {
 ///
 /// # Errors
 /// If the order cannot be carried out; an answer that does not come is a measurement, not an error.
-pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
+pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
     let (course, delays) = exchange(order, cancel)?;
     let mut report = report("ping", order, &course);
     report.sections = path_sections::round_trip(&course, &delays)?.into();
@@ -47,7 +47,7 @@ pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> Result<Report, ProbeError
 pub(super) fn exchange(
     order: &PingOrder,
     cancel: &AtomicBool,
-) -> Result<(Course, Vec<Option<f64>>), ProbeError> {
+) -> Result<(ProbeCourse, Vec<Option<f64>>), ProbeError> {
     order.plan.check()?;
     if !(MARK..=LONGEST_DATAGRAM - HEADER).contains(&order.size) {
         return Err(ProbeError::Request(format!(
@@ -59,12 +59,12 @@ pub(super) fn exchange(
     let target = HostAddress::from(order.target).at(0);
     let socket = open(target, order.dscp, ProbeSocket::open)?;
     socket.connect(target).map_err(|error| ProbeError::send(target, error))?;
-    let version = if target.is_ipv4() { Version::V4 } else { Version::V6 };
+    let version = if target.is_ipv4() { IcmpVersion::V4 } else { IcmpVersion::V6 };
     let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
     let token = Seeds::new(entropy).stream("probe/token").bits();
     let exchange = Pings { version, token, size: order.size };
     let course = TwoWay { socket, target, exchange, cancel }.run(order.plan)?;
-    let delay = |packet: &Sent| {
+    let delay = |packet: &SentProbe| {
         packet.answer_within(order.plan.wait).map(|answer| seconds_between(packet.at(), answer.at))
     };
     let delays = course.sent.iter().map(delay).collect();
@@ -72,9 +72,9 @@ pub(super) fn exchange(
 }
 
 /// What is told of every exchange of echoes.
-pub(super) fn report(probe: &'static str, order: &PingOrder, course: &Course) -> Report {
-    let mut report = Report::of_course(probe, HostAddress::from(order.target).to_string(), course);
-    report.told_of_path(course, order.dscp, None);
+pub(super) fn report(probe: &'static str, order: &PingOrder, course: &ProbeCourse) -> ProbeReport {
+    let mut report = ProbeReport::of_course(probe, HostAddress::from(order.target).to_string(), course);
+    report.note_path_fields(course, order.dscp, None);
     let unanswered = course.sent.iter().filter(|packet| packet.answer.is_none()).count();
     if let Some(limited) = LimitedRate::of(course) {
         report.notes.push(format!(
@@ -128,23 +128,23 @@ pub(super) fn open(
 
 /// Echoes of one measurement.
 struct Pings {
-    version: Version,
+    version: IcmpVersion,
     token: u64,
     size: usize,
 }
 
 impl Exchange for Pings {
     fn packet(&mut self, number: u32, _: u64) -> Vec<u8> {
-        Echo { token: self.token, number }.request(self.version, self.size)
+        IcmpEcho { token: self.token, number }.request(self.version, self.size)
     }
 
-    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer> {
-        let echo = Echo::reply(self.version, incoming.head).filter(|echo| echo.token == self.token);
+    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<ReflectorRecord>), NoAnswer> {
+        let echo = IcmpEcho::reply(self.version, incoming.head).filter(|echo| echo.token == self.token);
         echo.map(|echo| (echo.number, None)).ok_or(NoAnswer::Foreign)
     }
 
     /// The kernel gives a raw socket the ICMP errors about the echo requests of all processes to this target.
     fn is_quoted(&self, quoted: &[u8]) -> bool {
-        Echo::is_request(self.version, self.token, quoted)
+        IcmpEcho::is_request(self.version, self.token, quoted)
     }
 }

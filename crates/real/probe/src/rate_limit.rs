@@ -5,7 +5,7 @@
 //! the answered packets against a constant rate (Kuiper, 1960).
 
 use super::schedule::Gaps;
-use super::two_way::Course;
+use super::two_way::ProbeCourse;
 
 /// Chance spreads fewer than 2 of 100 measurements so evenly, whatever their number of packets and share of losses is.
 const EVEN: f64 = 0.7;
@@ -27,7 +27,7 @@ pub(super) struct LimitedRate {
 
 impl LimitedRate {
     /// That of a course, if its losses look like this.
-    pub fn of(course: &Course) -> Option<Self> {
+    pub fn of(course: &ProbeCourse) -> Option<Self> {
         let packets: Vec<_> = course.sent.iter().map(|sent| (sent.at(), sent.answer.is_some())).collect();
         Self::of_packets(&packets, course.plan.gaps)
     }

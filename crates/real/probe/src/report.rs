@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::icmp_error::IcmpErrors;
 use super::offset::ClockOffset;
-use super::two_way::{Course, NoAnswer};
+use super::two_way::{NoAnswer, ProbeCourse};
 use netrig_host::SourceReport;
 
 /// The confidence of all intervals.
@@ -148,7 +148,7 @@ pub struct Stamps {
 
 /// What a probe measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct ProbeReport {
     /// Which.
     pub probe: &'static str,
     /// Of the way to whom.
@@ -194,9 +194,9 @@ fn as_maps<S: Serializer>(sections: &[Section], serializer: S) -> Result<S::Ok, 
     map.end()
 }
 
-impl Report {
+impl ProbeReport {
     /// What is told of every exchange.
-    pub(crate) fn of_course(probe: &'static str, target: String, course: &Course) -> Self {
+    pub(crate) fn of_course(probe: &'static str, target: String, course: &ProbeCourse) -> Self {
         let answers = || course.sent.iter().filter_map(|packet| packet.answer);
         let stamps = Stamps {
             sent: course.sent.len(),
@@ -238,26 +238,26 @@ impl Report {
     }
 
     /// What became of TTL and code point on the way.
-    pub(crate) fn told_of_path(&mut self, course: &Course, dscp: u8, answer_dscp: Option<u8>) {
+    pub(crate) fn note_path_fields(&mut self, course: &ProbeCourse, dscp: u8, answer_dscp: Option<u8>) {
         let answers = || course.sent.iter().filter_map(|packet| packet.answer);
-        let mut tell = |what: &str, values: Vec<u8>| {
+        let mut note = |what: &str, values: Vec<u8>| {
             let mut counts = BTreeMap::<u8, usize>::new();
             values.into_iter().for_each(|value| *counts.entry(value).or_default() += 1);
             if !counts.is_empty() {
                 self.notes.push(format!("{what}: {}", listed(&counts)));
             }
         };
-        tell(
+        note(
             "TTL with which packets arrived there",
             answers().filter_map(|answer| Some(answer.far?.ttl)).collect(),
         );
-        tell("TTL with which answers arrived here", answers().filter_map(|answer| answer.ttl).collect());
+        note("TTL with which answers arrived here", answers().filter_map(|answer| answer.ttl).collect());
         let class = || answers().filter_map(|answer| answer.far?.class);
         let there = class().map(|class| class.received).collect();
-        tell(&format!("DSCP with which packets arrived there (sent with {dscp})"), there);
+        note(&format!("DSCP with which packets arrived there (sent with {dscp})"), there);
         let asked = answer_dscp.map_or_else(String::new, |asked| format!(" (asked for {asked})"));
         let back = answers().filter_map(|answer| Some(answer.class? >> 2)).collect();
-        tell(&format!("DSCP with which answers arrived here{asked}"), back);
+        note(&format!("DSCP with which answers arrived here{asked}"), back);
         if class().any(|class| class.refused) {
             self.notes.push("the reflector's policy refuses the DSCP that was asked for".into());
         }
@@ -268,7 +268,12 @@ impl Report {
     }
 
     /// What TTL and code point packets of one direction arrived with.
-    pub(crate) fn arrived_with(&mut self, dscp: u8, dscps: &BTreeMap<u8, usize>, ttls: &BTreeMap<u8, usize>) {
+    pub(crate) fn note_arrival_fields(
+        &mut self,
+        dscp: u8,
+        dscps: &BTreeMap<u8, usize>,
+        ttls: &BTreeMap<u8, usize>,
+    ) {
         if !ttls.is_empty() {
             self.notes.push(format!("TTL with which packets arrived: {}", listed(ttls)));
         }

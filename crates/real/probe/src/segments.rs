@@ -101,7 +101,7 @@ pub fn of_syn(packet: &[u8]) -> Option<u32> {
 
 /// What is known of both ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ends {
+pub struct SegmentEnds {
     /// This end.
     pub near: SegmentEnd,
     /// The other, if it is ours too.

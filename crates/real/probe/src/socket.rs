@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{Protocol, SocketType};
 
-use super::icmp::Version;
-use super::icmp_error::{IcmpErrors, Said};
+use super::icmp::IcmpVersion;
+use super::icmp_error::{IcmpError, IcmpErrors};
 use netrig_host::socket::{LONGEST_DATAGRAM, Making, SocketError, Stamped, class_of, class_option, drops};
 use netrig_host::sys::{
     ExtendedError, Incoming, MESSAGES, Objection, Origin, Outgoing, ReceiveBatch, TransmitStamp, option_int,
@@ -220,8 +220,8 @@ impl ProbeSocket {
         ours: impl Fn(&[u8]) -> bool,
     ) -> io::Result<()> {
         self.errors(left, |objection| {
-            if let Some((from, said)) = icmp(&objection.error).filter(|_| ours(objection.head)) {
-                counted.count(from, said);
+            if let Some((from, error)) = icmp(&objection.error).filter(|_| ours(objection.head)) {
+                counted.count(from, error);
             }
         })
     }
@@ -230,7 +230,7 @@ impl ProbeSocket {
     pub fn errors(
         &mut self,
         mut left: impl FnMut(TransmitStamp),
-        mut said: impl FnMut(&Objection<'_>),
+        mut reported: impl FnMut(&Objection<'_>),
     ) -> io::Result<()> {
         loop {
             let count = self.errors.receive_errors(&self.socket)?;
@@ -240,7 +240,7 @@ impl ProbeSocket {
             for at in 0..count {
                 match self.errors.transmit_stamp(at) {
                     Some(stamp) => left(stamp),
-                    None => self.errors.objection(at).iter().for_each(&mut said),
+                    None => self.errors.objection(at).iter().for_each(&mut reported),
                 }
             }
         }
@@ -253,13 +253,13 @@ impl ProbeSocket {
 }
 
 /// The host that says something by ICMP, and what it says.
-pub(super) fn icmp(error: &ExtendedError) -> Option<(IpAddr, Said)> {
+pub(super) fn icmp(error: &ExtendedError) -> Option<(IpAddr, IcmpError)> {
     let version = match error.origin {
-        Origin::Icmp => Version::V4,
-        Origin::Icmp6 => Version::V6,
+        Origin::Icmp => IcmpVersion::V4,
+        Origin::Icmp6 => IcmpVersion::V6,
         _ => return None,
     };
-    Some((error.offender?, Said::of(version, error.kind, error.code, error.info)))
+    Some((error.offender?, IcmpError::of(version, error.kind, error.code, error.info)))
 }
 
 /// Whether a socket tells of what was said of an earlier datagram (net/ipv4/icmp.c, net/ipv6/icmp.c). Some of these are
@@ -349,7 +349,7 @@ mod tests {
         while socket.receive(|_| panic!("a closed port answers")).unwrap() {}
         socket.stamps_and_errors(|_| {}, &mut counted, |quoted| quoted == [1]).unwrap();
         let mut expected = IcmpErrors::default();
-        let port = Said::Unreachable(Unreachable::Port);
+        let port = IcmpError::Unreachable(Unreachable::Port);
         (0..3).for_each(|_| expected.count(closed.ip(), port));
         assert_eq!(counted, expected);
     }

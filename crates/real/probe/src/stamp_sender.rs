@@ -8,12 +8,12 @@ use netrig_stats::path::Delays;
 
 use super::error::ProbeError;
 use super::offset::ClockOffset;
-use super::report::{CONFIDENCE, Measure, Report, Section};
+use super::report::{CONFIDENCE, Measure, ProbeReport, Section};
 use super::socket::ProbeSocket;
 use super::stamp::packet::base;
 use super::stamp::tlv::{self, ClassOfService, Tlv, kind};
-use super::stamp::{ErrorEstimate, Format, Key, Reflected, Test};
-use super::two_way::{Course, Exchange, Far, NoAnswer, Plan, Sent, TwoWay};
+use super::stamp::{ErrorEstimate, Format, HmacKey, ReflectedPacket, TestPacket};
+use super::two_way::{Exchange, NoAnswer, ProbeCourse, ProbePlan, ReflectorRecord, SentProbe, TwoWay};
 use super::{path_sections, seconds_between};
 use netrig_host::HostAddress;
 use netrig_host::random;
@@ -26,7 +26,7 @@ pub struct StampOrder {
     /// The reflector.
     pub target: SocketAddr,
     /// How many packets, and when.
-    pub plan: Plan,
+    pub plan: ProbePlan,
     /// Octets of UDP payload: more than the base packet's are padding (RFC 8972 section 4.1). The base packet's if not given.
     pub size: Option<usize>,
     /// Code point that packets are sent with.
@@ -35,7 +35,7 @@ pub struct StampOrder {
     /// with it the reflector tells the class that arrived.
     pub answer_dscp: Option<u8>,
     /// The key of authenticated mode.
-    pub key: Option<Key>,
+    pub key: Option<HmacKey>,
     /// The format of this end's timestamps.
     pub format: Format,
     /// The reflector is known to count its answers (RFC 8762 section 4: stateful), so that loss there can be told from loss on
@@ -71,20 +71,21 @@ impl StampOrder {
 ///
 /// # Errors
 /// If the order cannot be carried out; an answer that does not come is a measurement, not an error.
-pub fn stamp(order: &StampOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
+pub fn stamp(order: &StampOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
     order.check()?;
     let socket = ProbeSocket::asking(HostAddress::unspecified_for(order.target).at(0), order.dscp)?;
     socket.connect(order.target).map_err(|error| ProbeError::send(order.target, error))?;
     let local = socket.local().map_err(ProbeError::kernel("getsockname"))?;
     let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
-    let exchange = Sender::new(order, Seeds::new(entropy).stream("probe/session").below(0xFFFF) as u16 + 1);
+    let exchange =
+        StampSender::new(order, Seeds::new(entropy).stream("probe/session").below(0xFFFF) as u16 + 1);
     let course = TwoWay { socket, target: order.target, exchange, cancel }.run(order.plan)?;
     report(order, local, &course)
 }
 
 /// The sender's side of the protocol.
-struct Sender {
-    key: Option<Key>,
+struct StampSender {
+    key: Option<HmacKey>,
     format: Format,
     session: u16,
     extensions: Vec<u8>,
@@ -94,7 +95,7 @@ struct Sender {
     timestamps: Vec<u64>,
 }
 
-impl Sender {
+impl StampSender {
     /// The session's identifier is any number but 0 (RFC 8972 section 3).
     fn new(order: &StampOrder, session: u16) -> Self {
         let padding = order.size.and_then(|size| size.checked_sub(order.unpadded() + tlv::HEADER));
@@ -115,13 +116,13 @@ impl Sender {
     }
 }
 
-impl Exchange for Sender {
+impl Exchange for StampSender {
     fn packet(&mut self, number: u32, now: u64) -> Vec<u8> {
         let clock = KernelClock::read();
         let error = ErrorEstimate::new(clock.synchronised, self.format, clock.error_ns);
         let timestamp = self.format.encode(now);
         self.timestamps.push(timestamp);
-        let test = Test { sequence: number, timestamp, error, session: self.session };
+        let test = TestPacket { sequence: number, timestamp, error, session: self.session };
         let mut packet = test.encode(self.key.as_ref());
         packet.extend(&self.extensions);
         if let Some(key) = self.key.as_ref().filter(|_| !self.extensions.is_empty()) {
@@ -134,49 +135,56 @@ impl Exchange for Sender {
         packet
     }
 
-    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer> {
+    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<ReflectorRecord>), NoAnswer> {
         let key = self.key.as_ref();
-        let told = Reflected::decode(incoming.head, key).ok().filter(|told| self.is_to_ours(told));
-        let told = told.ok_or_else(|| self.mistaken(incoming.head))?;
-        let format = told.own.error.format;
+        let reflected =
+            ReflectedPacket::decode(incoming.head, key).ok().filter(|reflected| self.is_to_ours(reflected));
+        let reflected = reflected.ok_or_else(|| self.mistaken(incoming.head))?;
+        let format = reflected.own.error.format;
         // RFC 5905 section 6: zero is no time, but that none is known.
         let time = |bits: u64| format.decode(bits).filter(|_| bits != 0);
         let extensions = incoming.head.get(base(key)..).filter(|_| self.answer_dscp.is_some()).unwrap_or(&[]);
-        let trusted = key.is_none_or(|key| tlv::is_genuine(extensions, told.own.sequence, key));
+        let trusted = key.is_none_or(|key| tlv::is_genuine(extensions, reflected.own.sequence, key));
         let class = tlv::parse(extensions).find(|tlv| tlv.kind == kind::CLASS_OF_SERVICE);
         // RFC 8972 section 4: what is marked is not used.
         let class =
             class.filter(|tlv| trusted && tlv.flags == 0).and_then(|tlv| ClassOfService::decode(tlv.value));
-        let far = Far {
-            times: time(told.received).zip(time(told.own.timestamp)).map(<[u64; 2]>::from),
-            number: told.own.sequence,
-            ttl: told.sender_ttl,
-            error: told.own.error,
+        let far = ReflectorRecord {
+            times: time(reflected.received).zip(time(reflected.own.timestamp)).map(<[u64; 2]>::from),
+            number: reflected.own.sequence,
+            ttl: reflected.sender_ttl,
+            error: reflected.own.error,
             class,
         };
-        Ok((told.sender.sequence, Some(far)))
+        Ok((reflected.sender.sequence, Some(far)))
     }
 }
 
-impl Sender {
+impl StampSender {
     /// Whether an answer repeats what was sent; a reflector of TWAMP Light has no session to repeat.
-    fn is_to_ours(&self, told: &Reflected) -> bool {
-        self.timestamps.get(told.sender.sequence as usize) == Some(&told.sender.timestamp)
-            && [0, self.session].contains(&told.own.session)
+    fn is_to_ours(&self, reflected: &ReflectedPacket) -> bool {
+        self.timestamps.get(reflected.sender.sequence as usize) == Some(&reflected.sender.timestamp)
+            && [0, self.session].contains(&reflected.own.session)
     }
 
     /// What a packet is that is no answer as it should be. A reflector of the other mode takes for our timestamp what stands in
     /// its place there: zeros.
     fn mistaken(&self, head: &[u8]) -> NoAnswer {
-        let is_ours = |told: &Reflected, zeros: bool| {
-            let sent = self.timestamps.get(told.sender.sequence as usize);
-            sent.is_some_and(|sent| *sent == told.sender.timestamp || zeros && told.sender.timestamp == 0)
+        let is_ours = |reflected: &ReflectedPacket, zeros: bool| {
+            let sent = self.timestamps.get(reflected.sender.sequence as usize);
+            sent.is_some_and(|sent| {
+                *sent == reflected.sender.timestamp || zeros && reflected.sender.timestamp == 0
+            })
         };
-        let [open, authenticated] = [false, true].map(|mode| Reflected::claimed(head, mode));
+        let [open, authenticated] = [false, true].map(|mode| ReflectedPacket::claimed(head, mode));
         match self.key {
-            Some(_) if authenticated.is_some_and(|told| is_ours(&told, false)) => NoAnswer::OtherKey,
-            Some(_) if open.is_some_and(|told| is_ours(&told, true)) => NoAnswer::Open,
-            None if authenticated.is_some_and(|told| is_ours(&told, true)) => NoAnswer::Authenticated,
+            Some(_) if authenticated.is_some_and(|reflected| is_ours(&reflected, false)) => {
+                NoAnswer::OtherKey
+            }
+            Some(_) if open.is_some_and(|reflected| is_ours(&reflected, true)) => NoAnswer::Open,
+            None if authenticated.is_some_and(|reflected| is_ours(&reflected, true)) => {
+                NoAnswer::Authenticated
+            }
             _ => NoAnswer::Foreign,
         }
     }
@@ -194,11 +202,12 @@ fn is_possible(sent: u64, [received, answered]: [u64; 2], back: u64) -> bool {
     (-ROUNDING_S..=seconds_between(sent, back) + ROUNDING_S).contains(&held)
 }
 
-fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Report, ProbeError> {
+fn report(order: &StampOrder, local: SocketAddr, course: &ProbeCourse) -> Result<ProbeReport, ProbeError> {
     let wait = order.plan.wait;
-    let told = |packet: &Sent| packet.answer_within(wait).and_then(|answer| Some((answer, answer.far?)));
-    let exchange = |packet: &Sent| {
-        let (answer, far) = told(packet)?;
+    let in_time =
+        |packet: &SentProbe| packet.answer_within(wait).and_then(|answer| Some((answer, answer.far?)));
+    let exchange = |packet: &SentProbe| {
+        let (answer, far) = in_time(packet)?;
         let [received, answered] = far.times.filter(|times| is_possible(packet.at(), *times, answer.at))?;
         Some([packet.at(), received, answered, answer.at])
     };
@@ -210,16 +219,17 @@ fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Repo
         ClockOffset::of(&exchanges)
     };
     // RFC 2681 with the time at the reflector taken out: T4 - T1 less T3 - T2, where that can be believed.
-    let round_trip = |packet: &Sent| {
+    let round_trip = |packet: &SentProbe| {
         let held =
             exchange(packet).map_or(0.0, |[_, received, answered, _]| seconds_between(received, answered));
-        told(packet).map(|(answer, _)| seconds_between(packet.at(), answer.at) - held)
+        in_time(packet).map(|(answer, _)| seconds_between(packet.at(), answer.at) - held)
     };
-    let there = |packet: &Sent| exchange(packet).map(|[sent, received, ..]| seconds_between(sent, received));
-    let back = |packet: &Sent| exchange(packet).map(|[.., answered, at]| seconds_between(answered, at));
-    let column = |of: &dyn Fn(&Sent) -> Option<f64>| course.sent.iter().map(of).collect::<Vec<_>>();
+    let there =
+        |packet: &SentProbe| exchange(packet).map(|[sent, received, ..]| seconds_between(sent, received));
+    let back = |packet: &SentProbe| exchange(packet).map(|[.., answered, at]| seconds_between(answered, at));
+    let column = |of: &dyn Fn(&SentProbe) -> Option<f64>| course.sent.iter().map(of).collect::<Vec<_>>();
 
-    let mut report = Report::of_course("stamp", order.target.to_string(), course);
+    let mut report = ProbeReport::of_course("stamp", order.target.to_string(), course);
     let mut sections = Vec::from(path_sections::round_trip(course, &column(&round_trip))?);
     let residence = Delays::new(exchanges.iter().map(|times| Some(seconds_between(times[1], times[2]))))?;
     sections[0].push(Measure::exact("at_reflector", "s", residence.median(), residence.sent()));
@@ -229,24 +239,25 @@ fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Repo
     if order.stateful {
         report.sections.push(by_direction(course)?);
     }
-    report.told_of_path(course, order.dscp, order.answer_dscp);
-    let answered: Vec<Far> = course.sent.iter().filter_map(|packet| Some(told(packet)?.1)).collect();
-    tell_of_times(&mut report, &answered, exchanges.len());
-    tell_of_strangers(&mut report, course, order.key.is_some());
+    report.note_path_fields(course, order.dscp, order.answer_dscp);
+    let answered: Vec<ReflectorRecord> =
+        course.sent.iter().filter_map(|packet| Some(in_time(packet)?.1)).collect();
+    note_times(&mut report, &answered, exchanges.len());
+    note_foreign_packets(&mut report, course, order.key.is_some());
     if one_address && offset != ClockOffset::Same && !exchanges.is_empty() {
-        let say = "the reflector's address is this host's, and its clock is another: packets would have taken less than no time";
-        report.notes.push(say.into());
+        let text = "the reflector's address is this host's, and its clock is another: packets would have taken less than no time";
+        report.notes.push(text.into());
     }
     report.offset(&offset);
     Ok(report)
 }
 
 /// Says of how many answers the times are not used, and why.
-fn tell_of_times(report: &mut Report, answered: &[Far], used: usize) {
+fn note_times(report: &mut ProbeReport, answered: &[ReflectorRecord], used: usize) {
     let of = answered.len();
     let timeless = answered.iter().filter(|far| far.times.is_none()).count();
     let impossible = of - timeless - used;
-    for (count, say) in [
+    for (count, text) in [
         (
             timeless,
             "do not tell when the reflector received the packet and sent the answer; the time between is part of their round \
@@ -258,18 +269,18 @@ fn tell_of_times(report: &mut Report, answered: &[Far], used: usize) {
              times are not used",
         ),
     ] {
-        let say = format!("{count} of {of} answers {say}");
+        let text = format!("{count} of {of} answers {text}");
         // A clock that is stepped once spoils what is on its way then.
         if count as f64 > IMPOSSIBLE * of as f64 {
-            report.fault(say);
+            report.fault(text);
         } else if count > 0 {
-            report.notes.push(say);
+            report.notes.push(text);
         }
     }
 }
 
 /// Says what arrived that was no answer; and of one that authenticates that it answers nobody else, if nothing did.
-fn tell_of_strangers(report: &mut Report, course: &Course, with_key: bool) {
+fn note_foreign_packets(report: &mut ProbeReport, course: &ProbeCourse, with_key: bool) {
     for (why, count) in &course.foreign {
         report.notes.push(format!("{count} packets that arrived were {why}"));
     }
@@ -297,7 +308,7 @@ fn one_way(
 }
 
 /// Loss there and back apart, by the numbers of a stateful reflector.
-fn by_direction(course: &Course) -> Result<Section, ProbeError> {
+fn by_direction(course: &ProbeCourse) -> Result<Section, ProbeError> {
     let mut section = Section::new("by_direction");
     if course.interrupted {
         section.push(Measure::undefined("loss_there", "1", "it was interrupted, with packets on their way"));
@@ -333,9 +344,10 @@ impl Losses {
     /// that has no answer, between those whose answers have the numbers before and behind it; or if there is none, to a
     /// copy, whose loss is none of a packet. `told` has, of each answer in any order, the packet's number and the
     /// reflector's. Nothing if there was no answer.
-    fn split(answered: &[bool], told: &[[u32; 2]]) -> Result<Option<Self>, &'static str> {
+    fn split(answered: &[bool], numbered: &[[u32; 2]]) -> Result<Option<Self>, &'static str> {
         // What was copied on the way back has one number of the reflector's.
-        let mut by_reflector: Vec<(u32, u32)> = told.iter().map(|[ours, theirs]| (*theirs, *ours)).collect();
+        let mut by_reflector: Vec<(u32, u32)> =
+            numbered.iter().map(|[ours, theirs]| (*theirs, *ours)).collect();
         by_reflector.sort_unstable();
         by_reflector.dedup_by_key(|(theirs, _)| *theirs);
         let Some(highest) = by_reflector.iter().map(|(_, ours)| *ours).max() else { return Ok(None) };
@@ -388,39 +400,43 @@ const NOT_OF_THIS_SESSION: &str = "the reflector's numbers are not those of this
 mod tests {
     use super::*;
     use crate::schedule::Gaps;
-    use crate::stamp::Key;
+    use crate::stamp::HmacKey;
     use netrig_core::Duration;
 
     /// A sender that has sent packet 0, and the packet.
-    fn sent(key: Option<&[u8]>) -> (Sender, Vec<u8>) {
+    fn sent(key: Option<&[u8]>) -> (StampSender, Vec<u8>) {
         let gaps = Gaps::Periodic(Duration::from_millis(1));
         let order = StampOrder {
             target: ([127, 0, 0, 1], 862).into(),
-            plan: Plan { count: 1, gaps, wait: Duration::from_secs(1), seed: 1 },
+            plan: ProbePlan { count: 1, gaps, wait: Duration::from_secs(1), seed: 1 },
             size: Some(200),
             dscp: 0,
             answer_dscp: None,
-            key: key.map(|octets| Key::new(octets).unwrap()),
+            key: key.map(|octets| HmacKey::new(octets).unwrap()),
             format: Format::Ntp,
             stateful: false,
         };
-        let mut sender = Sender::new(&order, 7);
+        let mut sender = StampSender::new(&order, 7);
         let packet = sender.packet(0, 1_790_000_000_000_000_000);
         (sender, packet)
     }
 
     /// What a reflector makes of a packet if it believes any HMAC: RFC 8762 figures 5 and 6.
-    fn reflection(packet: &[u8], key: Option<&Key>) -> Vec<u8> {
+    fn reflection(packet: &[u8], key: Option<&HmacKey>) -> Vec<u8> {
         let mut seen = packet.to_vec();
         if key.is_some() {
             // What it takes to be zeros it does not look at.
             seen[4..16].fill(0);
         }
-        let own = Reflected::claimed(&seen, key.is_some()).unwrap().own;
+        let own = ReflectedPacket::claimed(&seen, key.is_some()).unwrap().own;
         let time = Format::Ntp.encode(1_790_000_000_000_100_000);
-        let told =
-            Reflected { own: Test { timestamp: time, ..own }, received: time, sender: own, sender_ttl: 64 };
-        let mut bytes = told.encode(key);
+        let reflected = ReflectedPacket {
+            own: TestPacket { timestamp: time, ..own },
+            received: time,
+            sender: own,
+            sender_ttl: 64,
+        };
+        let mut bytes = reflected.encode(key);
         bytes.extend(&packet[bytes.len()..]);
         bytes
     }
@@ -437,9 +453,9 @@ mod tests {
             (None, Some(right), Some(NoAnswer::Authenticated)),
         ] {
             let (sender, packet) = sent(ours);
-            let bytes = reflection(&packet, theirs.and_then(Key::new).as_ref());
-            let told = Reflected::decode(&bytes, sender.key.as_ref());
-            let is_answer = told.is_ok_and(|told| sender.is_to_ours(&told));
+            let bytes = reflection(&packet, theirs.and_then(HmacKey::new).as_ref());
+            let reflected = ReflectedPacket::decode(&bytes, sender.key.as_ref());
+            let is_answer = reflected.is_ok_and(|reflected| sender.is_to_ours(&reflected));
             let known = (!is_answer).then(|| sender.mistaken(&bytes));
             assert_eq!(known, expected, "{ours:?} and {theirs:?}");
             // What is to somebody else's packet is nobody's fault.
@@ -456,13 +472,13 @@ mod tests {
         let arrive = |ours: &u32| 1 + usize::from(copied.contains(ours));
         let reached = (0..count).filter(|ours| !there.contains(ours));
         let reached = reached.flat_map(|ours| std::iter::repeat_n(ours, arrive(&ours)));
-        let mut told = Vec::new();
+        let mut numbered = Vec::new();
         for (ours, theirs) in reached.zip(0..).filter(|(_, theirs)| !back.contains(theirs)) {
-            told.extend(std::iter::repeat_n([ours, theirs], 1 + usize::from(echoed.contains(&theirs))));
+            numbered.extend(std::iter::repeat_n([ours, theirs], 1 + usize::from(echoed.contains(&theirs))));
         }
         let answered: Vec<bool> =
-            (0..count).map(|ours| told.iter().any(|[known, _]| *known == ours)).collect();
-        Losses::split(&answered, &told)
+            (0..count).map(|ours| numbered.iter().any(|[known, _]| *known == ours)).collect();
+        Losses::split(&answered, &numbered)
     }
 
     #[test]
@@ -491,10 +507,10 @@ mod tests {
     fn reordering_leaves_loss_by_direction_defined_and_foreign_numbers_do_not() {
         let all = [true, true, false, true];
         // Packets 1 and 2 change places on the way there, and the answer to 2, which is number 1, is lost.
-        let told = [[0, 0], [1, 2], [3, 3]];
-        assert_eq!(Losses::split(&all, &told), Ok(Some(Losses { sent: 4, there: 0, back: 1 })));
+        let numbered = [[0, 0], [1, 2], [3, 3]];
+        assert_eq!(Losses::split(&all, &numbered), Ok(Some(Losses { sent: 4, there: 0, back: 1 })));
         // The reflector began to count long before.
-        let later = told.map(|[ours, theirs]| [ours, theirs + 5000]);
+        let later = numbered.map(|[ours, theirs]| [ours, theirs + 5000]);
         assert_eq!(Losses::split(&all, &later), Err(NOT_OF_THIS_SESSION));
         // A number that belongs to no packet of ours.
         assert_eq!(Losses::split(&all, &[[4, 0]]), Err(NOT_OF_THIS_SESSION));

@@ -8,11 +8,11 @@ use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
 use super::icmp_error::IcmpErrors;
-use super::pacing::{self, Listen, Speak};
+use super::pacing::{self, PacketReceiver, PacketSender};
 use super::schedule::Schedule;
 use super::socket::{ProbeSocket, is_refusal};
 use super::stream_packet::{Content, StreamPacket};
-use super::two_way::Plan;
+use super::two_way::ProbePlan;
 use netrig_host::sys::TransmitStamp;
 use netrig_host::{Clock, realtime_nanos};
 use netrig_host::{SourceMeter, SourceReport};
@@ -26,7 +26,7 @@ const EXCHANGE_WAIT: Duration = Duration::from_secs(2);
 
 /// What an end has seen.
 #[derive(Default)]
-pub(super) struct Log {
+pub(super) struct StreamLog {
     /// Data that arrived: number, and when, ns since 1970.
     pub arrivals: Vec<(u32, u64)>,
     /// How many arrivals are kept.
@@ -86,7 +86,7 @@ impl StreamEnd {
 
     /// Takes what has arrived, at most one batch, answers questions, and takes what has come about what was sent; whether
     /// there may be more.
-    fn take(&mut self, log: &mut Log, left: impl FnMut(TransmitStamp)) -> Result<bool, ProbeError> {
+    fn take(&mut self, log: &mut StreamLog, left: impl FnMut(TransmitStamp)) -> Result<bool, ProbeError> {
         let (token, host, connected) = (self.token, self.peer.ip(), self.connected);
         let open = &mut self.open;
         let mut questions = Vec::new();
@@ -147,14 +147,14 @@ impl StreamEnd {
     /// Sends a stream by its schedule, until it is over or `stop` says so.
     pub fn stream(
         &mut self,
-        plan: Plan,
+        plan: ProbePlan,
         size: usize,
-        log: &mut Log,
+        log: &mut StreamLog,
         stop: impl Fn() -> bool,
     ) -> Result<SentStream, ProbeError> {
         let nothing = SourceMeter::new(plan.gaps.asked()).report();
         let sent = SentStream { at: Vec::new(), stamped: 0, source: nothing, no_room: 0 };
-        let mut sending = Sending { end: self, log, size, sent, datagrams: Vec::new() };
+        let mut sending = StreamSender { end: self, log, size, sent, datagrams: Vec::new() };
         let schedule = Schedule::new(plan.gaps, plan.count, plan.seed);
         let (_, meter) = pacing::keep(&mut sending, schedule, plan.gaps.asked(), stop)?;
         pacing::linger(&mut sending, Duration::ZERO, |_, _| Instant::ZERO + EXCHANGE_GAP)?;
@@ -165,15 +165,15 @@ impl StreamEnd {
     pub fn linger(
         &mut self,
         span: Duration,
-        log: &mut Log,
+        log: &mut StreamLog,
         stop: impl Fn() -> bool,
     ) -> Result<(), ProbeError> {
-        let mut hearing = Hearing { end: self, log };
+        let mut hearing = StreamListener { end: self, log };
         pacing::linger(&mut hearing, Duration::ZERO, |_, now| if stop() { now } else { Instant::ZERO + span })
     }
 
     /// Asks for the time, several times; whether there was an answer.
-    pub fn ask(&mut self, log: &mut Log, stop: impl Fn() -> bool) -> Result<bool, ProbeError> {
+    pub fn ask(&mut self, log: &mut StreamLog, stop: impl Fn() -> bool) -> Result<bool, ProbeError> {
         let before = log.exchanges.len();
         for number in 0..EXCHANGES {
             let sent = realtime_nanos();
@@ -191,12 +191,12 @@ impl StreamEnd {
 }
 
 /// An end that only listens.
-struct Hearing<'a> {
+struct StreamListener<'a> {
     end: &'a mut StreamEnd,
-    log: &'a mut Log,
+    log: &'a mut StreamLog,
 }
 
-impl Listen for Hearing<'_> {
+impl PacketReceiver for StreamListener<'_> {
     fn socket(&self) -> &ProbeSocket {
         &self.end.socket
     }
@@ -207,16 +207,16 @@ impl Listen for Hearing<'_> {
 }
 
 /// An end that sends a stream.
-struct Sending<'a> {
+struct StreamSender<'a> {
     end: &'a mut StreamEnd,
-    log: &'a mut Log,
+    log: &'a mut StreamLog,
     size: usize,
     sent: SentStream,
     /// Of each packet of the stream, which datagram of the socket it was.
     datagrams: Vec<u32>,
 }
 
-impl Listen for Sending<'_> {
+impl PacketReceiver for StreamSender<'_> {
     fn socket(&self) -> &ProbeSocket {
         &self.end.socket
     }
@@ -236,7 +236,7 @@ impl Listen for Sending<'_> {
     }
 }
 
-impl Speak for Sending<'_> {
+impl PacketSender for StreamSender<'_> {
     fn send(&mut self, _: &Clock) -> Result<(), ProbeError> {
         let number = self.sent.at.len() as u32;
         let packet = StreamPacket { token: self.end.token, number, content: Content::Data };
@@ -266,7 +266,7 @@ mod tests {
             let content = Content::Answer([sent, sent + 1, sent + 2]);
             far.send(&StreamPacket { token: TOKEN, number: 0, content }.encode(0)).unwrap();
         };
-        let mut log = Log::default();
+        let mut log = StreamLog::default();
         (0..100).for_each(answer);
         end.linger(EXCHANGE_GAP, &mut log, || false).unwrap();
         assert_eq!(log.exchanges.len(), 0);

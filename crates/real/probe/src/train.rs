@@ -10,9 +10,9 @@ use netrig_stats::fit::line;
 use super::error::ProbeError;
 use super::path_sections;
 use super::ping::{self, PingOrder};
-use super::report::{CONFIDENCE, Measure, Punctuality, Report, Section};
+use super::report::{CONFIDENCE, Measure, ProbeReport, Punctuality, Section};
 use super::schedule::Gaps;
-use super::two_way::Plan;
+use super::two_way::ProbePlan;
 
 /// Echoes of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,15 +48,16 @@ const BOTH_WAYS: f64 = 16.0;
 ///
 /// # Errors
 /// If the order cannot be carried out; an answer that does not come is a measurement, not an error.
-pub fn train(order: &TrainOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
+pub fn train(order: &TrainOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
     if order.trains.is_empty() || order.trains.len() > MOST_TRAINS {
         let trains = order.trains.len();
         return Err(ProbeError::Request(format!("{trains} trains: expected 1 to {MOST_TRAINS}")));
     }
-    let mut whole: Option<Report> = None;
+    let mut whole: Option<ProbeReport> = None;
     let (mut sizes, mut trips) = (Vec::new(), Vec::new());
     for train in &order.trains {
-        let plan = Plan { count: train.count, gaps: Gaps::Periodic(order.gap), wait: order.wait, seed: 0 };
+        let plan =
+            ProbePlan { count: train.count, gaps: Gaps::Periodic(order.gap), wait: order.wait, seed: 0 };
         let ping = PingOrder { target: order.target, plan, size: train.size, dscp: order.dscp };
         let (course, delays) = ping::exchange(&ping, cancel)?;
         for delay in delays.iter().flatten() {
@@ -82,7 +83,7 @@ pub fn train(order: &TrainOrder, cancel: &AtomicBool) -> Result<Report, ProbeErr
 }
 
 /// One report of two: of each what is worse.
-fn joined(mut before: Report, after: Report) -> Report {
+fn joined(mut before: ProbeReport, after: ProbeReport) -> ProbeReport {
     before.valid &= after.valid;
     before.interrupted |= after.interrupted;
     before.sections.extend(after.sections);

@@ -8,7 +8,7 @@ use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
 use super::icmp_error::IcmpErrors;
-use super::pacing::{self, Listen, Speak};
+use super::pacing::{self, PacketReceiver, PacketSender};
 use super::schedule::{Gaps, Schedule, source_fault};
 use super::socket::ProbeSocket;
 use super::stamp::{ErrorEstimate, tlv::ClassOfService};
@@ -30,7 +30,7 @@ const LOOK: usize = 8;
 
 /// How many packets, when, and how long an answer may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ProbePlan {
     /// Packets, 1 to [`MOST_PACKETS`].
     pub count: u32,
     /// The gaps between them.
@@ -41,7 +41,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-impl Plan {
+impl ProbePlan {
     /// That it can be carried out.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Plan {
 
 /// What a far end says of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Far {
+pub(crate) struct ReflectorRecord {
     /// When it received the packet and when it sent the answer, by its clock, ns since 1970; nothing if it does not tell.
     pub times: Option<[u64; 2]>,
     /// The number that it gave the answer.
@@ -103,7 +103,7 @@ pub(crate) enum NoAnswer {
 
 /// The first answer to a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct ProbeAnswer {
     /// When it arrived, ns since 1970.
     pub at: u64,
     /// That the kernel stamped it, not this program.
@@ -111,35 +111,35 @@ pub(crate) struct Answer {
     pub ttl: Option<u8>,
     /// DSCP and ECN.
     pub class: Option<u8>,
-    pub far: Option<Far>,
+    pub far: Option<ReflectorRecord>,
 }
 
 /// One packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Sent {
+pub(crate) struct SentProbe {
     /// When it was given to the kernel, ns since 1970.
     pub given: u64,
     /// When the kernel gave it to the device.
     pub stamped: Option<u64>,
-    pub answer: Option<Answer>,
+    pub answer: Option<ProbeAnswer>,
 }
 
-impl Sent {
+impl SentProbe {
     /// When it was sent, as well as is known.
     pub fn at(&self) -> u64 {
         self.stamped.unwrap_or(self.given)
     }
 
     /// The answer, if it came in time.
-    pub fn answer_within(&self, wait: Duration) -> Option<Answer> {
+    pub fn answer_within(&self, wait: Duration) -> Option<ProbeAnswer> {
         self.answer.filter(|answer| answer.at.saturating_sub(self.at()) <= wait.as_nanos())
     }
 }
 
 /// What happened.
-pub(crate) struct Course {
-    pub plan: Plan,
-    pub sent: Vec<Sent>,
+pub(crate) struct ProbeCourse {
+    pub plan: ProbePlan,
+    pub sent: Vec<SentProbe>,
     /// The numbers of the packets that answers were to, as they arrived, copies too.
     pub arrivals: Vec<u64>,
     /// Of each of these, copies too, the packet's number and the far end's own number of the answer.
@@ -160,9 +160,9 @@ pub(crate) struct Course {
     pub interrupted: bool,
 }
 
-impl Course {
+impl ProbeCourse {
     /// Of a plan of which nothing has happened yet.
-    fn new(plan: Plan) -> Self {
+    fn new(plan: ProbePlan) -> Self {
         Self {
             plan,
             sent: Vec::new(),
@@ -186,7 +186,7 @@ pub(crate) trait Exchange {
     fn packet(&mut self, number: u32, now: u64) -> Vec<u8>;
 
     /// Which packet this is the answer to, and what the far end says of it; or why it is none.
-    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer>;
+    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<ReflectorRecord>), NoAnswer>;
 
     /// Whether what an ICMP error repeats is of these packets, where the kernel gives this socket those of others too.
     fn is_quoted(&self, _: &[u8]) -> bool {
@@ -204,39 +204,40 @@ pub(crate) struct TwoWay<'a, E> {
 
 impl<E: Exchange> TwoWay<'_, E> {
     /// Sends, and waits for the last answer and copies of it.
-    pub fn run(self, plan: Plan) -> Result<Course, ProbeError> {
+    pub fn run(self, plan: ProbePlan) -> Result<ProbeCourse, ProbeError> {
         let Self { socket, target, exchange, cancel } = self;
         let offset = RealtimeOffset::measure();
         let is_over = || cancel.load(Ordering::Relaxed);
-        let mut talk = Talk { socket, target, exchange, course: Course::new(plan), longest: Duration::ZERO };
+        let mut run =
+            TwoWayRun { socket, target, exchange, course: ProbeCourse::new(plan), longest: Duration::ZERO };
         let schedule = Schedule::new(plan.gaps, plan.count, plan.seed);
-        let (_, meter) = pacing::keep(&mut talk, schedule, plan.gaps.asked(), is_over)?;
+        let (_, meter) = pacing::keep(&mut run, schedule, plan.gaps.asked(), is_over)?;
         let mut copies = None;
         pacing::linger(
-            &mut talk,
+            &mut run,
             SPIN,
-            |talk, now| {
-                if is_over() { now } else { talk.listens_until(now, &mut copies) }
+            |run, now| {
+                if is_over() { now } else { run.listens_until(now, &mut copies) }
             },
         )?;
-        talk.course.interrupted = is_over();
-        talk.course.source = meter.report();
-        talk.judge(&offset)?;
-        Ok(talk.course)
+        run.course.interrupted = is_over();
+        run.course.source = meter.report();
+        run.judge(&offset)?;
+        Ok(run.course)
     }
 }
 
 /// An exchange under way.
-struct Talk<E> {
+struct TwoWayRun<E> {
     socket: ProbeSocket,
     target: SocketAddr,
     exchange: E,
-    course: Course,
+    course: ProbeCourse,
     /// The longest round trip until now.
     longest: Duration,
 }
 
-impl<E: Exchange> Speak for Talk<E> {
+impl<E: Exchange> PacketSender for TwoWayRun<E> {
     fn send(&mut self, _: &Clock) -> Result<(), ProbeError> {
         let course = &mut self.course;
         let now = realtime_nanos();
@@ -244,12 +245,12 @@ impl<E: Exchange> Speak for Talk<E> {
         let had_room = self.socket.offer(self.target, &bytes);
         let had_room = had_room.map_err(|error| ProbeError::send(self.target, error))?;
         course.no_room += u64::from(!had_room);
-        course.sent.push(Sent { given: now, stamped: None, answer: None });
+        course.sent.push(SentProbe { given: now, stamped: None, answer: None });
         Ok(())
     }
 }
 
-impl<E: Exchange> Listen for Talk<E> {
+impl<E: Exchange> PacketReceiver for TwoWayRun<E> {
     fn socket(&self) -> &ProbeSocket {
         &self.socket
     }
@@ -264,7 +265,7 @@ impl<E: Exchange> Listen for Talk<E> {
             }
         }
         let Self { socket, exchange, course, .. } = self;
-        let Course { sent, icmp_errors, .. } = course;
+        let ProbeCourse { sent, icmp_errors, .. } = course;
         let stamped = |stamp: TransmitStamp| {
             let packet = sent.get_mut(stamp.number as usize);
             // A stamp from before the packet was made is another packet's.
@@ -278,7 +279,7 @@ impl<E: Exchange> Listen for Talk<E> {
     }
 }
 
-impl<E: Exchange> Talk<E> {
+impl<E: Exchange> TwoWayRun<E> {
     /// Until when answers are waited for, `now` after the last packet was sent: as long as one may take, or from the moment at
     /// which all had come, which `copies` keeps, as long as a copy of the last may.
     fn listens_until(&self, now: Instant, copies: &mut Option<Instant>) -> Instant {
@@ -293,7 +294,7 @@ impl<E: Exchange> Talk<E> {
     fn answers(&mut self) -> Result<bool, ProbeError> {
         let Self { socket, exchange, course, longest, .. } = self;
         let most = 2 * course.plan.count as usize;
-        let Course { sent, arrivals, numbered, uncounted, answered, foreign, .. } = course;
+        let ProbeCourse { sent, arrivals, numbered, uncounted, answered, foreign, .. } = course;
         let took = socket.receive(|incoming| {
             let now = realtime_nanos();
             let answer = exchange.answer(incoming).and_then(|(number, far)| {
@@ -313,7 +314,7 @@ impl<E: Exchange> Talk<E> {
                 let at = incoming.stamp.unwrap_or(now);
                 *answered += 1;
                 *longest = (*longest).max(Duration::from_nanos(at.saturating_sub(packet.at())));
-                packet.answer = Some(Answer {
+                packet.answer = Some(ProbeAnswer {
                     at,
                     stamped: incoming.stamp.is_some(),
                     ttl: incoming.ttl,
@@ -364,14 +365,14 @@ mod tests {
     use super::*;
 
     /// Its packets are their numbers.
-    struct Numbers;
+    struct NumberPackets;
 
-    impl Exchange for Numbers {
+    impl Exchange for NumberPackets {
         fn packet(&mut self, number: u32, _: u64) -> Vec<u8> {
             number.to_be_bytes().into()
         }
 
-        fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer> {
+        fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<ReflectorRecord>), NoAnswer> {
             let number = incoming.head.first_chunk().ok_or(NoAnswer::Foreign)?;
             Ok((u32::from_be_bytes(*number), None))
         }
@@ -385,7 +386,7 @@ mod tests {
         let target = far.local_addr().unwrap();
         let socket = ProbeSocket::udp("127.0.0.1:0".parse().unwrap(), 0).unwrap();
         socket.connect(target).unwrap();
-        let plan = Plan {
+        let plan = ProbePlan {
             count: COUNT,
             gaps: Gaps::Periodic(Duration::from_millis(2)),
             wait: Duration::from_secs(10),
@@ -400,7 +401,7 @@ mod tests {
                     (0..5).for_each(|_| assert_eq!(far.send_to(&packet, from).unwrap(), 4));
                 }
             });
-            TwoWay { socket, target, exchange: Numbers, cancel: &cancel }.run(plan).unwrap()
+            TwoWay { socket, target, exchange: NumberPackets, cancel: &cancel }.run(plan).unwrap()
         });
         assert_eq!((course.answered, course.arrivals.len()), (COUNT as usize, 2 * COUNT as usize));
         // All have come, but perhaps copies of the last.
@@ -409,24 +410,24 @@ mod tests {
     }
 
     /// A talk over loopback of so many packets that were sent, and the far end that has taken them.
-    fn sent(count: u32) -> (Talk<Numbers>, UdpSocket) {
+    fn sent(count: u32) -> (TwoWayRun<NumberPackets>, UdpSocket) {
         let far = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = far.local_addr().unwrap();
         let socket = ProbeSocket::udp("127.0.0.1:0".parse().unwrap(), 0).unwrap();
         socket.connect(target).unwrap();
         far.connect(socket.local().unwrap()).unwrap();
         let gaps = Gaps::Periodic(Duration::from_millis(1));
-        let plan = Plan { count, gaps, wait: Duration::from_secs(10), seed: 1 };
-        let course = Course::new(plan);
-        let mut talk = Talk { socket, target, exchange: Numbers, course, longest: Duration::ZERO };
+        let plan = ProbePlan { count, gaps, wait: Duration::from_secs(10), seed: 1 };
+        let course = ProbeCourse::new(plan);
+        let mut run = TwoWayRun { socket, target, exchange: NumberPackets, course, longest: Duration::ZERO };
         let clock = Clock::starting_in(Duration::ZERO);
         for number in 0..count {
-            talk.send(&clock).unwrap();
+            run.send(&clock).unwrap();
             let mut packet = [0; 4];
             far.recv(&mut packet).unwrap();
             assert_eq!(u32::from_be_bytes(packet), number);
         }
-        (talk, far)
+        (run, far)
     }
 
     /// Until all packets have an answer as long as one may take; then three times the longest round trip, 100 ms at least,
@@ -434,36 +435,36 @@ mod tests {
     #[test]
     fn copies_of_the_last_answer_are_waited_for_by_the_longest_round_trip() {
         let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
-        let (mut talk, _far) = sent(5);
-        talk.course.answered = 4;
+        let (mut run, _far) = sent(5);
+        run.course.answered = 4;
         let mut copies = None;
-        assert_eq!(talk.listens_until(at(300), &mut copies), at(10_000));
-        talk.course.answered = 5;
+        assert_eq!(run.listens_until(at(300), &mut copies), at(10_000));
+        run.course.answered = 5;
         for (longest, all_there, until) in
             [(200, 300, 900), (200, 9_700, 10_000), (33, 300, 400), (34, 300, 402)]
         {
-            (talk.longest, copies) = (Duration::from_millis(longest), None);
-            assert_eq!(talk.listens_until(at(all_there), &mut copies), at(until));
+            (run.longest, copies) = (Duration::from_millis(longest), None);
+            assert_eq!(run.listens_until(at(all_there), &mut copies), at(until));
             // Once all are there the end does not move.
-            assert_eq!(talk.listens_until(at(all_there + 50), &mut copies), at(until));
+            assert_eq!(run.listens_until(at(all_there + 50), &mut copies), at(until));
         }
     }
 
     /// What comes then is counted, and moves neither the answers nor the longest round trip.
     #[test]
     fn a_copy_of_the_last_answer_is_heard() {
-        let (mut talk, far) = sent(5);
-        let hear = |talk: &mut Talk<Numbers>, arrivals: usize| {
-            while talk.course.arrivals.len() < arrivals {
-                talk.take().unwrap();
+        let (mut run, far) = sent(5);
+        let receive = |run: &mut TwoWayRun<NumberPackets>, arrivals: usize| {
+            while run.course.arrivals.len() < arrivals {
+                run.take().unwrap();
             }
         };
         (0..5_u32).for_each(|number| assert_eq!(far.send(&number.to_be_bytes()).unwrap(), 4));
-        hear(&mut talk, 5);
-        let (answered, longest) = (talk.course.answered, talk.longest);
+        receive(&mut run, 5);
+        let (answered, longest) = (run.course.answered, run.longest);
         assert_eq!(far.send(&4_u32.to_be_bytes()).unwrap(), 4);
-        hear(&mut talk, 6);
-        assert_eq!((answered, talk.course.answered, talk.longest), (5, 5, longest));
-        assert_eq!(talk.course.arrivals, [0, 1, 2, 3, 4, 4]);
+        receive(&mut run, 6);
+        assert_eq!((answered, run.course.answered, run.longest), (5, 5, longest));
+        assert_eq!(run.course.arrivals, [0, 1, 2, 3, 4, 4]);
     }
 }

@@ -7,7 +7,7 @@ use netrig_traffic::rtp::{Packet, SequenceExtender};
 use netrig_traffic::{AppAction, AppEvent, FlowContext, Settings, Voice, VoiceCodec, react};
 
 use super::ProbeError;
-use super::media_stream::{Scheduled, Stream, send};
+use super::media_stream::{MediaStreamReport, ScheduledDatagram, send};
 use super::receiver::Remote;
 
 /// RTP's clock for these codecs (RFC 3551 section 6), ticks per second.
@@ -30,7 +30,11 @@ pub struct VoiceOrder {
 ///
 /// # Errors
 /// If the receiver or a socket fails; if `cancel` was set.
-pub fn call(remote: &mut Remote, order: &VoiceOrder, cancel: &AtomicBool) -> Result<Stream, ProbeError> {
+pub fn call(
+    remote: &mut Remote,
+    order: &VoiceOrder,
+    cancel: &AtomicBool,
+) -> Result<MediaStreamReport, ProbeError> {
     let mut extender = SequenceExtender::default();
     let number_of = |head: &[u8]| {
         let packet = Packet::parse(head).ok()?;
@@ -41,7 +45,7 @@ pub fn call(remote: &mut Remote, order: &VoiceOrder, cancel: &AtomicBool) -> Res
 }
 
 /// All packets of a call: those that the application `voice` sends in every substrate.
-fn schedule(order: &VoiceOrder) -> Vec<Scheduled> {
+fn schedule(order: &VoiceOrder) -> Vec<ScheduledDatagram> {
     let context = FlowContext {
         name: "call".to_owned(),
         seeds: Seeds::new(order.seed),
@@ -53,14 +57,17 @@ fn schedule(order: &VoiceOrder) -> Vec<Scheduled> {
         streams: 1,
     };
     let mut speaker = Settings::Voice(order.voice.clone()).ends(&context).client;
-    let mut packets: Vec<Scheduled> = Vec::new();
+    let mut packets: Vec<ScheduledDatagram> = Vec::new();
     let mut before = None;
     let mut next = react(&mut *speaker, Instant::ZERO, AppEvent::Started, |_| {});
     while let Some(at) = next.filter(|at| at.as_nanos() <= order.lasts.as_nanos()) {
         next = react(&mut *speaker, at, AppEvent::Timeout, |action| {
             if let AppAction::Datagram { data, .. } = action {
                 let begins = before.is_none_or(|before| at - before > order.voice.packet);
-                packets.push(Scheduled { at, bytes: packet(&order.voice, packets.len(), at, begins, &data) });
+                packets.push(ScheduledDatagram {
+                    at,
+                    bytes: packet(&order.voice, packets.len(), at, begins, &data),
+                });
                 before = Some(at);
             }
         });

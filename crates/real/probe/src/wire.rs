@@ -39,7 +39,7 @@ fn ready(socket: impl AsFd, what: PollFlags, within: Duration) -> io::Result<boo
 
 /// A connection that looks, while it waits, at whether it is to end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wire<'a> {
+pub(super) struct InterruptibleStream<'a> {
     stream: &'a TcpStream,
     stop: &'a AtomicBool,
     /// How long the other side may take for what is waited for.
@@ -48,7 +48,7 @@ pub(super) struct Wire<'a> {
     pub until: Option<Instant>,
 }
 
-impl<'a> Wire<'a> {
+impl<'a> InterruptibleStream<'a> {
     /// Over a connection, which does not block from now on.
     pub fn new(stream: &'a TcpStream, stop: &'a AtomicBool, patience: Duration) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
@@ -79,13 +79,13 @@ impl<'a> Wire<'a> {
     }
 }
 
-impl Read for Wire<'_> {
+impl Read for InterruptibleStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.when_ready(PollFlags::IN, |mut stream| stream.read(buffer))
     }
 }
 
-impl Write for Wire<'_> {
+impl Write for InterruptibleStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.when_ready(PollFlags::OUT, |mut stream| stream.write(bytes))
     }

@@ -16,7 +16,7 @@ mod web;
 
 use std::process::ExitCode;
 
-use netrig_probe::{ProbeError, Report, Told};
+use netrig_probe::{OneWayMetric, ProbeError, ProbeReport};
 
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 
@@ -28,8 +28,8 @@ pub use target::{host, loopback, resolve};
 /// Measures a path, or is the far end of who does.
 pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {
     match &arguments.kind {
-        Kind::Owd(arguments) => one_way::one_way(arguments, Told::Delay),
-        Kind::Loss(arguments) => one_way::one_way(arguments, Told::Loss),
+        Kind::Owd(arguments) => one_way::one_way(arguments, OneWayMetric::Delay),
+        Kind::Loss(arguments) => one_way::one_way(arguments, OneWayMetric::Loss),
         Kind::Ping(arguments) => ping::ping(arguments),
         Kind::Trace(arguments) => trace::trace(arguments),
         Kind::Mtu(arguments) => mtu::mtu(arguments),
@@ -44,7 +44,7 @@ pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {
 }
 
 /// Prints what was measured; the exit code says whether it can be used.
-fn tell(report: &Report, form: Form) -> Result<ExitCode, Failure> {
+fn tell(report: &ProbeReport, form: Form) -> Result<ExitCode, Failure> {
     if form.json {
         print(serde_json::to_string_pretty(report).map_err(Failure::failed)?)?;
     } else {

@@ -8,27 +8,27 @@ mod socket;
 
 use std::net::IpAddr;
 
-use super::icmp_error::{Label, Said};
-use packet::How;
+use super::icmp_error::{IcmpError, Label};
+use packet::AnswerKind;
 
-pub(crate) use socket::{Event, FlowSocket, Given};
+pub(crate) use socket::{FlowEvent, FlowSendOutcome, FlowSocket};
 
 /// What is said of a packet, or to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ResponseKind {
     /// By a message of ICMP that repeats it.
-    Said(Said),
+    IcmpError(IcmpError),
     /// By who it was for, to it.
-    Answered(How),
+    Answer(AnswerKind),
 }
 
 /// What was heard of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct FlowResponse {
     /// Who says it.
     pub from: IpAddr,
     /// What.
-    pub what: What,
+    pub kind: ResponseKind,
     /// When it came, ns since 1970.
     pub at: u64,
     /// That the kernel stamped it.

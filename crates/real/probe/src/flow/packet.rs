@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::internet_checksum;
 
-use super::super::icmp::{Echo, HEADER as ICMP_HEADER, Version};
+use super::super::icmp::{HEADER as ICMP_HEADER, IcmpEcho, IcmpVersion};
 
 /// Octets of data that every packet has, but one of TCP.
 pub const MARK: usize = 14;
@@ -31,7 +31,7 @@ const SEGMENT: u16 = 1460;
 
 /// How a flow asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum FlowMethod {
     /// Datagrams to a port that nobody should have: the end says so. Needs no rights.
     Udp,
     /// Echoes.
@@ -40,7 +40,7 @@ pub enum Method {
     Tcp,
 }
 
-impl Method {
+impl FlowMethod {
     /// Its name, as it is typed.
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Method {
 
 /// What is said back by who was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum AnswerKind {
     /// An echo.
     Echo,
     /// A datagram.
@@ -77,9 +77,9 @@ pub enum Quote {
 
 /// What all packets share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct ProbeFlow {
     /// How it asks.
-    pub method: Method,
+    pub method: FlowMethod,
     /// From where; of ICMP the port means nothing.
     pub source: SocketAddr,
     /// Whom.
@@ -88,10 +88,10 @@ pub struct Flow {
     pub token: u64,
 }
 
-impl Flow {
+impl ProbeFlow {
     /// The version of IP.
-    pub const fn version(&self) -> Version {
-        if self.target.is_ipv4() { Version::V4 } else { Version::V6 }
+    pub const fn version(&self) -> IcmpVersion {
+        if self.target.is_ipv4() { IcmpVersion::V4 } else { IcmpVersion::V6 }
     }
 
     /// Octets of IP's header, without options.
@@ -103,32 +103,32 @@ impl Flow {
     pub const fn shortest(&self) -> usize {
         self.ip_header()
             + match self.method {
-                Method::Udp => UDP_HEADER + MARK,
-                Method::Icmp => ICMP_HEADER + MARK,
-                Method::Tcp => SYN,
+                FlowMethod::Udp => UDP_HEADER + MARK,
+                FlowMethod::Icmp => ICMP_HEADER + MARK,
+                FlowMethod::Tcp => SYN,
             }
     }
 
     /// Octets of a packet that the kernel leaves out of what it says a message repeats: IP's header, and UDP's.
     pub const fn unrepeated(&self) -> usize {
         match self.method {
-            Method::Udp => self.ip_header() + UDP_HEADER,
-            Method::Icmp | Method::Tcp => self.ip_header(),
+            FlowMethod::Udp => self.ip_header() + UDP_HEADER,
+            FlowMethod::Icmp | FlowMethod::Tcp => self.ip_header(),
         }
     }
 
-    /// Packet `number` of so many octets of IP, as it is given to its socket; not shorter than [`Flow::shortest`].
+    /// Packet `number` of so many octets of IP, as it is given to its socket; not shorter than [`ProbeFlow::shortest`].
     pub fn packet(&self, number: u32, length: usize) -> Vec<u8> {
         let length = length.max(self.shortest());
         match self.method {
-            Method::Udp => {
+            FlowMethod::Udp => {
                 let mut data = vec![0; length - self.ip_header() - UDP_HEADER];
                 self.mark(&mut data, number, &[]);
                 data
             }
-            Method::Icmp => {
+            FlowMethod::Icmp => {
                 let data = length - self.ip_header() - ICMP_HEADER;
-                let mut bytes = Echo { token: self.token, number }.request(self.version(), data);
+                let mut bytes = IcmpEcho { token: self.token, number }.request(self.version(), data);
                 let sequence = number as u16;
                 // ICMPv6 sums the length too, which is the kernel's to do.
                 let length = if self.target.is_ipv4() { 0 } else { bytes.len() as u16 };
@@ -140,7 +140,7 @@ impl Flow {
                 }
                 bytes
             }
-            Method::Tcp => self.syn(number),
+            FlowMethod::Tcp => self.syn(number),
         }
     }
 
@@ -186,8 +186,8 @@ impl Flow {
     /// Which packet a message of ICMP repeats, of which the kernel gives these octets.
     pub fn quoted(&self, repeated: &[u8]) -> Quote {
         match self.method {
-            Method::Udp => self.marked(repeated),
-            Method::Icmp => match (repeated.first_chunk::<8>(), repeated.get(ICMP_HEADER..)) {
+            FlowMethod::Udp => self.marked(repeated),
+            FlowMethod::Icmp => match (repeated.first_chunk::<8>(), repeated.get(ICMP_HEADER..)) {
                 (Some(header), Some(data)) => {
                     match self.marked(data) {
                         // The least that is repeated has the sequence number, which is the low half of the packet's.
@@ -197,7 +197,7 @@ impl Flow {
                 }
                 _ => Quote::Unnamed,
             },
-            Method::Tcp => match repeated.first_chunk::<8>() {
+            FlowMethod::Tcp => match repeated.first_chunk::<8>() {
                 Some(&[a, b, c, d, sequence @ ..]) => {
                     let ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
                     let number = u32::from_be_bytes(sequence).wrapping_sub(self.first_sequence());
@@ -221,17 +221,17 @@ impl Flow {
     }
 
     /// Which packet this, which came from the target, answers. A raw socket of IPv4 gives the IP header too.
-    pub fn answered(&self, bytes: &[u8]) -> Option<(u32, How)> {
+    pub fn answered(&self, bytes: &[u8]) -> Option<(u32, AnswerKind)> {
         match self.method {
-            Method::Udp => match self.marked(bytes) {
-                Quote::Of(number) => Some((number, How::Datagram)),
+            FlowMethod::Udp => match self.marked(bytes) {
+                Quote::Of(number) => Some((number, AnswerKind::Datagram)),
                 _ => None,
             },
-            Method::Icmp => {
-                let echo = Echo::reply(self.version(), bytes).filter(|echo| echo.token == self.token)?;
-                Some((echo.number, How::Echo))
+            FlowMethod::Icmp => {
+                let echo = IcmpEcho::reply(self.version(), bytes).filter(|echo| echo.token == self.token)?;
+                Some((echo.number, AnswerKind::Echo))
             }
-            Method::Tcp => {
+            FlowMethod::Tcp => {
                 let skip = match self.target {
                     SocketAddr::V4(_) => usize::from(bytes.first()? & 0xF) * 4,
                     SocketAddr::V6(_) => 0,
@@ -241,7 +241,7 @@ impl Flow {
         }
     }
 
-    fn answered_by_tcp(&self, header: &[u8; 20]) -> Option<(u32, How)> {
+    fn answered_by_tcp(&self, header: &[u8; 20]) -> Option<(u32, AnswerKind)> {
         const SYN_AND_ACK: u8 = 0x12;
         const RST: u8 = 4;
         let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -252,9 +252,9 @@ impl Flow {
         let number = acknowledged.wrapping_sub(self.first_sequence()).wrapping_sub(1);
         let flags = header[13];
         if flags & RST != 0 {
-            Some((number, How::Closed))
+            Some((number, AnswerKind::Closed))
         } else if flags & SYN_AND_ACK == SYN_AND_ACK {
-            Some((number, How::Open))
+            Some((number, AnswerKind::Open))
         } else {
             None
         }
@@ -274,37 +274,37 @@ mod tests {
 
     use super::*;
 
-    fn flow(method: Method, v4: bool, token: u64) -> Flow {
+    fn flow(method: FlowMethod, v4: bool, token: u64) -> ProbeFlow {
         let (source, target) = if v4 {
             ("192.0.2.1:50000", "198.51.100.7:33434")
         } else {
             ("[2001:db8::1]:50000", "[2001:db8:1::7]:33434")
         };
-        Flow { method, source: source.parse().unwrap(), target: target.parse().unwrap(), token }
+        ProbeFlow { method, source: source.parse().unwrap(), target: target.parse().unwrap(), token }
     }
 
     /// The checksum that the kernel writes into what it sends: of ICMPv6 and UDP over a pseudo-header, too.
-    fn checksum(flow: &Flow, packet: &[u8]) -> u16 {
+    fn checksum(flow: &ProbeFlow, packet: &[u8]) -> u16 {
         let protocol = match flow.method {
-            Method::Udp => 17,
-            Method::Icmp => 58,
-            Method::Tcp => 6,
+            FlowMethod::Udp => 17,
+            FlowMethod::Icmp => 58,
+            FlowMethod::Tcp => 6,
         };
         let udp: Vec<u8> = [flow.source.port(), flow.target.port(), packet.len() as u16 + 8, 0]
             .iter()
             .flat_map(|word| word.to_be_bytes())
             .collect();
-        let header = if flow.method == Method::Udp { &udp[..] } else { &[] };
+        let header = if flow.method == FlowMethod::Udp { &udp[..] } else { &[] };
         let length = ((packet.len() + header.len()) as u32).to_be_bytes();
         let pseudo =
             [&octets(flow.source.ip())[..], &octets(flow.target.ip()), &length, &[0, 0, 0, protocol]];
         let pseudo =
-            if flow.method == Method::Icmp && flow.target.is_ipv4() { vec![] } else { pseudo.concat() };
+            if flow.method == FlowMethod::Icmp && flow.target.is_ipv4() { vec![] } else { pseudo.concat() };
         internet_checksum(&[&pseudo, header, packet])
     }
 
     /// As it stands in an answer: of raw sockets of IPv4 behind an IP header.
-    fn answer(flow: &Flow, flags: u8, acknowledged: u32) -> Vec<u8> {
+    fn answer(flow: &ProbeFlow, flags: u8, acknowledged: u32) -> Vec<u8> {
         let mut bytes = if flow.target.is_ipv4() { vec![0x45; 20] } else { vec![] };
         let start = bytes.len();
         bytes.extend([0; 20]);
@@ -318,28 +318,29 @@ mod tests {
     #[test]
     fn tcp_is_answered_by_what_acknowledges_a_syn_of_ours() {
         for v4 in [true, false] {
-            let flow = flow(Method::Tcp, v4, 0xFFFF_FFFF_0000_0000);
+            let flow = flow(FlowMethod::Tcp, v4, 0xFFFF_FFFF_0000_0000);
             // Sequence numbers begin anew on the way.
             let acknowledged = 5_u32;
-            for (flags, how) in [(0x12, Some(How::Open)), (0x14, Some(How::Closed)), (0x10, None), (2, None)]
+            for (flags, how) in
+                [(0x12, Some(AnswerKind::Open)), (0x14, Some(AnswerKind::Closed)), (0x10, None), (2, None)]
             {
                 let expected = how.map(|how| (5, how));
                 assert_eq!(flow.answered(&answer(&flow, flags, acknowledged)), expected);
             }
-            let other = Flow { source: "192.0.2.1:1".parse().unwrap(), ..flow };
+            let other = ProbeFlow { source: "192.0.2.1:1".parse().unwrap(), ..flow };
             assert_eq!(other.answered(&answer(&flow, 0x12, acknowledged)), None);
         }
     }
 
     #[test]
     fn of_echoes_the_least_that_is_repeated_says_which() {
-        let flow = flow(Method::Icmp, true, 7);
+        let flow = flow(FlowMethod::Icmp, true, 7);
         let packet = flow.packet(300, 100);
         assert_eq!(flow.quoted(&packet[..8]), Quote::Of(300));
         assert_eq!(flow.quoted(&packet[..7]), Quote::Unnamed);
-        let other = Flow { token: 8, ..flow };
+        let other = ProbeFlow { token: 8, ..flow };
         assert_eq!(other.quoted(&packet), Quote::Foreign);
-        let udp = Flow { method: Method::Udp, ..flow };
+        let udp = ProbeFlow { method: FlowMethod::Udp, ..flow };
         assert_eq!(udp.quoted(&udp.packet(300, 100)[..8]), Quote::Unnamed);
     }
 
@@ -347,10 +348,10 @@ mod tests {
         /// What differs between packets of one length is balanced, and of ICMP what differs between any two.
         #[test]
         fn all_packets_have_one_checksum(v4: bool, token: u64, one: u32, other: u32, length in 100usize..1400, longer in 0usize..100) {
-            for (method, longer) in [(Method::Udp, 0), (Method::Icmp, longer)] {
+            for (method, longer) in [(FlowMethod::Udp, 0), (FlowMethod::Icmp, longer)] {
                 let flow = flow(method, v4, token);
                 let [a, b] = [flow.packet(one, length), flow.packet(other, length + longer)];
-                if method == Method::Icmp && v4 {
+                if method == FlowMethod::Icmp && v4 {
                     prop_assert_eq!(&a[..4], &b[..4]);
                     prop_assert_eq!(internet_checksum(&[&a]), 0);
                 } else {
@@ -362,7 +363,7 @@ mod tests {
 
         #[test]
         fn a_syn_sums_to_nothing_and_is_known(v4: bool, token: u64, number: u32) {
-            let flow = flow(Method::Tcp, v4, token);
+            let flow = flow(FlowMethod::Tcp, v4, token);
             let packet = flow.packet(number, 0);
             prop_assert_eq!(checksum(&flow, &packet), 0);
             prop_assert_eq!(flow.quoted(&packet), Quote::Of(number));
@@ -371,7 +372,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_an_answer_or_not(v4: bool, bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
-            for method in [Method::Udp, Method::Icmp, Method::Tcp] {
+            for method in [FlowMethod::Udp, FlowMethod::Icmp, FlowMethod::Tcp] {
                 let flow = flow(method, v4, 7);
                 let _ = (flow.answered(&bytes), flow.quoted(&bytes));
             }

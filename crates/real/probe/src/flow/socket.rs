@@ -10,8 +10,8 @@ use super::super::error::ProbeError;
 use super::super::icmp_error::Extension;
 use super::super::ping;
 use super::super::socket::{ProbeSocket, icmp, may_not};
-use super::packet::{Flow, Method, Quote};
-use super::{Heard, What};
+use super::packet::{FlowMethod, ProbeFlow, Quote};
+use super::{FlowResponse, ResponseKind};
 use netrig_host::RealtimeOffset;
 use netrig_host::random;
 use netrig_host::socket::SocketError;
@@ -23,7 +23,7 @@ const LOOK: usize = 8;
 
 /// What became of a packet that was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Given {
+pub enum FlowSendOutcome {
     /// It left, or there was no room for it.
     Sent,
     /// It is longer than this host's interface carries: so much, or 0 if that is not known.
@@ -32,18 +32,18 @@ pub enum Given {
 
 /// What has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum FlowEvent {
     /// A packet went to the device, at this moment, ns since 1970.
     Left(u32, u64),
     /// Something was heard of a packet, by its number.
-    Heard(u32, Heard),
+    Response(u32, FlowResponse),
     /// Something was heard of one of the packets.
-    Unnamed(Heard),
+    Unnamed(FlowResponse),
 }
 
 /// A socket whose packets are all of one flow.
 pub struct FlowSocket {
-    flow: Flow,
+    flow: ProbeFlow,
     /// The target as the socket takes it: a raw one knows no port.
     target: SocketAddr,
     socket: ProbeSocket,
@@ -59,7 +59,7 @@ pub struct FlowSocket {
 
 impl FlowSocket {
     /// Opens what the method needs, and a flow with a token of its own.
-    pub fn open(method: Method, target: SocketAddr, dscp: u8) -> Result<Self, ProbeError> {
+    pub fn open(method: FlowMethod, target: SocketAddr, dscp: u8) -> Result<Self, ProbeError> {
         let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
         let token = Seeds::new(entropy).stream("probe/token").bits();
         Self::open_from(HostAddress::unspecified_for(target).at(0), method, target, dscp, token)
@@ -68,17 +68,17 @@ impl FlowSocket {
     /// The same with this token, from this address.
     pub fn open_from(
         local: SocketAddr,
-        method: Method,
+        method: FlowMethod,
         target: SocketAddr,
         dscp: u8,
         token: u64,
     ) -> Result<Self, ProbeError> {
         let (socket, held) = match method {
-            Method::Udp => (ProbeSocket::searching(SocketType::DGRAM, ipproto::UDP, local, dscp)?, None),
-            Method::Icmp => (ping::open(local, dscp, ProbeSocket::searching)?, None),
-            Method::Tcp => (raw_tcp(local, dscp)?, Some(hold_port(local)?)),
+            FlowMethod::Udp => (ProbeSocket::searching(SocketType::DGRAM, ipproto::UDP, local, dscp)?, None),
+            FlowMethod::Icmp => (ping::open(local, dscp, ProbeSocket::searching)?, None),
+            FlowMethod::Tcp => (raw_tcp(local, dscp)?, Some(hold_port(local)?)),
         };
-        let port = if method == Method::Udp { target.port() } else { 0 };
+        let port = if method == FlowMethod::Udp { target.port() } else { 0 };
         let to = HostAddress::from(target).at(port);
         socket.connect(to).map_err(|error| ProbeError::send(target, error))?;
         let mut source = socket.local().map_err(ProbeError::kernel("getsockname"))?;
@@ -86,7 +86,7 @@ impl FlowSocket {
             source.set_port(port);
         }
         Ok(Self {
-            flow: Flow { method, source, target, token },
+            flow: ProbeFlow { method, source, target, token },
             target: to,
             socket,
             datagrams: Vec::new(),
@@ -98,7 +98,7 @@ impl FlowSocket {
     }
 
     /// What all its packets share.
-    pub const fn flow(&self) -> &Flow {
+    pub const fn flow(&self) -> &ProbeFlow {
         &self.flow
     }
 
@@ -122,8 +122,8 @@ impl FlowSocket {
         &mut self,
         number: u32,
         length: usize,
-        mut each: impl FnMut(Event),
-    ) -> Result<Given, ProbeError> {
+        mut each: impl FnMut(FlowEvent),
+    ) -> Result<FlowSendOutcome, ProbeError> {
         let bytes = self.flow.packet(number, length);
         let mut sent = self.socket.send(self.target, &bytes);
         if sent.is_err() {
@@ -133,52 +133,52 @@ impl FlowSocket {
         }
         let Err(error) = sent else {
             self.datagrams.push(number);
-            return Ok(Given::Sent);
+            return Ok(FlowSendOutcome::Sent);
         };
         match error.raw_os_error() {
             Some(libc::EMSGSIZE) => {
                 self.local_mtu = 0;
                 self.take(each)?;
-                Ok(Given::TooLong(self.local_mtu))
+                Ok(FlowSendOutcome::TooLong(self.local_mtu))
             }
             Some(libc::EAGAIN | libc::ENOBUFS) => {
                 self.no_room += 1;
-                Ok(Given::Sent)
+                Ok(FlowSendOutcome::Sent)
             }
             _ => Err(ProbeError::send(self.flow.target, error)),
         }
     }
 
     /// Takes what has come: answers, what is said of packets, and when they left.
-    pub fn take(&mut self, mut each: impl FnMut(Event)) -> Result<(), ProbeError> {
+    pub fn take(&mut self, mut each: impl FnMut(FlowEvent)) -> Result<(), ProbeError> {
         let Self { flow, socket, datagrams, local_mtu, .. } = self;
-        let (mut left, mut heard) = (Vec::new(), Vec::new());
+        let (mut left, mut responses) = (Vec::new(), Vec::new());
         let taken = socket.errors(
             |stamp| {
                 let number = datagrams.get(stamp.number as usize);
-                left.extend(number.map(|number| Event::Left(*number, stamp.at)));
+                left.extend(number.map(|number| FlowEvent::Left(*number, stamp.at)));
             },
             |objection| match objection.error.origin {
                 Origin::Local if objection.error.errno == libc::EMSGSIZE => *local_mtu = objection.error.info,
-                _ => heard.extend(event(flow, objection)),
+                _ => responses.extend(event(flow, objection)),
             },
         );
         taken.map_err(ProbeError::kernel("the error queue"))?;
-        left.into_iter().chain(heard).for_each(&mut each);
+        left.into_iter().chain(responses).for_each(&mut each);
         self.answers(each)
     }
 
     /// Takes what the target itself sent.
-    fn answers(&mut self, mut each: impl FnMut(Event)) -> Result<(), ProbeError> {
+    fn answers(&mut self, mut each: impl FnMut(FlowEvent)) -> Result<(), ProbeError> {
         let Self { flow, socket, .. } = self;
         for _ in 0..LOOK {
             let took = socket.receive(|incoming| {
                 let Some((number, how)) = flow.answered(incoming.head) else { return };
-                each(Event::Heard(
+                each(FlowEvent::Response(
                     number,
-                    Heard {
+                    FlowResponse {
                         from: incoming.from.ip(),
-                        what: What::Answered(how),
+                        kind: ResponseKind::Answer(how),
                         at: incoming.stamp.unwrap_or_else(realtime_nanos),
                         stamped: incoming.stamp.is_some(),
                         ttl: incoming.ttl,
@@ -213,13 +213,13 @@ impl FlowSocket {
 }
 
 /// What a message of ICMP says of a packet of a flow.
-fn event(flow: &Flow, objection: &Objection<'_>) -> Option<Event> {
+fn event(flow: &ProbeFlow, objection: &Objection<'_>) -> Option<FlowEvent> {
     let error = objection.error;
-    let (from, said) = icmp(&error)?;
+    let (from, icmp_error) = icmp(&error)?;
     let extension = Extension::find(objection.head, error.extension(), flow.unrepeated());
-    let heard = Heard {
+    let response = FlowResponse {
         from,
-        what: What::Said(said),
+        kind: ResponseKind::IcmpError(icmp_error),
         at: objection.stamp.unwrap_or_else(realtime_nanos),
         stamped: objection.stamp.is_some(),
         ttl: objection.ttl,
@@ -227,8 +227,8 @@ fn event(flow: &Flow, objection: &Objection<'_>) -> Option<Event> {
         labels: extension.map_or_else(Vec::new, |extension| extension.labels),
     };
     match flow.quoted(objection.head) {
-        Quote::Of(number) => Some(Event::Heard(number, heard)),
-        Quote::Unnamed => Some(Event::Unnamed(heard)),
+        Quote::Of(number) => Some(FlowEvent::Response(number, response)),
+        Quote::Unnamed => Some(FlowEvent::Unnamed(response)),
         Quote::Foreign => None,
     }
 }

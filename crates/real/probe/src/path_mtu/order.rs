@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use netrig_core::Duration;
 
 use super::super::error::ProbeError;
-use super::super::flow::packet::Flow;
-use super::super::stamp::Key;
-use super::search::Plan;
+use super::super::flow::packet::ProbeFlow;
+use super::super::stamp::HmacKey;
+use super::search::PathMtuPlan;
 
 /// What a search is to do.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct PathMtuOrder {
     /// Whom; of echoes the port means nothing.
     pub target: SocketAddr,
     /// Who answers.
-    pub far: Far,
+    pub responder: MtuResponder,
     /// What every path should carry, octets of IP; the usual if not given.
     pub base: Option<usize>,
     /// More is not tried, octets of IP; what IP can have if not given.
@@ -32,11 +32,11 @@ pub struct PathMtuOrder {
 
 /// Who answers.
 #[derive(Clone, Debug)]
-pub enum Far {
+pub enum MtuResponder {
     /// Whoever answers echoes. How long TCP's segments may be is seen at this port, if one is given.
     Echo(Option<u16>),
     /// [`FarEnd`](crate::FarEnd), with its key if it has one.
-    FarEnd(Option<Key>),
+    FarEnd(Option<HmacKey>),
 }
 
 /// Every path carries so much of IPv4 (RFC 791 section 3.2) and of IPv6 (RFC 8200 section 5).
@@ -49,13 +49,13 @@ const BASE: [usize; 2] = [1200, 1280];
 const MOST: usize = 65_535;
 
 impl PathMtuOrder {
-    pub(super) fn plan(&self, flow: &Flow) -> Result<Plan, ProbeError> {
+    pub(super) fn plan(&self, flow: &ProbeFlow) -> Result<PathMtuPlan, ProbeError> {
         let at = usize::from(self.target.is_ipv6());
         let least = LEAST[at].max(flow.shortest());
         let most = self.most.unwrap_or(MOST);
         let base = self.base.unwrap_or_else(|| BASE[at].min(most));
         let sound = most <= MOST && self.wait <= Duration::from_secs(60);
-        Plan::new(least, base, most, self.probes, self.wait).filter(|_| sound).ok_or_else(|| {
+        PathMtuPlan::new(least, base, most, self.probes, self.wait).filter(|_| sound).ok_or_else(|| {
             ProbeError::Request(format!(
                 "packets of {base} B to {most} B, {} of each, waited for {} s: expected {least} B to {MOST} B with headers, one \
                  of each at least, and 60 s at most",

@@ -5,10 +5,10 @@
 //!
 //! | here | RFC 8899 section 5 |
 //! |---|---|
-//! | [`Plan::least`], [`Plan::base`], [`Plan::most`] | MIN_PLPMTU, BASE_PLPMTU, MAX_PLPMTU |
-//! | [`Plan::probes`], [`Plan::timer`] | MAX_PROBES, PROBE_TIMER |
-//! | [`Phase`] | the phases |
-//! | [`Search::confirmed`] | PLPMTU |
+//! | [`PathMtuPlan::least`], [`PathMtuPlan::base`], [`PathMtuPlan::most`] | MIN_PLPMTU, BASE_PLPMTU, MAX_PLPMTU |
+//! | [`PathMtuPlan::probes`], [`PathMtuPlan::timer`] | MAX_PROBES, PROBE_TIMER |
+//! | [`PathMtuPhase`] | the phases |
+//! | [`PathMtuSearch::confirmed`] | PLPMTU |
 //!
 //! A search begins with the base, then tries the longest, then the size that a host on the way says its link carries, and
 //! else the sizes that links have, the middle one of those that are left. At its end the size above what is confirmed was
@@ -43,7 +43,7 @@ const LEAST_TIMER: Duration = Duration::from_millis(200);
 
 /// What a search is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct PathMtuPlan {
     /// The least that every path carries.
     pub least: usize,
     /// What most paths carry.
@@ -56,7 +56,7 @@ pub struct Plan {
     pub timer: Duration,
 }
 
-impl Plan {
+impl PathMtuPlan {
     /// The search between these sizes, if they are in their order.
     pub const fn new(least: usize, base: usize, most: usize, probes: u32, timer: Duration) -> Option<Self> {
         let sound = 0 < least && least <= base && base <= most && probes > 0 && !timer.is_zero();
@@ -67,7 +67,7 @@ impl Plan {
 /// Where a search is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Phase {
+pub enum PathMtuPhase {
     /// Whether the base comes through.
     Base,
     /// How much more does.
@@ -81,7 +81,7 @@ pub enum Phase {
 /// Why a size counts as too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Refusal {
+pub enum TooLongReason {
     /// More was not tried.
     Untried,
     /// This host's own interface carries no more.
@@ -99,7 +99,7 @@ pub enum Refusal {
 
 /// What became of packets of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tried {
+pub struct SizeCounts {
     /// Packets sent.
     pub sent: u32,
     /// Packets that were answered.
@@ -110,7 +110,7 @@ pub struct Tried {
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum PathMtuStep {
     /// A packet of this number and size is to be sent now.
     Send {
         /// Its number.
@@ -126,7 +126,7 @@ pub enum Next {
 
 /// A packet that may still be answered.
 #[derive(Clone, Copy, Debug)]
-struct Packet {
+struct SearchPacket {
     size: usize,
     sent: Instant,
     answered: bool,
@@ -134,7 +134,7 @@ struct Packet {
 
 /// The size that is tried now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Probing {
+struct SizeProbing {
     size: usize,
     /// Packets of it that were lost.
     lost: u32,
@@ -144,36 +144,36 @@ struct Probing {
 
 /// A search under way.
 #[derive(Clone, Debug)]
-pub struct Search {
-    plan: Plan,
-    phase: Phase,
+pub struct PathMtuSearch {
+    plan: PathMtuPlan,
+    phase: PathMtuPhase,
     /// The largest size that came through; nothing before the first.
     confirmed: usize,
     /// The smallest size that counts as too long, and why; one more than the most before the first.
-    refused: (usize, Refusal),
+    refused: (usize, TooLongReason),
     /// What a host on the way says its link carries, until that was tried.
     hint: Option<usize>,
     /// What one said last.
     hinted: usize,
-    probing: Option<Probing>,
+    probing: Option<SizeProbing>,
     /// Rounds of both sizes that are left.
     rounds: u32,
     beginnings: u32,
-    packets: Vec<Packet>,
-    tried: BTreeMap<usize, Tried>,
+    packets: Vec<SearchPacket>,
+    tried: BTreeMap<usize, SizeCounts>,
     longest: Duration,
     untrue: u32,
     unsteady: bool,
 }
 
-impl Search {
+impl PathMtuSearch {
     /// A search that has sent nothing.
-    pub const fn new(plan: Plan) -> Self {
+    pub const fn new(plan: PathMtuPlan) -> Self {
         Self {
             plan,
-            phase: Phase::Base,
+            phase: PathMtuPhase::Base,
             confirmed: 0,
-            refused: (plan.most + 1, Refusal::Untried),
+            refused: (plan.most + 1, TooLongReason::Untried),
             hint: None,
             hinted: 0,
             probing: None,
@@ -188,7 +188,7 @@ impl Search {
     }
 
     /// Where it is.
-    pub const fn phase(&self) -> Phase {
+    pub const fn phase(&self) -> PathMtuPhase {
         self.phase
     }
 
@@ -198,12 +198,12 @@ impl Search {
     }
 
     /// The smallest size that did not come through, and why.
-    pub const fn refused(&self) -> (usize, Refusal) {
+    pub const fn refused(&self) -> (usize, TooLongReason) {
         self.refused
     }
 
     /// What became of the packets of each size.
-    pub const fn tried(&self) -> &BTreeMap<usize, Tried> {
+    pub const fn tried(&self) -> &BTreeMap<usize, SizeCounts> {
         &self.tried
     }
 
@@ -219,11 +219,11 @@ impl Search {
     }
 
     /// What comes next. A packet that is to be sent counts as sent at `now`.
-    pub fn next(&mut self, now: Instant) -> Next {
+    pub fn next(&mut self, now: Instant) -> PathMtuStep {
         let allowed = self.allowed();
         if let Some(probing) = &mut self.probing {
             match probing.open {
-                Some((_, due)) if now < due => return Next::Wait(due),
+                Some((_, due)) if now < due => return PathMtuStep::Wait(due),
                 Some(_) => {
                     probing.open = None;
                     probing.lost += 1;
@@ -239,18 +239,18 @@ impl Search {
         }
         if self.probing.is_none() {
             match self.candidate() {
-                Some(size) => self.probing = Some(Probing { size, lost: 0, open: None }),
-                None => return Next::Over,
+                Some(size) => self.probing = Some(SizeProbing { size, lost: 0, open: None }),
+                None => return PathMtuStep::Over,
             }
         }
         let timer = self.timer();
         let number = self.packets.len() as u32;
-        let Some(probing) = &mut self.probing else { return Next::Over };
+        let Some(probing) = &mut self.probing else { return PathMtuStep::Over };
         let size = probing.size;
         probing.open = Some((number, now + timer));
-        self.packets.push(Packet { size, sent: now, answered: false });
+        self.packets.push(SearchPacket { size, sent: now, answered: false });
         self.tried.entry(size).or_default().sent += 1;
-        Next::Send { number, size }
+        PathMtuStep::Send { number, size }
     }
 
     /// Packets of the size that is tried that may be lost.
@@ -260,7 +260,7 @@ impl Search {
 
     /// Whether what is known is only tried once more.
     fn is_verifying(&self) -> bool {
-        self.phase == Phase::SearchComplete
+        self.phase == PathMtuPhase::SearchComplete
     }
 
     /// How long a packet is waited for. RFC 8899 section 5.1.1 has a second at least, for a transport that goes on meanwhile;
@@ -275,18 +275,18 @@ impl Search {
     /// The next size to be tried.
     fn candidate(&mut self) -> Option<usize> {
         match self.phase {
-            Phase::Base => Some(self.plan.base),
-            Phase::Error if self.confirmed == 0 && self.refused.0 <= self.plan.least => None,
-            Phase::Error if self.confirmed == 0 => Some(self.hint.take().unwrap_or(self.plan.least)),
-            Phase::Search | Phase::Error => {
+            PathMtuPhase::Base => Some(self.plan.base),
+            PathMtuPhase::Error if self.confirmed == 0 && self.refused.0 <= self.plan.least => None,
+            PathMtuPhase::Error if self.confirmed == 0 => Some(self.hint.take().unwrap_or(self.plan.least)),
+            PathMtuPhase::Search | PathMtuPhase::Error => {
                 let between = self.between();
                 if between.is_none() {
-                    self.phase = Phase::SearchComplete;
+                    self.phase = PathMtuPhase::SearchComplete;
                     return self.candidate();
                 }
                 between
             }
-            Phase::SearchComplete => self.once_more(),
+            PathMtuPhase::SearchComplete => self.once_more(),
         }
     }
 
@@ -301,7 +301,7 @@ impl Search {
             return None;
         }
         // Most paths carry what this host's interface does; and who says what a link carries is mostly right.
-        if matches!(self.refused.1, Refusal::Untried | Refusal::Here) {
+        if matches!(self.refused.1, TooLongReason::Untried | TooLongReason::Here) {
             return Some(high - 1);
         }
         if low == self.hinted {
@@ -316,7 +316,7 @@ impl Search {
 
     /// Both sizes in turns, while it is not sure that it is their length.
     fn once_more(&mut self) -> Option<usize> {
-        let (refused, Refusal::Vanished) = self.refused else { return None };
+        let (refused, TooLongReason::Vanished) = self.refused else { return None };
         if self.rounds == 0 || self.confirmed == 0 {
             return None;
         }
@@ -333,7 +333,7 @@ impl Search {
 
     /// All packets of the size that was tried were lost.
     fn gave_up(&mut self) {
-        let Some(Probing { size, .. }) = self.probing.take() else { return };
+        let Some(SizeProbing { size, .. }) = self.probing.take() else { return };
         if self.is_verifying() {
             return;
         }
@@ -341,16 +341,16 @@ impl Search {
             // What came through does so no more.
             return self.begin_anew();
         }
-        self.refuse(size, Refusal::Vanished);
+        self.refuse(size, TooLongReason::Vanished);
     }
 
     /// A size counts as too long.
-    fn refuse(&mut self, size: usize, why: Refusal) {
-        if size < self.refused.0 || (size == self.refused.0 && self.refused.1 == Refusal::Vanished) {
+    fn refuse(&mut self, size: usize, why: TooLongReason) {
+        if size < self.refused.0 || (size == self.refused.0 && self.refused.1 == TooLongReason::Vanished) {
             self.refused = (size, why);
         }
-        if self.phase == Phase::Base {
-            self.phase = Phase::Error;
+        if self.phase == PathMtuPhase::Base {
+            self.phase = PathMtuPhase::Error;
         }
     }
 
@@ -360,11 +360,11 @@ impl Search {
         self.beginnings += 1;
         if self.beginnings > MOST_BEGINNINGS {
             self.rounds = 0;
-            self.phase = Phase::SearchComplete;
+            self.phase = PathMtuPhase::SearchComplete;
             return;
         }
-        (self.phase, self.confirmed, self.hint) = (Phase::Base, 0, None);
-        self.refused = (self.plan.most + 1, Refusal::Untried);
+        (self.phase, self.confirmed, self.hint) = (PathMtuPhase::Base, 0, None);
+        self.refused = (self.plan.most + 1, TooLongReason::Untried);
     }
 
     /// A packet came through; whether it was one of ours that had not been answered.
@@ -381,17 +381,17 @@ impl Search {
         }
         // What came through counts, whoever said that it does not.
         if size >= self.refused.0 {
-            self.refused = (self.plan.most + 1, Refusal::Untried);
+            self.refused = (self.plan.most + 1, TooLongReason::Untried);
             if self.is_verifying() {
-                self.phase = Phase::Search;
+                self.phase = PathMtuPhase::Search;
             }
         }
         if size > self.confirmed {
             self.confirmed = size;
         }
         match self.phase {
-            Phase::Base => self.phase = Phase::Search,
-            Phase::Error if size >= self.plan.base => self.phase = Phase::Search,
+            PathMtuPhase::Base => self.phase = PathMtuPhase::Search,
+            PathMtuPhase::Error if size >= self.plan.base => self.phase = PathMtuPhase::Search,
             _ => {}
         }
         true
@@ -399,8 +399,9 @@ impl Search {
 
     /// A host on the way says of packet `number` that its next link carries `mtu`; 0 if it does not say how much. It is
     /// believed as far as RFC 8899 section 4.6.2 goes: it says what to try next.
-    pub fn told(&mut self, number: u32, mtu: u32, by: IpAddr) {
-        let Some(Packet { size, answered: false, .. }) = self.packets.get(number as usize).copied() else {
+    pub fn too_long(&mut self, number: u32, mtu: u32, by: IpAddr) {
+        let Some(SearchPacket { size, answered: false, .. }) = self.packets.get(number as usize).copied()
+        else {
             return;
         };
         self.tried.entry(size).or_default().told += 1;
@@ -413,11 +414,11 @@ impl Search {
             // It came through before: it must be shown what does now.
             return self.begin_anew();
         }
-        self.refuse(size, Refusal::Told { by, mtu });
+        self.refuse(size, TooLongReason::Told { by, mtu });
         if mtu != 0 && mtu_size < self.confirmed {
             self.untrue += 1;
             // More than that came through, which is tried again.
-            self.probing = Some(Probing { size: self.confirmed, lost: 0, open: None });
+            self.probing = Some(SizeProbing { size: self.confirmed, lost: 0, open: None });
             return;
         }
         if self.probing.is_some_and(|probing| probing.size == size) {
@@ -430,12 +431,12 @@ impl Search {
 
     /// This host's interface does not carry packet `number`, but `mtu`; 0 if that is not known.
     pub fn refused_here(&mut self, number: u32, mtu: u32) {
-        let Some(Packet { size, .. }) = self.packets.get(number as usize).copied() else { return };
+        let Some(SearchPacket { size, .. }) = self.packets.get(number as usize).copied() else { return };
         self.tried.remove(&size);
         self.probing = None;
-        self.refuse(size, Refusal::Here);
+        self.refuse(size, TooLongReason::Here);
         if (self.plan.least..size).contains(&(mtu as usize)) {
-            self.refuse(mtu as usize + 1, Refusal::Here);
+            self.refuse(mtu as usize + 1, TooLongReason::Here);
         }
     }
 
@@ -443,6 +444,6 @@ impl Search {
     pub fn stop(&mut self) {
         self.rounds = 0;
         self.probing = None;
-        self.phase = Phase::SearchComplete;
+        self.phase = PathMtuPhase::SearchComplete;
     }
 }

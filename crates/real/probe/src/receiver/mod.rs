@@ -12,9 +12,9 @@ mod server;
 
 use netrig_core::Duration;
 
-pub use protocol::Arrival;
+pub use protocol::ReceivedDatagram;
+pub(super) use remote::ReceivedDatagrams;
 pub use remote::Remote;
-pub(super) use remote::Report;
 pub(super) use server::{generous, serve};
 
 /// Bytes of datagrams that a receiver keeps for one probe, book-keeping included: beyond that it refuses to go on.

@@ -9,7 +9,7 @@ use super::MOST_BYTES;
 /// What a receiver is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Request {
+pub(super) enum ReceiverRequest {
     /// Answer at once.
     Ping,
     /// Take datagrams for at most so long, until told that all were sent; keep the first bytes of each.
@@ -23,7 +23,7 @@ pub(super) enum Request {
 /// What a receiver answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Answer {
+pub(super) enum ReceiverReply {
     /// To a ping.
     Pong,
     /// The socket stands, at this port.
@@ -39,7 +39,7 @@ pub(super) enum Answer {
 
 /// A datagram that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct ReceivedDatagram {
     /// When the kernel received it, ns of the receiver's `CLOCK_MONOTONIC`.
     pub at_ns: u64,
     /// Its length, however much of it was kept.
@@ -48,14 +48,14 @@ pub struct Arrival {
     pub head: Vec<u8>,
 }
 
-impl Arrival {
+impl ReceivedDatagram {
     /// What each side may take to keep it, bytes.
     pub(super) fn cost(&self) -> usize {
         size_of::<Self>() + self.head.len()
     }
 }
 
-/// Arrivals that wait to be told, as [`write_arrival`] writes them. Each takes less than its [`Arrival::cost`].
+/// Arrivals that wait to be told, as [`write_arrival`] writes them. Each takes less than its [`ReceivedDatagram::cost`].
 #[derive(Debug, Default)]
 pub(super) struct ArrivalLog {
     count: u32,
@@ -71,7 +71,7 @@ impl ArrivalLog {
     ///
     /// # Errors
     /// If more of it was kept than can be told.
-    pub fn push(&mut self, arrival: &Arrival) -> io::Result<()> {
+    pub fn push(&mut self, arrival: &ReceivedDatagram) -> io::Result<()> {
         write_arrival(self, arrival)?;
         self.count += 1;
         Ok(())
@@ -105,7 +105,7 @@ impl Write for ArrivalLog {
 }
 
 /// Time, length, bytes that were kept: eight, four and two bytes, big-endian, and the bytes.
-pub(super) fn write_arrival(stream: &mut impl Write, arrival: &Arrival) -> io::Result<()> {
+pub(super) fn write_arrival(stream: &mut impl Write, arrival: &ReceivedDatagram) -> io::Result<()> {
     let kept = u16::try_from(arrival.head.len()).map_err(io::Error::other)?;
     stream.write_all(&arrival.at_ns.to_be_bytes())?;
     stream.write_all(&arrival.len.to_be_bytes())?;
@@ -117,7 +117,7 @@ pub(super) fn write_arrival(stream: &mut impl Write, arrival: &Arrival) -> io::R
 ///
 /// # Errors
 /// If the stream breaks, or they are more than a receiver keeps.
-pub(super) fn read_arrivals(stream: &mut impl Read, count: u32) -> io::Result<Vec<Arrival>> {
+pub(super) fn read_arrivals(stream: &mut impl Read, count: u32) -> io::Result<Vec<ReceivedDatagram>> {
     let mut arrivals = Vec::new();
     let mut cost = 0;
     for _ in 0..count {
@@ -128,7 +128,7 @@ pub(super) fn read_arrivals(stream: &mut impl Read, count: u32) -> io::Result<Ve
         let len = u32::from_be_bytes([rest[0], rest[1], rest[2], rest[3]]);
         let mut head = vec![0; u16::from_be_bytes([rest[4], rest[5]]).into()];
         stream.read_exact(&mut head)?;
-        let arrival = Arrival { at_ns, len, head };
+        let arrival = ReceivedDatagram { at_ns, len, head };
         cost += arrival.cost();
         if cost > MOST_BYTES {
             return Err(io::Error::other("the receiver tells of more than it may keep"));
@@ -147,7 +147,7 @@ mod tests {
     proptest! {
         #[test]
         fn arrivals_survive_the_way(at_ns: u64, len: u32, head in proptest::collection::vec(any::<u8>(), 0..50)) {
-            let arrival = Arrival { at_ns, len, head };
+            let arrival = ReceivedDatagram { at_ns, len, head };
             let mut bytes = Vec::new();
             write_arrival(&mut bytes, &arrival).unwrap();
             prop_assert_eq!(read_arrivals(&mut &bytes[..], 1).unwrap(), vec![arrival]);
@@ -161,7 +161,7 @@ mod tests {
         ) {
             let arrivals: Vec<_> = lens
                 .iter()
-                .map(|len| Arrival { at_ns: *len as u64, len: 7, head: vec![*len as u8; *len] })
+                .map(|len| ReceivedDatagram { at_ns: *len as u64, len: 7, head: vec![*len as u8; *len] })
                 .collect();
             let mut log = ArrivalLog::default();
             // Of long ones a few do.
@@ -169,12 +169,12 @@ mod tests {
             for _ in 0..times {
                 arrivals.iter().for_each(|arrival| log.push(arrival).unwrap());
             }
-            let may: usize = arrivals.iter().map(Arrival::cost).sum::<usize>() * times;
+            let may: usize = arrivals.iter().map(ReceivedDatagram::cost).sum::<usize>() * times;
             let takes: usize = log.pieces.iter().map(Vec::capacity).sum();
             prop_assert!(takes <= may + PIECE, "{takes} B of {may} B");
-            let mut told = Vec::new();
-            log.write_to(&mut told).unwrap();
-            let read = read_arrivals(&mut &told[..], log.len()).unwrap();
+            let mut written = Vec::new();
+            log.write_to(&mut written).unwrap();
+            let read = read_arrivals(&mut &written[..], log.len()).unwrap();
             prop_assert!(read.iter().eq(arrivals.iter().cycle().take(arrivals.len() * times)));
         }
     }

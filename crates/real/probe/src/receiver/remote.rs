@@ -5,10 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 
 use netrig_core::Duration;
 
-use super::protocol::{Answer, Arrival, Request, read_arrivals};
+use super::protocol::{ReceivedDatagram, ReceiverReply, ReceiverRequest, read_arrivals};
 use crate::ProbeError;
-use crate::control::{Call, FromProbe, call};
-use crate::stamp::Key;
+use crate::control::{ControlConnection, FromProbe, call};
+use crate::stamp::HmacKey;
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::{HostAddress, monotonic_nanos};
 
@@ -26,9 +26,9 @@ pub struct Remote {
 
 /// What a receiver tells of datagrams.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Report {
+pub(crate) struct ReceivedDatagrams {
     /// Those that came, in this order.
-    pub arrivals: Vec<Arrival>,
+    pub arrivals: Vec<ReceivedDatagram>,
     /// Those that its socket had no room for.
     pub dropped: u32,
     /// By how much its wall clock was stepped meanwhile.
@@ -40,8 +40,8 @@ impl Remote {
     ///
     /// # Errors
     /// If nobody listens there, or it does not let us in.
-    pub fn connect(target: SocketAddr, key: Option<&Key>) -> Result<Self, ProbeError> {
-        let Call { mut stream, one_clock } = call(target, key)?;
+    pub fn connect(target: SocketAddr, key: Option<&HmacKey>) -> Result<Self, ProbeError> {
+        let ControlConnection { mut stream, one_clock } = call(target, key)?;
         write_frame(&mut stream, &FromProbe::Media)?;
         let mut remote =
             Self { target, stream: BufReader::new(stream), one_clock, round_trip: Duration::ZERO };
@@ -72,7 +72,7 @@ impl Remote {
         let mut shortest = Duration::from_secs(3600);
         for _ in 0..PINGS {
             let before = monotonic_nanos();
-            let Answer::Pong = self.ask(&Request::Ping)? else {
+            let ReceiverReply::Pong = self.ask(&ReceiverRequest::Ping)? else {
                 return Err(ProbeError::Unexpected("no pong"));
             };
             shortest = shortest.min(Duration::from_nanos(monotonic_nanos() - before));
@@ -80,29 +80,29 @@ impl Remote {
         Ok(shortest)
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Answer, ProbeError> {
+    fn ask(&mut self, request: &ReceiverRequest) -> Result<ReceiverReply, ProbeError> {
         write_frame(self.stream.get_mut(), request)?;
-        self.hear()
+        self.read_reply()
     }
 
-    fn hear(&mut self) -> Result<Answer, ProbeError> {
+    fn read_reply(&mut self) -> Result<ReceiverReply, ProbeError> {
         match read_frame(&mut self.stream)? {
-            Some(Answer::Error { why }) => Err(self.refusal(&why)),
+            Some(ReceiverReply::Error { why }) => Err(self.refusal(&why)),
             Some(answer) => Ok(answer),
             None => Err(ProbeError::Unexpected("it hung up")),
         }
     }
 
-    fn ready(&mut self, request: &Request) -> Result<SocketAddr, ProbeError> {
+    fn ready(&mut self, request: &ReceiverRequest) -> Result<SocketAddr, ProbeError> {
         match self.ask(request)? {
-            Answer::Ready { port } => Ok(HostAddress::from(self.target).at(port)),
+            ReceiverReply::Ready { port } => Ok(HostAddress::from(self.target).at(port)),
             _ => Err(ProbeError::Unexpected("no port")),
         }
     }
 
     /// Has it take datagrams for `lasts`, the first `keep` bytes of each. Where to send them.
     pub(crate) fn receive(&mut self, lasts: Duration, keep: u16) -> Result<SocketAddr, ProbeError> {
-        self.ready(&Request::Receive { lasts_ms: lasts.as_nanos() / 1_000_000, keep })
+        self.ready(&ReceiverRequest::Receive { lasts_ms: lasts.as_nanos() / 1_000_000, keep })
     }
 
     /// Whether its clock is ours; of another nothing is known.
@@ -111,12 +111,12 @@ impl Remote {
     }
 
     /// All was sent. What came.
-    pub(crate) fn came(&mut self) -> Result<Report, ProbeError> {
-        match self.ask(&Request::Sent)? {
-            Answer::Came { datagrams, dropped, stepped_ns } => {
+    pub(crate) fn report(&mut self) -> Result<ReceivedDatagrams, ProbeError> {
+        match self.ask(&ReceiverRequest::Sent)? {
+            ReceiverReply::Came { datagrams, dropped, stepped_ns } => {
                 let arrivals =
                     read_arrivals(&mut self.stream, datagrams).map_err(ProbeError::kernel("report"))?;
-                Ok(Report { arrivals, dropped, stepped: stepped_ns.map(Duration::from_nanos) })
+                Ok(ReceivedDatagrams { arrivals, dropped, stepped: stepped_ns.map(Duration::from_nanos) })
             }
             _ => Err(ProbeError::Unexpected("no report")),
         }
@@ -125,13 +125,13 @@ impl Remote {
     /// Has it take connections. Where to make them.
     pub(crate) fn sink(&mut self, connections: u16, lasts: Duration) -> Result<SocketAddr, ProbeError> {
         let lasts_ms = lasts.as_nanos() / 1_000_000;
-        self.ready(&Request::Sink { connections, lasts_ms })
+        self.ready(&ReceiverRequest::Sink { connections, lasts_ms })
     }
 
     /// Waits until all connections have ended. How many bytes came.
     pub(crate) fn sunk(&mut self) -> Result<u64, ProbeError> {
-        match self.hear()? {
-            Answer::Sunk { bytes } => Ok(bytes),
+        match self.read_reply()? {
+            ReceiverReply::Sunk { bytes } => Ok(bytes),
             _ => Err(ProbeError::Unexpected("no count")),
         }
     }

@@ -8,15 +8,15 @@ use std::sync::mpsc;
 use netrig_core::{Duration, Prefix, Rate};
 
 use super::*;
-use crate::control::{Call, FromFarEnd, FromProbe, Stream, call, greet_far_end};
-use crate::stamp::{ErrorEstimate, Format, Key, Test};
-use crate::{Direction, FarEnd, FarEndOrder, MOST_PACKETS, Tally};
+use crate::control::{ControlConnection, FromFarEnd, FromProbe, StreamRequest, call, greet_far_end};
+use crate::stamp::{ErrorEstimate, Format, HmacKey, TestPacket};
+use crate::{FarEnd, FarEndOrder, FarEndTally, MOST_PACKETS, StreamDirection};
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::{monotonic_nanos, realtime_nanos};
 
 const LOOPBACK: [&str; 2] = ["127.0.0.1", "::1"];
 
-fn order(at: &str, key: Option<Key>) -> FarEndOrder {
+fn order(at: &str, key: Option<HmacKey>) -> FarEndOrder {
     FarEndOrder {
         listen: vec![at.parse().unwrap()],
         stamp_port: 0,
@@ -33,7 +33,7 @@ fn order(at: &str, key: Option<Key>) -> FarEndOrder {
 }
 
 /// Runs `guest` against a far end; what it tells at its end.
-fn with_far_end(at: &str, key: Option<Key>, guest: impl FnOnce(SocketAddr)) -> Tally {
+fn with_far_end(at: &str, key: Option<HmacKey>, guest: impl FnOnce(SocketAddr)) -> FarEndTally {
     let far_end = FarEnd::open(order(at, key)).unwrap();
     let address = far_end.control_addresses()[0];
     let stop = AtomicBool::new(false);
@@ -59,7 +59,7 @@ fn datagrams_are_told_of_with_their_times_over_both_versions_of_ip() {
             for number in 0..100_u8 {
                 socket.send_to(&[number; 10], to).unwrap();
             }
-            let Report { arrivals, dropped, .. } = remote.came().unwrap();
+            let ReceivedDatagrams { arrivals, dropped, .. } = remote.report().unwrap();
             assert_eq!(dropped, 0);
             let numbers: Vec<u8> = arrivals.iter().map(|arrival| arrival.head[0]).collect();
             assert_eq!(numbers, (0..100).collect::<Vec<_>>());
@@ -80,7 +80,8 @@ fn of_a_burst_of_stamp_packets_none_goes_uncounted() {
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let error = ErrorEstimate::new(true, Format::Ntp, 1);
     let packet =
-        Test { sequence: 1, timestamp: Format::Ntp.encode(realtime_nanos()), error, session: 3 }.encode(None);
+        TestPacket { sequence: 1, timestamp: Format::Ntp.encode(realtime_nanos()), error, session: 3 }
+            .encode(None);
     (0..BURST).for_each(|_| assert_eq!(sender.send_to(&packet, target).unwrap(), packet.len()));
     let stop = AtomicBool::new(false);
     let mut asked = BURST;
@@ -103,7 +104,8 @@ fn of_a_burst_of_stamp_packets_none_goes_uncounted() {
 
 #[test]
 fn a_key_is_asked_for_and_proved() {
-    let [right, wrong] = [b"0123456789abcdef", b"fedcba9876543210"].map(|octets| Key::new(octets).unwrap());
+    let [right, wrong] =
+        [b"0123456789abcdef", b"fedcba9876543210"].map(|octets| HmacKey::new(octets).unwrap());
     with_far_end(LOOPBACK[0], Some(right.clone()), |address| {
         assert!(Remote::connect(address, Some(&right)).is_ok());
         let refusals = [Remote::connect(address, Some(&wrong)), Remote::connect(address, None)];
@@ -126,12 +128,12 @@ fn guests_who_do_not_behave() {
             write_frame(&mut stream, &FromProbe::Media).unwrap();
             stream.write_all(garbage).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
-            let mut said = Vec::new();
+            let mut reply = Vec::new();
             // It may be reset with bytes unread.
-            let _ = stream.read_to_end(&mut said);
+            let _ = stream.read_to_end(&mut reply);
         }
         let mut remote = Remote::connect(address, None).unwrap();
-        assert!(remote.came().is_err(), "nothing was to be received");
+        assert!(remote.report().is_err(), "nothing was to be received");
         assert!(Remote::connect(address, None).is_ok(), "the next guest is served");
     });
 }
@@ -154,8 +156,8 @@ fn more_connections_than_are_granted_are_refused_in_words() {
 /// little is served all the while.
 #[test]
 fn probes_share_what_a_far_end_may_keep() {
-    let stream = Stream {
-        direction: Direction::There,
+    let stream = StreamRequest {
+        direction: StreamDirection::There,
         token: 1,
         count: MOST_PACKETS,
         poisson: false,
@@ -167,7 +169,7 @@ fn probes_share_what_a_far_end_may_keep() {
     };
     with_far_end(LOOPBACK[0], None, |address| {
         let ask = || {
-            let Call { stream: mut control, .. } = call(address, None).unwrap();
+            let ControlConnection { stream: mut control, .. } = call(address, None).unwrap();
             write_frame(&mut control, &FromProbe::Stream(stream.clone())).unwrap();
             let answer: FromFarEnd = read_frame(&mut control).unwrap().unwrap();
             (control, answer)

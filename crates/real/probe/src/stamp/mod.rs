@@ -14,7 +14,7 @@ pub mod reflect;
 pub mod timestamp;
 pub mod tlv;
 
-pub use packet::{Key, PacketError, Reflected, Test};
+pub use packet::{HmacKey, PacketError, ReflectedPacket, TestPacket};
 pub use reflect::{Ingress, Reflector, Reply, Unanswered};
 pub use timestamp::{ErrorEstimate, Format};
 

@@ -33,15 +33,15 @@ pub enum PacketError {
 
 /// A key that sender and reflector share.
 #[derive(Clone)]
-pub struct Key(Hmac<Sha256>);
+pub struct HmacKey(Hmac<Sha256>);
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for HmacKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(..)")
     }
 }
 
-impl Key {
+impl HmacKey {
     /// Octets that a key has at least: with fewer it could be guessed.
     pub const LEAST: usize = 16;
 
@@ -76,12 +76,12 @@ impl Key {
 }
 
 /// Octets of the base packet with this key or without one.
-pub const fn base(key: Option<&Key>) -> usize {
+pub const fn base(key: Option<&HmacKey>) -> usize {
     if key.is_some() { BASE_AUTHENTICATED } else { BASE }
 }
 
 /// Where the fields of a packet stand (RFC 8762 figures 2, 4, 5 and 6; RFC 8972 section 3 for the session's identifier).
-struct Layout {
+struct PacketLayout {
     timestamp: usize,
     error: usize,
     session: usize,
@@ -92,7 +92,7 @@ struct Layout {
     sender_ttl: usize,
 }
 
-const OPEN: Layout = Layout {
+const OPEN: PacketLayout = PacketLayout {
     timestamp: 4,
     error: 12,
     session: 14,
@@ -103,7 +103,7 @@ const OPEN: Layout = Layout {
     sender_ttl: 40,
 };
 
-const AUTHENTICATED: Layout = Layout {
+const AUTHENTICATED: PacketLayout = PacketLayout {
     timestamp: 16,
     error: 24,
     session: 26,
@@ -114,13 +114,13 @@ const AUTHENTICATED: Layout = Layout {
     sender_ttl: 80,
 };
 
-const fn layout(authenticated: bool) -> &'static Layout {
+const fn layout(authenticated: bool) -> &'static PacketLayout {
     if authenticated { &AUTHENTICATED } else { &OPEN }
 }
 
 /// What a sender's test packet says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Test {
+pub struct TestPacket {
     /// Its number, from 0.
     pub sequence: u32,
     /// When it was sent, in the format that its error estimate tells.
@@ -131,9 +131,9 @@ pub struct Test {
     pub session: u16,
 }
 
-impl Test {
+impl TestPacket {
     /// The base packet; what must be zero is (RFC 8762 section 4.2).
-    pub fn encode(&self, key: Option<&Key>) -> Vec<u8> {
+    pub fn encode(&self, key: Option<&HmacKey>) -> Vec<u8> {
         let mut bytes = vec![0; base(key)];
         self.write(&mut bytes, key);
         seal(&mut bytes, key);
@@ -144,12 +144,12 @@ impl Test {
     ///
     /// # Errors
     /// If they are too few, or changed.
-    pub fn decode(bytes: &[u8], key: Option<&Key>) -> Result<Self, PacketError> {
+    pub fn decode(bytes: &[u8], key: Option<&HmacKey>) -> Result<Self, PacketError> {
         check(bytes, key)?;
         Ok(Self::read(bytes, layout(key.is_some())))
     }
 
-    fn read(bytes: &[u8], layout: &Layout) -> Self {
+    fn read(bytes: &[u8], layout: &PacketLayout) -> Self {
         Self {
             sequence: u32::from_be_bytes(octets(bytes, 0)),
             timestamp: u64::from_be_bytes(octets(bytes, layout.timestamp)),
@@ -158,7 +158,7 @@ impl Test {
         }
     }
 
-    fn write(&self, bytes: &mut [u8], key: Option<&Key>) {
+    fn write(&self, bytes: &mut [u8], key: Option<&HmacKey>) {
         let layout = layout(key.is_some());
         put(bytes, 0, &self.sequence.to_be_bytes());
         put(bytes, layout.timestamp, &self.timestamp.to_be_bytes());
@@ -169,21 +169,21 @@ impl Test {
 
 /// What a reflector's packet says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reflected {
+pub struct ReflectedPacket {
     /// The reflector's own words: its sequence number (of a stateless reflector the sender's), when it sent the packet, its
     /// clock's error, and the session's identifier as it was received.
-    pub own: Test,
+    pub own: TestPacket,
     /// When the sender's packet was received, in the format of the reflector's error estimate.
     pub received: u64,
     /// The sender's words, copied; its session's identifier is not among them.
-    pub sender: Test,
+    pub sender: TestPacket,
     /// TTL or hop limit with which the sender's packet arrived.
     pub sender_ttl: u8,
 }
 
-impl Reflected {
+impl ReflectedPacket {
     /// The base packet; what must be zero is (RFC 8762 section 4.3).
-    pub fn encode(&self, key: Option<&Key>) -> Vec<u8> {
+    pub fn encode(&self, key: Option<&HmacKey>) -> Vec<u8> {
         let layout = layout(key.is_some());
         let mut bytes = vec![0; base(key)];
         self.own.write(&mut bytes, key);
@@ -200,7 +200,7 @@ impl Reflected {
     ///
     /// # Errors
     /// If they are too few, or changed.
-    pub fn decode(bytes: &[u8], key: Option<&Key>) -> Result<Self, PacketError> {
+    pub fn decode(bytes: &[u8], key: Option<&HmacKey>) -> Result<Self, PacketError> {
         check(bytes, key)?;
         Ok(Self::read(bytes, layout(key.is_some())))
     }
@@ -214,12 +214,12 @@ impl Reflected {
         is_of_mode.then(|| Self::read(bytes, layout(authenticated)))
     }
 
-    fn read(bytes: &[u8], layout: &Layout) -> Self {
-        let own = Test::read(bytes, layout);
+    fn read(bytes: &[u8], layout: &PacketLayout) -> Self {
+        let own = TestPacket::read(bytes, layout);
         Self {
             own,
             received: u64::from_be_bytes(octets(bytes, layout.received)),
-            sender: Test {
+            sender: TestPacket {
                 sequence: u32::from_be_bytes(octets(bytes, layout.sender_sequence)),
                 timestamp: u64::from_be_bytes(octets(bytes, layout.sender_timestamp)),
                 error: ErrorEstimate::decode(octets(bytes, layout.sender_error)),
@@ -232,7 +232,7 @@ impl Reflected {
 
 /// That there are enough octets, and that they are what the sender wrote. Early, before any of it is used (RFC 8762
 /// section 4.4).
-fn check(bytes: &[u8], key: Option<&Key>) -> Result<(), PacketError> {
+fn check(bytes: &[u8], key: Option<&HmacKey>) -> Result<(), PacketError> {
     let least = if key.is_some() { BASE_AUTHENTICATED } else { LEAST };
     if bytes.len() < least {
         return Err(PacketError::TooShort { len: bytes.len(), least });
@@ -248,7 +248,7 @@ fn check(bytes: &[u8], key: Option<&Key>) -> Result<(), PacketError> {
 /// Octets that the HMAC covers: the first six blocks (RFC 8762 section 4.4).
 const COVERED: usize = BASE_AUTHENTICATED - HMAC;
 
-fn seal(bytes: &mut [u8], key: Option<&Key>) {
+fn seal(bytes: &mut [u8], key: Option<&HmacKey>) {
     if let Some(key) = key {
         let tag = key.tag(&[&bytes[..COVERED]]);
         put(bytes, COVERED, &tag);
@@ -272,12 +272,12 @@ pub(crate) mod tests {
     use super::*;
     use crate::stamp::Format;
 
-    pub fn key() -> Key {
-        Key::new(b"0123456789abcdef").unwrap()
+    pub fn key() -> HmacKey {
+        HmacKey::new(b"0123456789abcdef").unwrap()
     }
 
-    pub fn test_packet() -> Test {
-        Test {
+    pub fn test_packet() -> TestPacket {
+        TestPacket {
             sequence: 0x0102_0304,
             timestamp: 0x1112_1314_1516_1718,
             error: ErrorEstimate::decode([0xA1, 0xB2]),
@@ -285,14 +285,14 @@ pub(crate) mod tests {
         }
     }
 
-    fn reflected() -> Reflected {
-        let own = Test {
+    fn reflected() -> ReflectedPacket {
+        let own = TestPacket {
             sequence: 0x2122_2324,
             timestamp: 0x3132_3334_3536_3738,
             error: ErrorEstimate::decode([0x41, 0x42]),
             session: 0xCAFE,
         };
-        Reflected { own, received: 0x5152_5354_5556_5758, sender: test_packet(), sender_ttl: 63 }
+        ReflectedPacket { own, received: 0x5152_5354_5556_5758, sender: test_packet(), sender_ttl: 63 }
     }
 
     #[test]
@@ -338,18 +338,18 @@ pub(crate) mod tests {
     #[test]
     fn the_hmac_is_the_one_of_rfc_4231() {
         // Test case 2 of RFC 4231 section 4.3 has a key of 4 octets, which is too short here; case 6 has 131.
-        let key = Key::new(&[0xAA; 131]).unwrap();
+        let key = HmacKey::new(&[0xAA; 131]).unwrap();
         let tag = key.tag(&[b"Test Using Larger Than Block-Size Key - Hash Key First"]);
         let expected = 0x60e4_3159_1ee0_b67f_0d8a_26aa_cbf5_b77f_u128.to_be_bytes();
         assert_eq!(tag, expected);
-        assert!(Key::new(&[0; 15]).is_none());
+        assert!(HmacKey::new(&[0; 15]).is_none());
     }
 
     #[test]
     fn a_packet_of_twamp_light_has_its_fields_at_the_same_places() {
         let bytes = &test_packet().encode(None)[..LEAST];
-        assert_eq!(Test::decode(bytes, None), Ok(test_packet()));
-        let error = Test::decode(&bytes[..LEAST - 1], None).unwrap_err();
+        assert_eq!(TestPacket::decode(bytes, None), Ok(test_packet()));
+        let error = TestPacket::decode(&bytes[..LEAST - 1], None).unwrap_err();
         assert_eq!(error, PacketError::TooShort { len: 40, least: 41 });
     }
 
@@ -359,25 +359,25 @@ pub(crate) mod tests {
             sequence: u32, timestamp: u64, error: [u8; 2], session: u16, received: u64, ttl: u8, secret: bool,
         ) {
             let key = secret.then(key);
-            let sender = Test { sequence, timestamp, error: ErrorEstimate::decode(error), session };
-            prop_assert_eq!(Test::decode(&sender.encode(key.as_ref()), key.as_ref()), Ok(sender));
-            let own = Test { sequence: !sequence, timestamp: !timestamp, ..sender };
-            let reflected = Reflected { own, received, sender, sender_ttl: ttl };
-            prop_assert_eq!(Reflected::decode(&reflected.encode(key.as_ref()), key.as_ref()), Ok(reflected));
+            let sender = TestPacket { sequence, timestamp, error: ErrorEstimate::decode(error), session };
+            prop_assert_eq!(TestPacket::decode(&sender.encode(key.as_ref()), key.as_ref()), Ok(sender));
+            let own = TestPacket { sequence: !sequence, timestamp: !timestamp, ..sender };
+            let reflected = ReflectedPacket { own, received, sender, sender_ttl: ttl };
+            prop_assert_eq!(ReflectedPacket::decode(&reflected.encode(key.as_ref()), key.as_ref()), Ok(reflected));
         }
 
         #[test]
         fn any_changed_bit_of_an_authenticated_packet_shows(at in 0..BASE_AUTHENTICATED * 8) {
             let mut bytes = test_packet().encode(Some(&key()));
             bytes[at / 8] ^= 1 << (at % 8);
-            prop_assert_eq!(Test::decode(&bytes, Some(&key())), Err(PacketError::Integrity));
+            prop_assert_eq!(TestPacket::decode(&bytes, Some(&key())), Err(PacketError::Integrity));
         }
 
         #[test]
         fn any_bytes_are_a_packet_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), secret: bool) {
             let key = secret.then(key);
-            let _ = (Test::decode(&bytes, key.as_ref()), Reflected::decode(&bytes, key.as_ref()));
-            let _ = Reflected::claimed(&bytes, secret);
+            let _ = (TestPacket::decode(&bytes, key.as_ref()), ReflectedPacket::decode(&bytes, key.as_ref()));
+            let _ = ReflectedPacket::claimed(&bytes, secret);
         }
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use netrig_core::Prefix;
 
-use super::packet::{self, Key, PacketError, Reflected, Test};
+use super::packet::{self, HmacKey, PacketError, ReflectedPacket, TestPacket};
 use super::timestamp::ErrorEstimate;
 use super::{PORT, tlv};
 
@@ -61,7 +61,7 @@ pub enum Unanswered {
 #[derive(Debug)]
 pub struct Reflector {
     /// Packets are authenticated with this key; without one they are not.
-    pub key: Option<Key>,
+    pub key: Option<HmacKey>,
     /// Who is answered.
     pub allowed: Vec<Prefix>,
     /// Code points that an answer may be sent with if the sender asks (RFC 8972 section 4.4), all if not given. An answer
@@ -70,20 +70,20 @@ pub struct Reflector {
     /// The port where this reflector receives.
     pub port: u16,
     /// The sessions, if it numbers its answers itself (RFC 8762 section 4: stateful).
-    pub sessions: Option<Sessions>,
+    pub sessions: Option<ReflectorSessions>,
 }
 
 /// Answers sent in each session of a stateful reflector.
 #[derive(Debug, Default)]
-pub struct Sessions(BTreeMap<(SocketAddr, u16), Session>);
+pub struct ReflectorSessions(BTreeMap<(SocketAddr, u16), ReflectorSession>);
 
 #[derive(Debug, Default)]
-struct Session {
+struct ReflectorSession {
     next: u32,
     heard: u64,
 }
 
-impl Sessions {
+impl ReflectorSessions {
     /// The number of the next answer in a session.
     fn next(&mut self, sender: SocketAddr, session: u16, now: u64) -> u32 {
         if self.0.len() >= MOST_SESSIONS && !self.0.contains_key(&(sender, session)) {
@@ -126,7 +126,7 @@ impl Reflector {
             return Err(Unanswered::FromReflector);
         }
         let key = self.key.as_ref();
-        let sender = Test::decode(packet, key)?;
+        let sender = TestPacket::decode(packet, key)?;
         if is_reflection(packet, key) {
             return Err(Unanswered::Reflection);
         }
@@ -134,7 +134,7 @@ impl Reflector {
             Some(sessions) => sessions.next(ingress.from, sender.session, ingress.received),
             None => sender.sequence,
         };
-        let own = Test {
+        let own = TestPacket {
             sequence,
             timestamp: error.format.encode(now),
             error,
@@ -142,11 +142,11 @@ impl Reflector {
             session: sender.session,
         };
         let received = error.format.encode(ingress.received);
-        let mut bytes = Reflected { own, received, sender, sender_ttl: ingress.ttl }.encode(key);
+        let mut bytes = ReflectedPacket { own, received, sender, sender_ttl: ingress.ttl }.encode(key);
         let base = bytes.len().min(packet.len());
         bytes.truncate(base);
         bytes.extend(&packet[base..]);
-        let arrival = tlv::Arrival {
+        let arrival = tlv::ReflectionContext {
             sequence: sender.sequence,
             answer: sequence,
             key,
@@ -162,8 +162,8 @@ impl Reflector {
 /// Whether a packet has what only reflectors write, in the place of the zeros or the padding of a sender: a time of receiving
 /// that lies within seconds of the time of sending. Random padding does so once in 10⁸. Zeros are no such time: a sender
 /// without a clock, which counts from its start, writes times near them.
-fn is_reflection(packet: &[u8], key: Option<&Key>) -> bool {
-    Reflected::decode(packet, key).is_ok_and(|reflected| {
+fn is_reflection(packet: &[u8], key: Option<&HmacKey>) -> bool {
+    ReflectedPacket::decode(packet, key).is_ok_and(|reflected| {
         if reflected.received == 0 {
             return false;
         }
@@ -174,7 +174,7 @@ fn is_reflection(packet: &[u8], key: Option<&Key>) -> bool {
 }
 
 /// Octets of the shortest packet that is answered with this key or without one.
-pub const fn least(key: Option<&Key>) -> usize {
+pub const fn least(key: Option<&HmacKey>) -> usize {
     if key.is_some() { packet::BASE_AUTHENTICATED } else { packet::LEAST }
 }
 
@@ -189,7 +189,7 @@ mod tests {
 
     const NOW: u64 = 1_790_000_000_000_000_000;
 
-    fn reflector(key: Option<Key>) -> Reflector {
+    fn reflector(key: Option<HmacKey>) -> Reflector {
         Reflector { key, allowed: Prefix::LOOPBACK.to_vec(), dscps: None, port: 8620, sessions: None }
     }
 
@@ -201,8 +201,8 @@ mod tests {
         Ingress { from: from.parse().unwrap(), received: NOW - 5_000, ttl: 61, class: 46 << 2 | 2 }
     }
 
-    fn test(sequence: u32) -> Test {
-        Test { sequence, timestamp: Format::Ntp.encode(NOW - 70_000), error: error(), session: 77 }
+    fn test(sequence: u32) -> TestPacket {
+        TestPacket { sequence, timestamp: Format::Ntp.encode(NOW - 70_000), error: error(), session: 77 }
     }
 
     #[test]
@@ -212,20 +212,20 @@ mod tests {
             let reply =
                 reflector(key.clone()).reflect(&packet, &ingress("127.0.0.1:5000"), NOW, error()).unwrap();
             assert_eq!((reply.bytes.len(), reply.dscp), (packet.len(), 46));
-            let told = Reflected::decode(&reply.bytes, key.as_ref()).unwrap();
-            assert_eq!(Format::Ntp.decode(told.own.timestamp), Some(NOW));
-            assert_eq!(Format::Ntp.decode(told.received), Some(NOW - 5_000));
-            assert_eq!((told.own.sequence, told.sender, told.sender_ttl), (3, test(3), 61));
+            let decoded = ReflectedPacket::decode(&reply.bytes, key.as_ref()).unwrap();
+            assert_eq!(Format::Ntp.decode(decoded.own.timestamp), Some(NOW));
+            assert_eq!(Format::Ntp.decode(decoded.received), Some(NOW - 5_000));
+            assert_eq!((decoded.own.sequence, decoded.sender, decoded.sender_ttl), (3, test(3), 61));
         }
     }
 
     #[test]
     fn a_stateful_reflector_counts_its_answers_for_each_session() {
-        let mut reflector = Reflector { sessions: Some(Sessions::default()), ..reflector(None) };
+        let mut reflector = Reflector { sessions: Some(ReflectorSessions::default()), ..reflector(None) };
         let mut answer = |sequence, from, received| {
             let ingress = Ingress { received, ..ingress(from) };
             let reply = reflector.reflect(&test(sequence).encode(None), &ingress, received, error()).unwrap();
-            Reflected::decode(&reply.bytes, None).unwrap().own.sequence
+            ReflectedPacket::decode(&reply.bytes, None).unwrap().own.sequence
         };
         // RFC 8762 section 4.3.1: "starts with zero and is incremented by one".
         assert_eq!([answer(0, "127.0.0.1:5000", NOW), answer(5, "127.0.0.1:5000", NOW)], [0, 1]);
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn sessions_are_bounded_and_the_silent_one_goes_first() {
-        let mut sessions = Sessions::default();
+        let mut sessions = ReflectorSessions::default();
         let sender = |n: usize| SocketAddr::from(([127, 0, 0, 1], 10_000 + n as u16));
         for n in 0..MOST_SESSIONS + 10 {
             sessions.next(sender(n), 0, NOW + n as u64);
@@ -297,8 +297,8 @@ mod tests {
         packet.extend([0xA5; 27]);
         let reply = reflector(None).reflect(&packet, &ingress("127.0.0.1:5000"), NOW, error()).unwrap();
         assert_eq!(reply.bytes.len(), 41);
-        let told = Reflected::decode(&reply.bytes, None).unwrap();
-        assert_eq!((told.sender.sequence, told.sender_ttl), (1, 61));
+        let decoded = ReflectedPacket::decode(&reply.bytes, None).unwrap();
+        assert_eq!((decoded.sender.sequence, decoded.sender_ttl), (1, 61));
         let short = reflector(None).reflect(&packet[..40], &ingress("127.0.0.1:5000"), NOW, error());
         assert_eq!(short, Err(Unanswered::Packet(PacketError::TooShort { len: 40, least: 41 })));
     }
@@ -312,8 +312,9 @@ mod tests {
             let mut reflector = Reflector { dscps, ..reflector(None) };
             let reply = reflector.reflect(&packet, &ingress("[::1]:5000"), NOW, error()).unwrap();
             assert_eq!(reply.dscp, sent);
-            let told = ClassOfService::decode(tlv::parse(&reply.bytes[44..]).next().unwrap().value).unwrap();
-            assert_eq!((told.received, told.ecn, told.refused), (46, 2, sent != 10));
+            let decoded =
+                ClassOfService::decode(tlv::parse(&reply.bytes[44..]).next().unwrap().value).unwrap();
+            assert_eq!((decoded.received, decoded.ecn, decoded.refused), (46, 2, sent != 10));
         }
     }
 
@@ -324,7 +325,7 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..400), secret: bool, stateful: bool,
         ) {
             let mut reflector = reflector(secret.then(key));
-            reflector.sessions = stateful.then(Sessions::default);
+            reflector.sessions = stateful.then(ReflectorSessions::default);
             if let Ok(reply) = reflector.reflect(&bytes, &ingress("127.0.0.1:5000"), NOW, error()) {
                 prop_assert_eq!(reply.bytes.len(), bytes.len());
                 prop_assert!(reply.dscp < 64);

@@ -147,10 +147,10 @@ mod tests {
             let format = if ptp { Format::Ptp } else { Format::Ntp };
             let estimate = ErrorEstimate::new(synchronised, format, error_ns);
             prop_assert_eq!(ErrorEstimate::decode(estimate.encode()), estimate);
-            let told = estimate.error_ns().unwrap();
-            prop_assert!(told >= error_ns);
+            let decoded = estimate.error_ns().unwrap();
+            prop_assert!(decoded >= error_ns);
             // Eight bits: right to one part in 128.
-            prop_assert!(told - error_ns <= error_ns / 128 + 1);
+            prop_assert!(decoded - error_ns <= error_ns / 128 + 1);
         }
 
         #[test]

@@ -1,6 +1,6 @@
 //! Extensions behind the base packet: type, length, value (RFC 8972 section 4).
 
-use super::packet::{HMAC, Key};
+use super::packet::{HMAC, HmacKey};
 
 /// Octets before a value: flags, type and length.
 pub const HEADER: usize = 4;
@@ -100,13 +100,13 @@ impl ClassOfService {
 }
 
 /// What a reflector knows when it answers extensions.
-pub struct Arrival<'a> {
+pub struct ReflectionContext<'a> {
     /// The base packet's sequence number as it was received.
     pub sequence: u32,
     /// The sequence number of the answer.
     pub answer: u32,
     /// The key of the session.
-    pub key: Option<&'a Key>,
+    pub key: Option<&'a HmacKey>,
     /// DSCP with which the packet arrived.
     pub dscp: u8,
     /// ECN with which the packet arrived.
@@ -117,7 +117,7 @@ pub struct Arrival<'a> {
 
 /// Answers the extensions of a packet in their place (RFC 8972 section 4); the DSCP with which the answer is to be sent if a
 /// sender asked for one and may have it.
-pub fn answer(extensions: &mut [u8], arrival: &Arrival<'_>) -> Option<u8> {
+pub fn answer(extensions: &mut [u8], arrival: &ReflectionContext<'_>) -> Option<u8> {
     let trusted = arrival.key.is_none_or(|key| is_genuine(extensions, arrival.sequence, key));
     let (mut at, mut dscp) = (0, None);
     while at + HEADER <= extensions.len() {
@@ -150,7 +150,7 @@ pub fn answer(extensions: &mut [u8], arrival: &Arrival<'_>) -> Option<u8> {
 }
 
 /// Fills in what the reflector says of the class of service; the DSCP that was asked for if it may be used.
-fn class_of_service(value: &mut [u8], arrival: &Arrival<'_>) -> Option<u8> {
+fn class_of_service(value: &mut [u8], arrival: &ReflectionContext<'_>) -> Option<u8> {
     let mut class = ClassOfService::decode(value)?;
     let may = (arrival.may_send)(class.asked);
     class = ClassOfService { received: arrival.dscp, ecn: arrival.ecn, refused: !may, ..class };
@@ -169,7 +169,7 @@ const fn may_be_long(kind: u8, len: usize) -> bool {
 
 /// Whether the extensions of an authenticated packet are as the other side wrote them. They carry an HMAC over the sequence
 /// number and all extensions before it, and only padding follows; padding alone needs none (RFC 8972 section 4.8).
-pub fn is_genuine(extensions: &[u8], sequence: u32, key: &Key) -> bool {
+pub fn is_genuine(extensions: &[u8], sequence: u32, key: &HmacKey) -> bool {
     let (mut at, mut verified, mut bare) = (0, false, true);
     for tlv in parse(extensions) {
         match tlv.kind {
@@ -196,8 +196,8 @@ mod tests {
     use super::*;
     use crate::stamp::packet::tests::key;
 
-    fn arrival(key: Option<&Key>) -> Arrival<'_> {
-        Arrival { sequence: 7, answer: 9, key, dscp: 46, ecn: 1, may_send: &|dscp| dscp == 10 }
+    fn arrival(key: Option<&HmacKey>) -> ReflectionContext<'_> {
+        ReflectionContext { sequence: 7, answer: 9, key, dscp: 46, ecn: 1, may_send: &|dscp| dscp == 10 }
     }
 
     fn with(tlvs: &[(u8, &[u8])]) -> Vec<u8> {
@@ -226,10 +226,10 @@ mod tests {
             let value = ClassOfService { asked, ..ClassOfService::default() }.encode();
             let mut bytes = with(&[(kind::CLASS_OF_SERVICE, &value), (kind::EXTRA_PADDING, &[1, 2])]);
             assert_eq!(answer(&mut bytes, &arrival(None)), used);
-            let told = parse(&bytes).next().unwrap();
-            assert_eq!(told.flags, 0, "U, M and I are clear");
+            let decoded = parse(&bytes).next().unwrap();
+            assert_eq!(decoded.flags, 0, "U, M and I are clear");
             let class = ClassOfService { asked, received: 46, ecn: 1, refused: used.is_none() };
-            assert_eq!(ClassOfService::decode(told.value), Some(class));
+            assert_eq!(ClassOfService::decode(decoded.value), Some(class));
         }
     }
 

@@ -15,10 +15,10 @@ use std::sync::atomic::AtomicBool;
 
 use super::error::ProbeError;
 use super::flow::FlowSocket;
-use course::Course;
+use course::TraceCourse;
 
 pub use order::{SpeedOrder, TraceOrder};
-pub use report::{Address, Hop, TraceReport};
+pub use report::{HopAddress, TraceHop, TraceReport};
 
 /// Finds the hosts on the way.
 ///
@@ -28,7 +28,7 @@ pub fn trace(order: &TraceOrder, cancel: &AtomicBool) -> Result<TraceReport, Pro
     order.check()?;
     let socket = FlowSocket::open(order.method, order.target, order.dscp)?;
     let plan = order.plan(socket.flow(), socket.mtu()?)?;
-    let mut course = Course::new(plan, order.target.ip());
+    let mut course = TraceCourse::new(plan, order.target.ip());
     let account = wire::carry_out(socket, &mut course, cancel)?;
     report::report(order, &course, &account)
 }

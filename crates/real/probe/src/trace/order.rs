@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use netrig_core::Duration;
 
 use super::super::error::ProbeError;
-use super::super::flow::packet::{Flow, Method};
-use super::course::{MOST_PACKETS, Plan};
+use super::super::flow::packet::{FlowMethod, ProbeFlow};
+use super::course::{MOST_PACKETS, TracePlan};
 use super::speed::{LEAST_LENGTHS, SHORTEST_V4, SHORTEST_V6, SpeedPlan};
 
 /// What a trace is to do.
@@ -15,7 +15,7 @@ pub struct TraceOrder {
     /// Whom; of ICMP the port means nothing.
     pub target: SocketAddr,
     /// By which packets.
-    pub method: Method,
+    pub method: FlowMethod,
     /// The first TTL, 1 at least.
     pub first: u8,
     /// The last TTL.
@@ -73,7 +73,7 @@ impl TraceOrder {
             return wrong(format!("{} packets: expected at most {MOST_PACKETS}", way.saturating_add(speed)));
         }
         match self.speed {
-            Some(_) if self.method == Method::Tcp => {
+            Some(_) if self.method == FlowMethod::Tcp => {
                 wrong("a SYN has one length, and tells no speed: use udp or icmp".into())
             }
             Some(speed) if speed.lengths < LEAST_LENGTHS || speed.each == 0 => wrong(format!(
@@ -85,7 +85,7 @@ impl TraceOrder {
     }
 
     /// The packets of this order over a flow, on a path that is taken to carry `mtu`.
-    pub(super) fn plan(&self, flow: &Flow, mtu: usize) -> Result<Plan, ProbeError> {
+    pub(super) fn plan(&self, flow: &ProbeFlow, mtu: usize) -> Result<TracePlan, ProbeError> {
         let shortest = flow.shortest();
         let length = self.length.unwrap_or_else(|| LENGTH.max(shortest));
         if !(shortest..=usize::from(u16::MAX)).contains(&length) {
@@ -107,7 +107,7 @@ impl TraceOrder {
                 }
             },
         };
-        Ok(Plan {
+        Ok(TracePlan {
             first: self.first,
             last: self.last,
             each: self.each,

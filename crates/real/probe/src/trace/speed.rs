@@ -59,7 +59,7 @@ impl SpeedPlan {
 
 /// A packet to a hop and what came back.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub struct SpeedSample {
     /// Its length, octets of IP.
     pub length: usize,
     /// Seconds until the answer.
@@ -82,7 +82,7 @@ pub struct HopSpeed {
 ///
 /// # Errors
 /// A sample that is no number.
-pub fn along(hops: &[Vec<Sample>]) -> Result<Vec<HopSpeed>, ProbeError> {
+pub fn along(hops: &[Vec<SpeedSample>]) -> Result<Vec<HopSpeed>, ProbeError> {
     let mut before = None;
     let mut speeds = Vec::with_capacity(hops.len());
     for samples in hops {
@@ -104,7 +104,7 @@ pub fn along(hops: &[Vec<Sample>]) -> Result<Vec<HopSpeed>, ProbeError> {
 }
 
 /// The slope of the least round trips over the lengths, or why there is none.
-fn slope(samples: &[Sample]) -> Result<Result<Interval, &'static str>, ProbeError> {
+fn slope(samples: &[SpeedSample]) -> Result<Result<Interval, &'static str>, ProbeError> {
     let mut answers = BTreeMap::<usize, usize>::new();
     samples.iter().for_each(|sample| *answers.entry(sample.answer).or_default() += 1);
     // Answers of another length than most took another time to come back.
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     /// Packets over links of these rates, each with a delay and waiting as in a queue that is often empty.
-    fn samples(rates: &[f64], plan: &SpeedPlan, waits: f64, seed: u64) -> Vec<Vec<Sample>> {
+    fn samples(rates: &[f64], plan: &SpeedPlan, waits: f64, seed: u64) -> Vec<Vec<SpeedSample>> {
         let mut draws = Seeds::new(seed).stream("waits");
         let hop = |hops: usize, draws: &mut netrig_core::Stream| {
             let mut of_hop = Vec::new();
@@ -163,7 +163,7 @@ mod tests {
                     let serialised: f64 = rates[..hops].iter().map(|rate| 8.0 * *length as f64 / rate).sum();
                     let waited = if draws.below(3) == 0 { 0.0 } else { draws.uniform() * waits };
                     let round_trip = serialised + 0.001 * hops as f64 + waited + draws.uniform() * 1e-6;
-                    of_hop.push(Sample { length: *length, round_trip, answer: 548 });
+                    of_hop.push(SpeedSample { length: *length, round_trip, answer: 548 });
                 }
             }
             of_hop
@@ -236,7 +236,7 @@ mod tests {
         fn any_times_give_an_estimate(times in proptest::collection::vec((576usize..580, 0.0..1.0f64, 0usize..3), 0..40)) {
             let samples: Vec<_> = times
                 .into_iter()
-                .map(|(length, round_trip, answer)| Sample { length, round_trip, answer })
+                .map(|(length, round_trip, answer)| SpeedSample { length, round_trip, answer })
                 .collect();
             for speed in along(&[samples.clone(), samples]).unwrap() {
                 let Measure { value, low, high, .. } = speed.speed;

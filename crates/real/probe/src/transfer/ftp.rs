@@ -12,7 +12,7 @@ use netrig_traffic::FtpDirection;
 use suppaftp::types::{FileType, FtpError};
 use suppaftp::{FtpStream, Mode};
 
-use super::verdict::{Limit, Seen, Watch};
+use super::verdict::{TransferLimit, TransferObservation, TransferWatch};
 use crate::ProbeError;
 use netrig_bulk::Effort;
 use netrig_host::socket::TcpOptions;
@@ -65,7 +65,7 @@ pub struct FtpReport {
     /// What TCP counted at this end of the connection of the data.
     pub counts: TcpCounts,
     /// Why an end, and not the path, was the limit. None if the times can be trusted.
-    pub limits: Vec<Limit>,
+    pub limits: Vec<TransferLimit>,
 }
 
 impl FtpReport {
@@ -87,15 +87,15 @@ pub fn ftp(order: &FtpOrder, cancel: &AtomicBool) -> Result<FtpReport, ProbeErro
 
 /// The same until `has_ended` says that it is to end.
 pub fn transfer(order: &FtpOrder, has_ended: &(dyn Fn() -> bool + Sync)) -> Result<FtpReport, ProbeError> {
-    let (begun, rest) = (monotonic_nanos(), Cell::new(Left::Nothing));
+    let (begun, rest) = (monotonic_nanos(), Cell::new(Leftover::Nothing));
     let report = within(order, order.patience.into(), has_ended, |session| session.carry_out(begun, &rest));
     if let Err(failed) = &report
-        && rest.get() != Left::Nothing
+        && rest.get() != Leftover::Nothing
         && let Err(error) = within(order, CLEARING, &|| false, |session| session.clear())
-        && rest.get() == Left::Something
+        && rest.get() == Leftover::Something
     {
         let why = format!("{} stays there: {error}; before that: {failed}", order.file);
-        return Err(Session { order, sockets: &Sockets::default() }.failed("DELE", why));
+        return Err(FtpSession { order, sockets: &SessionSockets::default() }.failed("DELE", why));
     }
     report
 }
@@ -110,13 +110,13 @@ pub fn converse(
     control: TcpStream,
     dial: impl Fn(u16) -> Result<TcpStream, String> + Send + Sync + 'static,
 ) -> Result<FtpReport, ProbeError> {
-    let session = Session { order, sockets: &Sockets::default() };
-    session.converse(control, dial, monotonic_nanos(), &Cell::new(Left::Nothing))
+    let session = FtpSession { order, sockets: &SessionSockets::default() };
+    session.converse(control, dial, monotonic_nanos(), &Cell::new(Leftover::Nothing))
 }
 
 /// What a session that failed left at the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum Leftover {
     Nothing,
     /// It was ended between the command to store a file and the server's answer.
     Perhaps,
@@ -129,10 +129,10 @@ fn within<T>(
     order: &FtpOrder,
     patience: StdDuration,
     has_ended: &(dyn Fn() -> bool + Sync),
-    go: impl FnOnce(&Session<'_>) -> Result<T, ProbeError>,
+    go: impl FnOnce(&FtpSession<'_>) -> Result<T, ProbeError>,
 ) -> Result<T, ProbeError> {
-    let sockets = Sockets::default();
-    let session = Session { order, sockets: &sockets };
+    let sockets = SessionSockets::default();
+    let session = FtpSession { order, sockets: &sockets };
     let (over, watch) = mpsc::channel::<()>();
     let deadline = StdInstant::now() + patience;
     let done = std::thread::scope(|scope| {
@@ -158,9 +158,9 @@ fn within<T>(
 
 /// The sockets of a session, so that somebody else can end it.
 #[derive(Clone, Default)]
-struct Sockets(Arc<Mutex<(Vec<TcpStream>, bool)>>);
+struct SessionSockets(Arc<Mutex<(Vec<TcpStream>, bool)>>);
 
-impl Sockets {
+impl SessionSockets {
     fn add(&self, stream: &TcpStream) -> io::Result<()> {
         let mut sockets = self.0.lock().map_err(|_| io::ErrorKind::Other)?;
         if sockets.1 {
@@ -191,12 +191,12 @@ impl Sockets {
     }
 }
 
-struct Session<'a> {
+struct FtpSession<'a> {
     order: &'a FtpOrder,
-    sockets: &'a Sockets,
+    sockets: &'a SessionSockets,
 }
 
-impl Session<'_> {
+impl FtpSession<'_> {
     fn failed(&self, step: &'static str, why: impl std::fmt::Display) -> ProbeError {
         let line: String =
             why.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
@@ -230,7 +230,7 @@ impl Session<'_> {
         session.rm(&self.order.file).map_err(self.at("DELE"))
     }
 
-    fn carry_out(&self, begun: u64, rest: &Cell<Left>) -> Result<FtpReport, ProbeError> {
+    fn carry_out(&self, begun: u64, rest: &Cell<Leftover>) -> Result<FtpReport, ProbeError> {
         let order = self.order.clone();
         let sockets = self.sockets.clone();
         let dial = move |port| {
@@ -247,7 +247,7 @@ impl Session<'_> {
         control: TcpStream,
         dial: impl Fn(u16) -> Result<TcpStream, String> + Send + Sync + 'static,
         begun: u64,
-        rest: &Cell<Left>,
+        rest: &Cell<Leftover>,
     ) -> Result<FtpReport, ProbeError> {
         let order = self.order;
         let (mut session, greeting) = self.log_in(control)?;
@@ -257,15 +257,18 @@ impl Session<'_> {
         let mut session = session.passive_stream_builder(move |to| {
             dial(to.port()).map_err(|why| FtpError::ConnectionError(io::Error::other(why)))
         });
-        let (watch, before) = (Watch::start(), Effort::of_this_thread());
+        let (watch, before) = (TransferWatch::start(), Effort::of_this_thread());
         let (bytes, transfer_s) = match order.direction {
             FtpDirection::Store => self.store(&mut session, rest)?,
             FtpDirection::Fetch => self.fetch(&mut session)?,
         };
         let data = self.sockets.last();
         let trips = [data.srtt, data.min_rtt].map(|trip| trip.map(Duration::as_secs_f64));
-        let mut seen =
-            Seen { wanted_s: Effort::of_this_thread().since(&before).wanted_s(), trips, ..Seen::default() };
+        let mut seen = TransferObservation {
+            wanted_s: Effort::of_this_thread().since(&before).wanted_s(),
+            trips,
+            ..TransferObservation::default()
+        };
         seen.add(&data);
         let limits = watch.limits(1, &seen);
         session.quit().map_err(self.at("farewell"))?;
@@ -274,12 +277,12 @@ impl Session<'_> {
     }
 
     /// Puts the file there and deletes it; `rest` tells what would stay there now.
-    fn store(&self, session: &mut FtpStream, rest: &Cell<Left>) -> Result<(u64, f64), ProbeError> {
+    fn store(&self, session: &mut FtpStream, rest: &Cell<Leftover>) -> Result<(u64, f64), ProbeError> {
         let stored = session.put_with_stream(&self.order.file);
         rest.set(match &stored {
-            Ok(_) => Left::Something,
-            Err(_) if self.sockets.has_ended() => Left::Perhaps,
-            Err(_) => Left::Nothing,
+            Ok(_) => Leftover::Something,
+            Err(_) if self.sockets.has_ended() => Leftover::Perhaps,
+            Err(_) => Leftover::Nothing,
         });
         let mut data = stored.map_err(self.at("STOR"))?;
         let first = monotonic_nanos();
@@ -295,7 +298,7 @@ impl Session<'_> {
         data.finish().map_err(self.at("end of data"))?;
         let took = (monotonic_nanos() - first) as f64 * 1e-9;
         session.rm(&self.order.file).map_err(self.at("DELE"))?;
-        rest.set(Left::Nothing);
+        rest.set(Leftover::Nothing);
         Ok((self.order.bytes, took))
     }
 
@@ -322,7 +325,12 @@ impl Session<'_> {
 
 /// A connection that blocks, with its options. It is among the sockets of the session before it stands, so that waiting for
 /// it ends too.
-fn connect(to: SocketAddr, options: &TcpOptions, dscp: u8, sockets: &Sockets) -> Result<TcpStream, String> {
+fn connect(
+    to: SocketAddr,
+    options: &TcpOptions,
+    dscp: u8,
+    sockets: &SessionSockets,
+) -> Result<TcpStream, String> {
     let local = HostAddress::unspecified_for(to).at(0);
     let making = Making::tcp(options, dscp, local).map_err(|error| error.to_string())?;
     let stream = TcpStream::from(making.bound().map_err(|error| error.to_string())?);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// What must be known of a path before (RFC 6349 section 3).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Path {
+pub struct TcpPath {
     /// Baseline round-trip time: of the idle path (section 3.2).
     pub round_trip: Duration,
     /// Bottleneck bandwidth: bits of IP packets per second that the path carries at most (section 3.1).
@@ -17,7 +17,7 @@ pub struct Path {
     pub headers: u32,
 }
 
-impl Path {
+impl TcpPath {
     /// Bandwidth-delay product, bytes: what must be on the way to fill the path (section 3.3.1).
     pub fn bandwidth_delay_bytes(&self) -> f64 {
         self.bottleneck_bits_per_s * self.round_trip.as_secs_f64() / 8.0
@@ -91,7 +91,7 @@ mod tests {
             (100.0, 1, 100_000.0),
             (1_000.0, 5, 5_000_000.0),
         ] {
-            let path = Path {
+            let path = TcpPath {
                 round_trip: Duration::from_millis(ms),
                 bottleneck_bits_per_s: mbit_per_s * 1e6,
                 segment: 1460,
@@ -116,7 +116,7 @@ mod tests {
     /// Faster than the bottleneck is no path with that bottleneck; what its last digit was rounded by is no fault.
     #[test]
     fn a_bottleneck_that_cannot_be_is_said_to_be_none() {
-        let path = Path {
+        let path = TcpPath {
             round_trip: Duration::from_millis(25),
             bottleneck_bits_per_s: 12e6,
             segment: 1460,
@@ -124,15 +124,15 @@ mod tests {
         };
         // 1460 of 1500 bytes of 12 Mbit/s are payload.
         near(path.ideal_bytes_per_s(), 1.46e6, 1e-6);
-        let fault = |share: f64, path: Option<&Path>| {
-            let ideal = path.map(Path::ideal_bytes_per_s);
+        let fault = |share: f64, path: Option<&TcpPath>| {
+            let ideal = path.map(TcpPath::ideal_bytes_per_s);
             Framework::of(1.46e6 / share, ideal, 0.0, [None; 2]).fault()
         };
         assert_eq!([0.951, 1.0, 3.0].map(|share| fault(share, Some(&path))), [None, None, None]);
-        let told = fault(0.006, Some(&path)).unwrap();
+        let text = fault(0.006, Some(&path)).unwrap();
         assert!(
-            told.starts_with("it took 0.006 of the least time that the stated bottleneck allows"),
-            "{told}"
+            text.starts_with("it took 0.006 of the least time that the stated bottleneck allows"),
+            "{text}"
         );
         assert_eq!(fault(0.006, None), None, "nobody stated one");
     }

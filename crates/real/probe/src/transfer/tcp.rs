@@ -9,8 +9,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use netrig_core::Duration;
 use rustix::io::Errno;
 
-use super::metrics::{Framework, Path};
-use super::verdict::{Seen, Watch};
+use super::metrics::{Framework, TcpPath};
+use super::verdict::{TransferObservation, TransferWatch};
 use crate::ProbeError;
 use crate::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
 use crate::wire::writable;
@@ -73,7 +73,7 @@ pub struct TcpReport {
     /// Baseline round-trip time: of the handshakes, before the path was filled.
     pub round_trip: Duration,
     /// What the path could carry, if its bottleneck is known.
-    pub path: Option<Path>,
+    pub path: Option<TcpPath>,
     /// The longest IP packet that the kernel took the path to carry, bytes (RFC 6349 section 3.1); of several connections the
     /// least.
     pub path_mtu: u32,
@@ -119,7 +119,7 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     let opening = infos(&connections)?;
     let round_trip =
         opening.iter().filter_map(|info| info.min_rtt).min().unwrap_or_else(|| remote.round_trip());
-    let (watch, first) = (Watch::start(), monotonic_nanos());
+    let (watch, first) = (TransferWatch::start(), monotonic_nanos());
     let Carried { samples, wanted_s, sunk, ended } = carry(&connections, remote, order, first, cancel)?;
     let interrupted = sunk.is_none();
     let last = infos(&connections)?;
@@ -133,10 +133,10 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     });
     let trips = [mean_trip(&samples, &last), Some(round_trip.as_secs_f64())];
     let again = counts.bytes_retransmitted as f64 / counts.bytes_sent.max(1) as f64;
-    let ideal = path.as_ref().map(Path::ideal_bytes_per_s);
+    let ideal = path.as_ref().map(TcpPath::ideal_bytes_per_s);
     let framework = (bytes > 0 && transfer_s > 0.0)
         .then(|| Framework::of(bytes as f64 / transfer_s, ideal, again, trips));
-    let mut seen = Seen { wanted_s, trips, ..Seen::default() };
+    let mut seen = TransferObservation { wanted_s, trips, ..TransferObservation::default() };
     last.iter().for_each(|info| seen.add(info));
     let mut faults: Vec<_> = watch.limits(last.len(), &seen).into_iter().map(|limit| limit.why).collect();
     faults.extend(framework.and_then(|framework| framework.fault()));
@@ -180,10 +180,10 @@ fn all_sunk(remote: &mut Remote, sent: u64) -> Result<u64, ProbeError> {
 }
 
 /// What is known of the way to an address, over which the kernel sends segments like this one.
-fn path_over(to: SocketAddr, last: &TcpInfo, round_trip: Duration, bottleneck_bits_per_s: f64) -> Path {
+fn path_over(to: SocketAddr, last: &TcpInfo, round_trip: Duration, bottleneck_bits_per_s: f64) -> TcpPath {
     // IP and TCP, and the time stamps (RFC 7323) if both ends have agreed on them.
     let headers = if to.is_ipv4() { 40 } else { 60 } + if last.has_timestamps { 12 } else { 0 };
-    Path { round_trip, bottleneck_bits_per_s, segment: last.segment, headers }
+    TcpPath { round_trip, bottleneck_bits_per_s, segment: last.segment, headers }
 }
 
 fn windows(infos: &[TcpInfo]) -> u64 {

@@ -31,7 +31,7 @@ pub enum LimitedBy {
 
 /// Why an end, and not the path, was the limit of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limit {
+pub struct TransferLimit {
     /// What held it up.
     pub by: LimitedBy,
     /// A sentence.
@@ -40,14 +40,14 @@ pub struct Limit {
 
 /// Watches one transfer.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct TransferWatch {
     begun: u64,
     counts: InterruptionCounts,
 }
 
 /// What was seen of a transfer, in seconds of all of its connections together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct TransferObservation {
     /// Threads ran, or waited until they might.
     pub wanted_s: f64,
     /// TCP had room for more on the path, and no more in the buffer of its socket.
@@ -58,29 +58,29 @@ pub(super) struct Seen {
     pub trips: [Option<f64>; 2],
 }
 
-impl Watch {
+impl TransferWatch {
     /// From now on.
     pub fn start() -> Self {
         Self { begun: monotonic_nanos(), counts: InterruptionCounts::read() }
     }
 
     /// Why the transfer over so many connections says nothing of the path.
-    pub fn limits(&self, connections: usize, seen: &Seen) -> Vec<Limit> {
+    pub fn limits(&self, connections: usize, seen: &TransferObservation) -> Vec<TransferLimit> {
         let span_s = (monotonic_nanos() - self.begun) as f64 * 1e-9;
         let stolen = InterruptionCounts::read().since(&self.counts, Precedence::None, false).fault();
-        let stolen = stolen.map(|why| Limit { by: LimitedBy::Host, why });
+        let stolen = stolen.map(|why| TransferLimit { by: LimitedBy::Host, why });
         seen.limits(span_s * connections as f64).chain(stolen).collect()
     }
 }
 
-impl Seen {
+impl TransferObservation {
     /// What TCP says at the sending end of a connection.
     pub fn add(&mut self, info: &TcpInfo) {
         self.buffer_s += info.buffer_limited.as_secs_f64();
         self.window_s += info.window_limited.as_secs_f64();
     }
 
-    fn limits(&self, span_s: f64) -> impl Iterator<Item = Limit> {
+    fn limits(&self, span_s: f64) -> impl Iterator<Item = TransferLimit> {
         let share = |seconds: f64| if span_s > 0.0 { seconds / span_s } else { 0.0 };
         let [wanted, buffer, window] = [self.wanted_s, self.buffer_s, self.window_s].map(share);
         let [mean, idle] = self.trips;
@@ -106,7 +106,9 @@ impl Seen {
             )
         });
         let by = [LimitedBy::Processor, LimitedBy::Buffer, LimitedBy::Window];
-        by.into_iter().zip([busy, buffer, window]).filter_map(|(by, why)| Some(Limit { by, why: why? }))
+        by.into_iter()
+            .zip([busy, buffer, window])
+            .filter_map(|(by, why)| Some(TransferLimit { by, why: why? }))
     }
 }
 
@@ -114,42 +116,55 @@ impl Seen {
 mod tests {
     use super::*;
 
-    fn faults(seen: Seen) -> Vec<String> {
+    fn faults(seen: TransferObservation) -> Vec<String> {
         seen.limits(10.0).map(|limit| limit.why).collect()
     }
 
     #[test]
     fn a_transfer_that_the_path_holds_up_is_the_paths() {
-        let quiet = Seen { wanted_s: 9.0, buffer_s: 1.0, window_s: 1.0, trips: [Some(0.1); 2] };
+        let quiet =
+            TransferObservation { wanted_s: 9.0, buffer_s: 1.0, window_s: 1.0, trips: [Some(0.1); 2] };
         assert!(faults(quiet).is_empty(), "{:?}", faults(quiet));
         // What an end has no room for while the path's queue is full tells of the path.
-        let queued = Seen { buffer_s: 9.0, window_s: 9.0, trips: [Some(0.127), Some(0.1)], ..quiet };
+        let queued =
+            TransferObservation { buffer_s: 9.0, window_s: 9.0, trips: [Some(0.127), Some(0.1)], ..quiet };
         assert!(faults(queued).is_empty(), "{:?}", faults(queued));
-        assert_eq!(Seen::default().limits(0.0).count(), 0, "of no time nothing is said");
+        assert_eq!(TransferObservation::default().limits(0.0).count(), 0, "of no time nothing is said");
     }
 
     #[test]
     fn what_an_end_did_is_told_each_in_its_words() {
-        for (seen, says) in [
-            (Seen { wanted_s: 9.1, ..Seen::default() }, "waited for a processor, for 91 % of the time"),
+        for (seen, expected) in [
             (
-                Seen { buffer_s: 2.0, ..Seen::default() },
+                TransferObservation { wanted_s: 9.1, ..TransferObservation::default() },
+                "waited for a processor, for 91 % of the time",
+            ),
+            (
+                TransferObservation { buffer_s: 2.0, ..TransferObservation::default() },
                 "for 20 % of the time the path had room for more than the sending",
             ),
             (
-                Seen { window_s: 3.0, trips: [Some(0.12), Some(0.1)], ..Seen::default() },
+                TransferObservation {
+                    window_s: 3.0,
+                    trips: [Some(0.12), Some(0.1)],
+                    ..TransferObservation::default()
+                },
                 "than the far end's window let through",
             ),
             // Between two programs of one host: what takes longer is their waking.
             (
-                Seen { window_s: 9.0, trips: [Some(2.5e-4), Some(5e-6)], ..Seen::default() },
+                TransferObservation {
+                    window_s: 9.0,
+                    trips: [Some(2.5e-4), Some(5e-6)],
+                    ..TransferObservation::default()
+                },
                 "than the far end's window let through",
             ),
         ] {
-            let told = faults(seen);
-            assert!(told.len() == 1 && told[0].contains(says), "{told:?}");
+            let faults_found = faults(seen);
+            assert!(faults_found.len() == 1 && faults_found[0].contains(expected), "{faults_found:?}");
         }
-        let all = Seen { wanted_s: 10.0, buffer_s: 5.0, window_s: 5.0, trips: [None; 2] };
+        let all = TransferObservation { wanted_s: 10.0, buffer_s: 5.0, window_s: 5.0, trips: [None; 2] };
         assert_eq!(faults(all).len(), 3);
     }
 }

@@ -16,7 +16,7 @@ const MOST_BYTES: u64 = 512 << 20;
 
 /// A frame: planes of luma and, at half the size each way, of the two colours (YUV 4:2:0, 8 bits).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct VideoFrame {
     /// Samples in a row of luma.
     pub width: usize,
     /// Rows of luma.
@@ -25,7 +25,7 @@ pub struct Frame {
     pub planes: Vec<u8>,
 }
 
-impl Frame {
+impl VideoFrame {
     /// The plane of luma.
     pub fn luma(&self) -> &[u8] {
         &self.planes[..self.width * self.height]
@@ -77,7 +77,7 @@ pub fn has_ffmpeg() -> bool {
 ///
 /// # Errors
 /// If ffmpeg is not here, or fails.
-pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<Frame>>, ProbeError> {
+pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<VideoFrame>>, ProbeError> {
     // However much is damaged: it is for us to say what that means. Threads that decode pictures side by side conceal what is
     // missing with whatever the others have at that moment: the same packets must be the same frames.
     let mut arguments = vec!["-max_error_rate", "1", "-threads", "1", "-f", "ivf", "-i", "pipe:0"];
@@ -106,8 +106,8 @@ pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<Frame>>, ProbeError>
         "framecrc",
         "pipe:2",
     ]);
-    let (status, bytes, told) = ffmpeg(&arguments, &container(pictures))?;
-    let list = FrameList::read(&told);
+    let (status, bytes, listing) = ffmpeg(&arguments, &container(pictures))?;
+    let list = FrameList::read(&listing);
     // Nothing that can be shown is no failure of ffmpeg's, if it ended by itself.
     let is_empty = list.size.is_none() && bytes.is_empty();
     let is_fine = status.success() || is_empty && status.code().is_some();
@@ -121,7 +121,7 @@ pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<Frame>>, ProbeError>
 ///
 /// # Errors
 /// If ffmpeg is not here, or fails.
-pub fn png(frame: &Frame) -> Result<Vec<u8>, ProbeError> {
+pub fn png(frame: &VideoFrame) -> Result<Vec<u8>, ProbeError> {
     let size = format!("{}x{}", frame.width, frame.height);
     let mut arguments = vec!["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", &size, "-i", "pipe:0"];
     arguments.extend(["-frames:v", "1", "-c:v", "png", "-f", "image2pipe", "pipe:1"]);
@@ -176,19 +176,19 @@ impl FrameList {
     ///
     /// # Errors
     /// If there are not as many as were named: a frame that is missing for this reason is not one that the path lost.
-    fn frames(&self, bytes: &[u8], pictures: usize) -> Result<Vec<Option<Frame>>, ProbeError> {
+    fn frames(&self, bytes: &[u8], pictures: usize) -> Result<Vec<Option<VideoFrame>>, ProbeError> {
         let mut frames = vec![None; pictures];
         let (width, height) = self.size.unwrap_or((0, 0));
         let length = width * height + 2 * width.div_ceil(2) * height.div_ceil(2);
         if bytes.len() != self.numbers.len() * length {
-            let (told, came) = (self.numbers.len(), bytes.len());
+            let (listing, received) = (self.numbers.len(), bytes.len());
             return Err(ProbeError::Ffmpeg(format!(
-                "it told of {told} frames of {length} B, and {came} B of them came"
+                "it told of {listing} frames of {length} B, and {received} B of them came"
             )));
         }
         for (number, planes) in self.numbers.iter().zip(bytes.chunks_exact(length.max(1))) {
             if let Some(frame) = usize::try_from(*number).ok().and_then(|number| frames.get_mut(number)) {
-                *frame = Some(Frame { width, height, planes: planes.to_vec() });
+                *frame = Some(VideoFrame { width, height, planes: planes.to_vec() });
             }
         }
         Ok(frames)
@@ -290,15 +290,15 @@ mod tests {
 
     #[test]
     fn frames_stand_beside_each_other() {
-        let frame = |luma: u8| Frame {
+        let frame = |luma: u8| VideoFrame {
             width: 2,
             height: 2,
             planes: vec![luma, luma, luma, luma, luma + 1, luma + 2],
         };
-        let both = Frame::beside(&[&frame(10), &frame(20)]).unwrap();
+        let both = VideoFrame::beside(&[&frame(10), &frame(20)]).unwrap();
         assert_eq!((both.width, both.height), (4, 2));
         assert_eq!(both.planes, [10, 10, 20, 20, 10, 10, 20, 20, 11, 21, 12, 22]);
-        assert!(Frame::beside(&[&frame(10), &Frame::black(4, 2)]).is_none());
-        assert!(Frame::beside(&[]).is_none());
+        assert!(VideoFrame::beside(&[&frame(10), &VideoFrame::black(4, 2)]).is_none());
+        assert!(VideoFrame::beside(&[]).is_none());
     }
 }

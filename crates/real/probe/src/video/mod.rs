@@ -10,12 +10,12 @@ use netrig_core::{Duration, Instant};
 use netrig_traffic::Clip;
 use netrig_traffic::rtp::Packet;
 
-pub use decode::{Frame, decode, has_ffmpeg, png};
+pub use decode::{VideoFrame, decode, has_ffmpeg, png};
 pub use quality::{psnr_db, ssim};
-pub use shown::{Shown, State, Watched, side_by_side, watch, worst};
+pub use shown::{PictureState, ShownPicture, WatchedClip, side_by_side, watch, worst};
 
 use super::ProbeError;
-use super::media_stream::{Scheduled, Stream, send};
+use super::media_stream::{MediaStreamReport, ScheduledDatagram, send};
 use super::receiver::Remote;
 
 /// Sends a clip to a receiver once, the packets of each picture together when it is due, with this code point. Numbers are
@@ -23,13 +23,18 @@ use super::receiver::Remote;
 ///
 /// # Errors
 /// If the receiver or a socket fails; if `cancel` was set.
-pub fn show(remote: &mut Remote, clip: &Clip, dscp: u8, cancel: &AtomicBool) -> Result<Stream, ProbeError> {
+pub fn show(
+    remote: &mut Remote,
+    clip: &Clip,
+    dscp: u8,
+    cancel: &AtomicBool,
+) -> Result<MediaStreamReport, ProbeError> {
     let mut schedule = Vec::new();
     for (number, picture) in clip.pictures().iter().enumerate() {
         let nanos = number as u64 * 1_000_000_000 / u64::from(clip.frames_per_s());
         let at = Instant::ZERO + Duration::from_nanos(nanos);
         let packets = clip.packets()[picture.packets.clone()].iter();
-        schedule.extend(packets.map(|bytes| Scheduled { at, bytes: bytes.clone() }));
+        schedule.extend(packets.map(|bytes| ScheduledDatagram { at, bytes: bytes.clone() }));
     }
     // A packet that was changed on its way is none of the clip's.
     let number_of = |head: &[u8]| {
@@ -40,14 +45,15 @@ pub fn show(remote: &mut Remote, clip: &Clip, dscp: u8, cancel: &AtomicBool) -> 
 }
 
 /// Of each packet of the clip whether it came in time: no later than `playout` after the first that came, beside its sending.
-pub fn in_time(clip: &Clip, stream: &Stream, playout: Duration) -> Vec<bool> {
-    let mut came = vec![false; clip.packets().len()];
-    let Some(first) = stream.came.iter().min_by_key(|came| came.number) else { return came };
+pub fn in_time(clip: &Clip, stream: &MediaStreamReport, playout: Duration) -> Vec<bool> {
+    let mut arrived = vec![false; clip.packets().len()];
+    let Some(first) = stream.arrivals.iter().min_by_key(|arrival| arrival.number) else { return arrived };
     let latest = first.delay_s + playout.as_secs_f64();
-    for arrival in stream.came.iter().filter(|arrival| arrival.delay_s <= latest) {
-        if let Some(came) = usize::try_from(arrival.number).ok().and_then(|number| came.get_mut(number)) {
-            *came = true;
+    for arrival in stream.arrivals.iter().filter(|arrival| arrival.delay_s <= latest) {
+        if let Some(arrived) = usize::try_from(arrival.number).ok().and_then(|number| arrived.get_mut(number))
+        {
+            *arrived = true;
         }
     }
-    came
+    arrived
 }

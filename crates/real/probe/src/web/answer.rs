@@ -1,14 +1,14 @@
 //! What a server answers who asks it for an object by HTTP/1.1: a head and so many octets of fill. Whoever has the connection
 //! writes them.
 
-use super::message::{HttpError, LONGEST_HEAD, Request, Response};
+use super::message::{HttpError, HttpRequest, HttpResponse, LONGEST_HEAD};
 
 /// Where objects are: `/object/1000000` has so many octets.
 const OBJECTS: &str = "/object/";
 
 /// What is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ObjectResponse {
     /// The status: 200.
     pub status: u16,
     /// Octets of the head.
@@ -33,8 +33,8 @@ impl Objects {
     }
 
     /// The answer to the request at the beginning of these octets, and how many it takes; nothing if more must come.
-    pub fn answer(self, bytes: &[u8]) -> Option<(Answer, usize)> {
-        match Request::read(bytes) {
+    pub fn answer(self, bytes: &[u8]) -> Option<(ObjectResponse, usize)> {
+        match HttpRequest::read(bytes) {
             Ok(Some((request, len))) => Some((self.answer_to(&request), len)),
             Ok(None) => None,
             Err(error) => Some((refusal(&error), bytes.len().min(LONGEST_HEAD))),
@@ -42,7 +42,7 @@ impl Objects {
     }
 
     /// The answer to a request. What has a body is answered and not read any further.
-    pub fn answer_to(self, request: &Request) -> Answer {
+    pub fn answer_to(self, request: &HttpRequest) -> ObjectResponse {
         let has_body = ["content-length", "transfer-encoding"]
             .iter()
             .any(|name| request.field(name).is_some_and(|value| value != "0"));
@@ -65,9 +65,9 @@ impl Objects {
 }
 
 /// What is said to what is no request: the connection cannot be used any further.
-fn refusal(error: &HttpError) -> Answer {
+fn refusal(error: &HttpError) -> ObjectResponse {
     let response = error.response();
-    Answer { status: response.status, head: response.to_string().into_bytes(), fill: 0, closes: true }
+    ObjectResponse { status: response.status, head: response.to_string().into_bytes(), fill: 0, closes: true }
 }
 
 fn answer(
@@ -77,7 +77,7 @@ fn answer(
     fields: &[(&str, &str)],
     fill: u64,
     closes: bool,
-) -> Answer {
+) -> ObjectResponse {
     let mut all = vec![("Content-Length".to_owned(), length.to_string())];
     // What is fill on the way to who measures is not to be kept, nor made shorter.
     all.push(("Cache-Control".into(), "no-store, no-transform".into()));
@@ -85,27 +85,27 @@ fn answer(
     if closes {
         all.push(("Connection".into(), "close".into()));
     }
-    let head = Response { status, reason: reason.to_owned(), fields: all }.to_string().into_bytes();
-    Answer { status, head, fill, closes }
+    let head = HttpResponse { status, reason: reason.to_owned(), fields: all }.to_string().into_bytes();
+    ObjectResponse { status, head, fill, closes }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::message::Framing;
+    use super::super::message::BodyFraming;
     use super::*;
 
     const OBJECTS: Objects = Objects { longest: 1_000_000 };
 
-    fn asked(method: &str, target: &str, fields: &str) -> Answer {
+    fn asked(method: &str, target: &str, fields: &str) -> ObjectResponse {
         let text = format!("{method} {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let (answer, len) = OBJECTS.answer(text.as_bytes()).unwrap();
         assert_eq!(len, text.len());
-        let (response, len) = Response::read(&answer.head).unwrap().unwrap();
+        let (response, len) = HttpResponse::read(&answer.head).unwrap().unwrap();
         assert_eq!((response.status, len), (answer.status, answer.head.len()));
         if method != "HEAD" {
-            assert_eq!(response.framing(), Ok(Framing::Length(answer.fill)));
+            assert_eq!(response.framing(), Ok(BodyFraming::Length(answer.fill)));
         }
         assert_eq!(response.field("connection").is_some(), answer.closes);
         answer
@@ -151,7 +151,7 @@ mod tests {
         fn any_bytes_are_answered_within_the_bound(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Some((answer, len)) = OBJECTS.answer(&bytes) {
                 prop_assert!(answer.fill <= OBJECTS.longest && len <= bytes.len());
-                prop_assert!(Response::read(&answer.head).unwrap().is_some());
+                prop_assert!(HttpResponse::read(&answer.head).unwrap().is_some());
             }
         }
     }

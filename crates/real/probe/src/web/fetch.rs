@@ -9,9 +9,9 @@ use netrig_core::Duration;
 use serde::Serialize;
 
 use super::super::error::ProbeError;
-use super::super::wire::Wire;
-use super::body::Body;
-use super::message::{HttpError, Request, Response};
+use super::super::wire::InterruptibleStream;
+use super::body::HttpBody;
+use super::message::{HttpError, HttpRequest, HttpResponse};
 use super::url::Url;
 use netrig_host::{monotonic_nanos, shown};
 
@@ -89,9 +89,10 @@ pub fn web(order: &WebOrder, cancel: &AtomicBool) -> Result<WebReport, ProbeErro
     })?;
     stream.set_nodelay(true).map_err(ProbeError::kernel("TCP_NODELAY"))?;
     let connected = monotonic_nanos();
-    let mut wire = Wire::new(&stream, cancel, wait).map_err(ProbeError::kernel("O_NONBLOCK"))?;
+    let mut wire =
+        InterruptibleStream::new(&stream, cancel, wait).map_err(ProbeError::kernel("O_NONBLOCK"))?;
     wire.until = Some(StdInstant::now() + StdDuration::from(order.limit));
-    let request = Request {
+    let request = HttpRequest {
         method: "GET".into(),
         target: order.url.path.clone(),
         fields: [
@@ -111,13 +112,13 @@ pub fn web(order: &WebOrder, cancel: &AtomicBool) -> Result<WebReport, ProbeErro
             why: error.to_string(),
             advice: "is it an HTTP server that listens there?",
         })?,
-        Err(error) => End::Broken(error.to_string()),
+        Err(error) => FetchEnd::Broken(error.to_string()),
     };
     Ok(fetch.report(order, &end))
 }
 
 /// How it ended.
-enum End {
+enum FetchEnd {
     /// The object is here.
     Complete,
     /// Before its end, so.
@@ -136,29 +137,33 @@ struct Fetch {
     asked: u64,
     first: Option<u64>,
     last: u64,
-    response: Option<Response>,
+    response: Option<HttpResponse>,
     received: u64,
     /// What had come a second behind the first octet, and when that was.
     after_second: Option<(u64, u64)>,
 }
 
 impl Fetch {
-    fn receive(&mut self, wire: &mut Wire<'_>, cancel: &AtomicBool) -> Result<End, HttpError> {
+    fn receive(
+        &mut self,
+        wire: &mut InterruptibleStream<'_>,
+        cancel: &AtomicBool,
+    ) -> Result<FetchEnd, HttpError> {
         let mut buffer = vec![0; READ];
-        let (mut head, mut body) = (Vec::new(), None::<Body>);
+        let (mut head, mut body) = (Vec::new(), None::<HttpBody>);
         self.last = self.asked;
         loop {
-            let came = match wire.read(&mut buffer) {
-                Ok(0) if body.as_ref().is_some_and(Body::may_close) => return Ok(End::Complete),
-                Ok(0) => return Ok(End::Broken("the server closed the connection".into())),
+            let piece = match wire.read(&mut buffer) {
+                Ok(0) if body.as_ref().is_some_and(HttpBody::may_close) => return Ok(FetchEnd::Complete),
+                Ok(0) => return Ok(FetchEnd::Broken("the server closed the connection".into())),
                 Ok(len) => &buffer[..len],
-                Err(_) if cancel.load(Ordering::Relaxed) => return Ok(End::Interrupted),
+                Err(_) if cancel.load(Ordering::Relaxed) => return Ok(FetchEnd::Interrupted),
                 Err(error) if error.kind() == ErrorKind::TimedOut => {
                     let is_over = wire.until.is_some_and(|until| StdInstant::now() >= until);
                     let silent = "the server said nothing for too long";
-                    return Ok(if is_over { End::Limit } else { End::Broken(silent.into()) });
+                    return Ok(if is_over { FetchEnd::Limit } else { FetchEnd::Broken(silent.into()) });
                 }
-                Err(error) => return Ok(End::Broken(error.to_string())),
+                Err(error) => return Ok(FetchEnd::Broken(error.to_string())),
             };
             let now = monotonic_nanos();
             let first = *self.first.get_or_insert(now);
@@ -167,14 +172,14 @@ impl Fetch {
             }
             self.last = now;
             match &mut body {
-                Some(body) => body.take(came)?,
+                Some(body) => body.take(piece)?,
                 None => {
-                    head.extend(came);
+                    head.extend(piece);
                     // What is said before the answer itself says nothing of it (RFC 9110 section 15.2).
-                    while let Some((response, len)) = Response::read(&head)? {
+                    while let Some((response, len)) = HttpResponse::read(&head)? {
                         head.drain(..len);
                         if response.status >= 200 {
-                            let mut begun = Body::new(response.framing()?);
+                            let mut begun = HttpBody::new(response.framing()?);
                             begun.take(&head)?;
                             (self.response, body) = (Some(response), Some(begun));
                             break;
@@ -185,20 +190,20 @@ impl Fetch {
             if let Some(body) = &body {
                 self.received = body.received();
                 if body.is_done() {
-                    return Ok(End::Complete);
+                    return Ok(FetchEnd::Complete);
                 }
             }
             // A server that sends without end never lets the wire wait.
             if wire.until.is_some_and(|until| StdInstant::now() >= until) {
-                return Ok(End::Limit);
+                return Ok(FetchEnd::Limit);
             }
             if cancel.load(Ordering::Relaxed) {
-                return Ok(End::Interrupted);
+                return Ok(FetchEnd::Interrupted);
             }
         }
     }
 
-    fn report(self, order: &WebOrder, end: &End) -> WebReport {
+    fn report(self, order: &WebOrder, end: &FetchEnd) -> WebReport {
         let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 * 1e-9;
         let rate =
             |bytes: u64, seconds: f64| (bytes > 0 && seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds);
@@ -217,9 +222,9 @@ impl Fetch {
             status,
             reason,
             location: location.filter(|_| moved).map(shown),
-            complete: matches!(end, End::Complete),
-            limited: matches!(end, End::Limit),
-            interrupted: matches!(end, End::Interrupted),
+            complete: matches!(end, FetchEnd::Complete),
+            limited: matches!(end, FetchEnd::Limit),
+            interrupted: matches!(end, FetchEnd::Interrupted),
             bytes: self.received,
             connect_s: seconds(self.begin, self.connected),
             first_byte_s: self.first.map(|first| seconds(self.asked, first)),
@@ -240,13 +245,13 @@ impl Fetch {
 }
 
 /// What was found, in a sentence.
-fn found(report: &WebReport, end: &End) -> String {
+fn found(report: &WebReport, end: &FetchEnd) -> String {
     let Some(status) = report.status else {
         let why = match end {
-            End::Broken(why) => why,
-            End::Limit => "nothing came in the time that it had",
-            End::Interrupted => "it was interrupted",
-            End::Complete => "nothing came",
+            FetchEnd::Broken(why) => why,
+            FetchEnd::Limit => "nothing came in the time that it had",
+            FetchEnd::Interrupted => "it was interrupted",
+            FetchEnd::Complete => "nothing came",
         };
         return format!("no answer to the request: {why}");
     };
@@ -263,10 +268,10 @@ fn found(report: &WebReport, end: &End) -> String {
             let place = report.location.as_deref().unwrap_or_default();
             format!("{answer}: the object is at {place}, which was not asked")
         }
-        End::Complete if status == 200 => came,
-        End::Complete => format!("{answer}; {came}"),
-        End::Broken(why) => format!("it broke off: {why}; {came}"),
-        End::Limit => format!("it was left at what had come in its time; {came}"),
-        End::Interrupted => format!("it was interrupted; {came}"),
+        FetchEnd::Complete if status == 200 => came,
+        FetchEnd::Complete => format!("{answer}; {came}"),
+        FetchEnd::Broken(why) => format!("it broke off: {why}; {came}"),
+        FetchEnd::Limit => format!("it was left at what had come in its time; {came}"),
+        FetchEnd::Interrupted => format!("it was interrupted; {came}"),
     }
 }

@@ -16,10 +16,10 @@ use netrig_host::socket::TcpOptions;
 use netrig_probe::receiver::Remote;
 use netrig_probe::transfer::{TcpOrder, TcpReport, tcp};
 use netrig_probe::video::{
-    Frame, State, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
+    PictureState, VideoFrame, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
 };
 use netrig_probe::voice::{VoiceOrder, call};
-use netrig_probe::{Delay, FarEnd, ProbeError, Tally};
+use netrig_probe::{DelayBasis, FarEnd, FarEndTally, ProbeError};
 use netrig_traffic::rtp::{AccessUnit, Assembler, NalUnits, Packet, SequenceExtender};
 use netrig_traffic::{Clip, Playout, Talk, Voice, VoiceCodec};
 
@@ -35,7 +35,7 @@ fn with_receiver(at: &str, guest: impl FnOnce(&mut Remote)) {
 }
 
 /// The same; what the far end tells at its end.
-fn tallied(at: &str, guest: impl FnOnce(&mut Remote)) -> Tally {
+fn tallied(at: &str, guest: impl FnOnce(&mut Remote)) -> FarEndTally {
     let order = far_end_order(at);
     let far_end = FarEnd::open(order).unwrap();
     let address = far_end.control_addresses()[0];
@@ -117,13 +117,13 @@ fn a_call_over_loopback() {
     let order = VoiceOrder { voice, lasts: Duration::from_secs(1), dscp: 46, seed: 1 };
     with_receiver("127.0.0.1", |remote| {
         let report = call(remote, &order, &NEVER).unwrap();
-        assert_eq!((report.sent, report.dropped, report.delay), (50, 0, Delay::OneClock));
+        assert_eq!((report.sent, report.dropped, report.delay), (50, 0, DelayBasis::OneClock));
         assert_eq!(
-            report.came.iter().map(|came| came.number).collect::<Vec<_>>(),
+            report.arrivals.iter().map(|arrival| arrival.number).collect::<Vec<_>>(),
             (0..50).collect::<Vec<_>>()
         );
-        assert!(report.came.iter().all(|came| came.delay_s > 0.0), "loopback takes time, too");
-        assert!(report.came.windows(2).all(|pair| pair[1].sent_s - pair[0].sent_s > 0.0));
+        assert!(report.arrivals.iter().all(|arrival| arrival.delay_s > 0.0), "loopback takes time, too");
+        assert!(report.arrivals.windows(2).all(|pair| pair[1].sent_s - pair[0].sent_s > 0.0));
     });
 }
 
@@ -161,13 +161,13 @@ fn video_over_loopback() {
     with_receiver("127.0.0.1", |remote| {
         let stream = show(remote, &clip, 46, &NEVER).unwrap();
         assert_eq!((stream.sent, stream.dropped), (clip.packets().len() as u64, 0));
-        let came = in_time(&clip, &stream, Duration::from_secs(5));
-        assert!(!came.is_empty() && came.iter().all(|came| *came));
+        let arrived = in_time(&clip, &stream, Duration::from_secs(5));
+        assert!(!arrived.is_empty() && arrived.iter().all(|arrived| *arrived));
         if without_ffmpeg() {
             return;
         }
-        let watched = watch(&clip, &came).unwrap();
-        assert_eq!((watched.shown.len(), watched.share(State::Intact)), (75, 1.0));
+        let watched = watch(&clip, &arrived).unwrap();
+        assert_eq!((watched.shown.len(), watched.share(PictureState::Intact)), (75, 1.0));
         assert!(watched.shown.iter().all(|shown| shown.psnr_db.is_infinite() && shown.ssim > 1.0 - 1e-12));
     });
 }
@@ -180,10 +180,11 @@ fn the_decoder_agrees_on_what_is_intact() {
     }
     let clip = Clip::moving();
     for step in [7, 31, 97] {
-        let came: Vec<bool> = (0..clip.packets().len()).map(|place| place % step != step - 2).collect();
-        let watched = watch(&clip, &came).unwrap();
-        let intact = clip.intact(&came);
-        let decoded: Vec<bool> = watched.shown.iter().map(|shown| shown.state == State::Intact).collect();
+        let arrived: Vec<bool> = (0..clip.packets().len()).map(|place| place % step != step - 2).collect();
+        let watched = watch(&clip, &arrived).unwrap();
+        let intact = clip.intact(&arrived);
+        let decoded: Vec<bool> =
+            watched.shown.iter().map(|shown| shown.state == PictureState::Intact).collect();
         // What is damaged may look the same: a picture that is concealed perfectly, or drawn anew. Never the other way.
         for (place, (intact, decoded)) in intact.iter().zip(&decoded).enumerate() {
             assert!(!intact || *decoded, "picture {place} is intact, but not what was sent");
@@ -194,7 +195,7 @@ fn the_decoder_agrees_on_what_is_intact() {
         assert!(watched.psnr_db() < 60.0 && watched.mean_ssim() < 1.0);
     }
     let nothing = watch(&clip, &vec![false; clip.packets().len()]).unwrap();
-    assert_eq!(nothing.share(State::Frozen), 1.0);
+    assert_eq!(nothing.share(PictureState::Frozen), 1.0);
 }
 
 /// Our PSNR and SSIM of a lossy sample beside those of ffmpeg's filters `psnr` and `ssim`, which print six and two digits.
@@ -204,10 +205,10 @@ fn numbers_of_pictures_as_ffmpeg_has_them() {
         return;
     }
     let clip = Clip::moving();
-    let came: Vec<bool> = (0..clip.packets().len()).map(|place| place % 11 != 5).collect();
-    let watched = watch(&clip, &came).unwrap();
+    let arrived: Vec<bool> = (0..clip.packets().len()).map(|place| place % 11 != 5).collect();
+    let watched = watch(&clip, &arrived).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let raw = |name: &str, frames: &mut dyn Iterator<Item = &Frame>| {
+    let raw = |name: &str, frames: &mut dyn Iterator<Item = &VideoFrame>| {
         let path = folder.path().join(name);
         std::fs::write(&path, frames.flat_map(|frame| frame.planes.clone()).collect::<Vec<u8>>()).unwrap();
         path
@@ -251,7 +252,7 @@ fn numbers_of_pictures_as_ffmpeg_has_them() {
     let worst = worst(&[&watched], 0..75).unwrap();
     let both = side_by_side(&[&watched], worst).unwrap();
     assert!(watched.shown.iter().all(|shown| shown.ssim >= watched.shown[worst].ssim));
-    assert_eq!(both, Frame::beside(&[&watched.sent[worst], &watched.shown[worst].frame]).unwrap());
+    assert_eq!(both, VideoFrame::beside(&[&watched.sent[worst], &watched.shown[worst].frame]).unwrap());
     assert!(png(&both).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
     assert!(side_by_side(&[&watched], 75).is_none() && side_by_side(&[], 0).is_none());
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
-use netrig_probe::stamp::{Format, Key};
+use netrig_probe::stamp::{Format, HmacKey};
 use netrig_probe::{FarEnd, FarEndOrder};
 
 use crate::far_ends::far_end_order;
@@ -71,7 +71,7 @@ fn rows(name: &str, order: FarEndOrder) -> Vec<StrangerRow> {
 #[test]
 fn no_far_end_sends_a_stranger_more_than_came() {
     let order = || far_end_order("127.0.0.1");
-    let key = Key::new(&[7; 32]);
+    let key = HmacKey::new(&[7; 32]);
     let mut all = rows("reflect", order());
     assert!(all.iter().filter(|row| row.datagrams == 1).count() >= 10, "senders of STAMP are answered");
     all.extend(rows("reflect --stateful", FarEndOrder { stateful: true, format: Format::Ptp, ..order() }));

@@ -3,8 +3,8 @@
 
 use netrig_probe::web::Url;
 use netrig_probe::web::answer::Objects;
-use netrig_probe::web::body::Body;
-use netrig_probe::web::message::{LONGEST_HEAD, MOST_FIELDS, Request, Response};
+use netrig_probe::web::body::HttpBody;
+use netrig_probe::web::message::{HttpRequest, HttpResponse, LONGEST_HEAD, MOST_FIELDS};
 
 /// The longest object of the server that is asked, octets.
 const LONGEST: u64 = 1_000_000;
@@ -12,18 +12,18 @@ const LONGEST: u64 = 1_000_000;
 /// A head is read whole or not at all, and no octet behind it changes it; a body ends in the same place however it comes; the
 /// server answers with no more than it gives.
 pub fn check(bytes: &[u8]) {
-    if let Ok(Some((request, len))) = Request::read(bytes) {
+    if let Ok(Some((request, len))) = HttpRequest::read(bytes) {
         assert!(len <= bytes.len().min(LONGEST_HEAD) && request.fields.len() <= MOST_FIELDS);
-        assert_eq!(Request::read(&bytes[..len]), Ok(Some((request, len))));
-        assert_eq!(Request::read(&bytes[..len - 1]), Ok(None), "it had gone on");
+        assert_eq!(HttpRequest::read(&bytes[..len]), Ok(Some((request, len))));
+        assert_eq!(HttpRequest::read(&bytes[..len - 1]), Ok(None), "it had gone on");
     }
-    if let Ok(Some((response, len))) = Response::read(bytes) {
+    if let Ok(Some((response, len))) = HttpResponse::read(bytes) {
         assert!(len <= bytes.len().min(LONGEST_HEAD) && response.fields.len() <= MOST_FIELDS);
-        assert_eq!(Response::read(&bytes[..len]).map(|read| read.map(|(_, len)| len)), Ok(Some(len)));
+        assert_eq!(HttpResponse::read(&bytes[..len]).map(|read| read.map(|(_, len)| len)), Ok(Some(len)));
         if let Ok(framing) = response.framing() {
             let body = &bytes[len..];
             let took = |piece: usize| {
-                let mut taken = Body::new(framing);
+                let mut taken = HttpBody::new(framing);
                 body.chunks(piece)
                     .try_for_each(|piece| taken.take(piece))
                     .map(|()| (taken.received(), taken.is_done()))
@@ -33,13 +33,13 @@ pub fn check(bytes: &[u8]) {
             assert!(whole.is_ok() || whole.is_err_and(|error| one_line(&error.to_string())));
         }
     }
-    for error in [Request::read(bytes).err(), Response::read(bytes).err()].into_iter().flatten() {
+    for error in [HttpRequest::read(bytes).err(), HttpResponse::read(bytes).err()].into_iter().flatten() {
         assert!(one_line(&error.to_string()), "{error}");
     }
     let objects = Objects { longest: LONGEST };
     if let Some((answer, len)) = objects.answer(bytes) {
         assert!(len <= bytes.len() && answer.fill <= LONGEST);
-        let (response, head) = Response::read(&answer.head).expect("an answer").expect("a whole one");
+        let (response, head) = HttpResponse::read(&answer.head).expect("an answer").expect("a whole one");
         assert_eq!((response.status, head), (answer.status, answer.head.len()));
     }
     if let Ok(url) = String::from_utf8_lossy(bytes).parse::<Url>() {
