@@ -1,19 +1,19 @@
-//! Echo of ICMP (RFC 792) and ICMPv6 (RFC 4443 section 4).
+//! Echo messages of ICMP (RFC 792) and ICMPv6 (RFC 4443 section 4).
 
 use netrig_core::internet_checksum;
 
-/// Octets before the data of an echo.
+/// Octets of the header of an echo message.
 pub const HEADER: usize = 8;
 
-/// Octets at the beginning of the data by which an answer is known: a token and the packet's number.
+/// Octets at the beginning of the data that identify an answer: a token and the packet's number.
 pub const MARK: usize = 12;
 
-/// Which version of IP carries it.
+/// ICMP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IcmpVersion {
-    /// IPv4.
+    /// ICMP over IPv4.
     V4,
-    /// IPv6.
+    /// ICMPv6.
     V6,
 }
 
@@ -33,18 +33,18 @@ impl IcmpVersion {
     }
 }
 
-/// An echo that this host sends, or the answer to one.
+/// An echo request of this host, or the reply to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpEcho {
-    /// Tells this sender's echoes from all others.
+    /// Token that distinguishes the requests from those of other senders.
     pub token: u64,
     /// The packet's number.
     pub number: u32,
 }
 
 impl IcmpEcho {
-    /// A request with so many octets of data, at least [`MARK`]. Its identifier, and of IPv6 its checksum, are the kernel's
-    /// to fill in where it does; its sequence number is the low half of the packet's.
+    /// A request with this number of octets of data, at least [`MARK`]. Where the kernel does so, it fills in the
+    /// identifier and the IPv6 checksum. The sequence number is the low half of the packet's number.
     pub fn request(&self, version: IcmpVersion, data: usize) -> Vec<u8> {
         let mut bytes = vec![0; HEADER + data.max(MARK)];
         bytes[0] = version.request();
@@ -59,7 +59,7 @@ impl IcmpEcho {
         bytes
     }
 
-    /// What a reply repeats; nothing of any other packet. A raw socket of IPv4 gives the IP header too.
+    /// Parses a reply; nothing if the packet is not one. A raw IPv4 socket also gives the IP header.
     pub fn reply(version: IcmpVersion, mut bytes: &[u8]) -> Option<Self> {
         if version == IcmpVersion::V4 && bytes.first()? >> 4 == 4 {
             let header = usize::from(bytes[0] & 0xF) * 4;
@@ -72,8 +72,8 @@ impl IcmpEcho {
         ((kind, code) == (version.reply(), 0)).then_some(Self { token, number })
     }
 
-    /// Whether `quoted`, which an ICMP error repeats of a packet from its ICMP header on, is a request of the sender with
-    /// this token. Errors of old hosts repeat the header alone (RFC 792), which the token is not in.
+    /// Whether `quoted`, the part of a packet in an ICMP error from its ICMP header on, is a request with this token.
+    /// Errors of old hosts quote only the header (RFC 792), which does not contain the token.
     pub fn is_request(version: IcmpVersion, token: u64, quoted: &[u8]) -> bool {
         let kind = quoted.first().copied();
         let repeated = quoted.get(HEADER..).and_then(|data| data.first_chunk());

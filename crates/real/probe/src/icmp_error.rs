@@ -1,5 +1,5 @@
-//! What a host on the way says of a packet by ICMP (RFC 792, RFC 1812 section 5.2.7) or ICMPv6 (RFC 4443 section 3), and
-//! what it adds to it (RFC 4884): of MPLS the labels with which the packet came (RFC 4950).
+//! ICMP errors (RFC 792, RFC 1812 section 5.2.7) and ICMPv6 errors (RFC 4443 section 3) about a packet, with their
+//! extensions (RFC 4884): the MPLS labels with which the packet arrived (RFC 4950).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,61 +10,62 @@ use serde::{Serialize, Serializer};
 
 use super::icmp::IcmpVersion;
 
-/// Octets of the original datagram that a message repeats before an extension, if it does not say how many (RFC 4884
-/// section 5.5).
+/// Octets of the original datagram before an extension, if the message does not state its length (RFC 4884 section
+/// 5.5).
 const OLD_PLACE: usize = 128;
 
-/// Objects of an extension that are read, at most.
+/// Maximum number of objects read from an extension.
 const MOST_OBJECTS: usize = 16;
 
-/// Labels of one message that are read, at most.
+/// Maximum number of labels read from a message.
 const MOST_LABELS: usize = 16;
 
-/// What is said of a packet.
+/// The meaning of an ICMP message about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IcmpError {
-    /// Its TTL had come to its end.
+    /// The TTL or hop limit expired.
     Expired,
-    /// There is no way, or nobody.
+    /// The destination is unreachable.
     Unreachable(Unreachable),
-    /// Something else.
+    /// Another message.
     Other {
-        /// Type of the message.
+        /// ICMP type.
         kind: u8,
-        /// Its code.
+        /// ICMP code.
         code: u8,
     },
 }
 
-/// Why a packet cannot come where it was to go.
+/// Why a destination is unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unreachable {
-    /// There is no way to the network.
+    /// No route to the network.
     Network,
-    /// The host does not answer on its network.
+    /// The host does not answer on its link.
     Host,
-    /// Nobody there speaks the protocol.
+    /// The host does not support the protocol.
     Protocol,
-    /// Nobody there has the port.
+    /// No program listens on the port.
     Port,
-    /// The packet is longer than this, which is what the next link carries, bytes of IP; 0 if that is not said.
+    /// The packet is longer than the MTU of the next link, bytes of IP; 0 if the message does not state the MTU.
     TooLong(u32),
-    /// The way that the packet names cannot be gone.
+    /// The source route failed.
     SourceRoute,
-    /// A rule forbids it.
+    /// Communication is administratively prohibited.
     Prohibited,
-    /// Something else, by its code.
+    /// Another reason, by its code.
     Code(u8),
 }
 
 impl Unreachable {
-    /// Whether a packet of another length might come further.
+    /// Whether a shorter packet might be forwarded.
     pub const fn is_of_length(self) -> bool {
         matches!(self, Self::TooLong(_))
     }
 }
 
-/// As traceroute writes it: `!N`, `!H`, `!P`, `!F-1400`, `!S`, `!X`, `!<code>`; nothing of a port, which is the end.
+/// The notation of traceroute: `!N`, `!H`, `!P`, `!F-1400`, `!S`, `!X`, `!<code>`; nothing for a closed port, which is
+/// the end.
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -82,7 +83,7 @@ impl fmt::Display for Unreachable {
 }
 
 impl IcmpError {
-    /// What a message of this type and code says; `info` is the MTU where one is told.
+    /// Meaning of a message of this type and code. `info` is the MTU if the message has one.
     pub const fn of(version: IcmpVersion, kind: u8, code: u8, info: u32) -> Self {
         use Unreachable::{Code, Host, Network, Port, Prohibited, Protocol, SourceRoute, TooLong};
         let unreachable = match (version, kind, code) {
@@ -101,7 +102,7 @@ impl IcmpError {
     }
 }
 
-/// In words, as the RFCs name it.
+/// The name in the RFCs.
 impl fmt::Display for IcmpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Unreachable::{Code, Host, Network, Port, Prohibited, Protocol, SourceRoute, TooLong};
@@ -121,10 +122,10 @@ impl fmt::Display for IcmpError {
     }
 }
 
-/// Different pairs of sender and error that are counted apart, at most: an attacker chooses both.
+/// Maximum number of pairs of sender and error that are counted separately: an attacker chooses both.
 const MOST_ERRORS: usize = 64;
 
-/// The ICMP errors about the packets of one probe, by their sender and by what they say.
+/// The ICMP errors about the packets of one probe, by sender and error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IcmpErrors {
     counts: BTreeMap<(IpAddr, IcmpError), u64>,
@@ -133,7 +134,7 @@ pub struct IcmpErrors {
 }
 
 impl IcmpErrors {
-    /// Counts one more error.
+    /// Counts an error.
     pub fn count(&mut self, from: IpAddr, error: IcmpError) {
         self.add(from, error, 1);
     }
@@ -147,12 +148,12 @@ impl IcmpErrors {
         }
     }
 
-    /// Whether there was none.
+    /// Whether no error was counted.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
-    /// Adds what another count of the same probe has.
+    /// Adds the counts of another part of the same probe.
     pub fn append(&mut self, more: &Self) {
         more.counts.iter().for_each(|((from, error), count)| self.add(*from, *error, *count));
         self.others += more.others;
@@ -169,12 +170,12 @@ impl IcmpErrors {
             format!("{from} refused packets {times} with the ICMP error \u{201c}{error}\u{201d}{advice}")
         };
         let others = (self.others > 0)
-            .then(|| format!("{} more ICMP errors came, from too many senders to name", self.others));
+            .then(|| format!("{} more ICMP errors arrived, from too many senders to list", self.others));
         self.counts.iter().map(sentence).chain(others).collect()
     }
 }
 
-/// As a list of objects with the sender, the error in words and the count.
+/// Serialised as a list of objects with the sender, the error as text and the count.
 impl Serialize for IcmpErrors {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -192,14 +193,14 @@ impl Serialize for IcmpErrors {
     }
 }
 
-/// A label of MPLS (RFC 3032 section 2.1).
+/// An MPLS label (RFC 3032 section 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Label {
     /// The label, 20 bits.
     pub label: u32,
     /// Its traffic class (RFC 5462), 0 to 7.
     pub class: u8,
-    /// It is the last of the stack.
+    /// The label is the last of the stack.
     pub bottom: bool,
     /// Its time to live.
     pub ttl: u8,
@@ -216,19 +217,19 @@ impl Label {
     }
 }
 
-/// What a message has behind the octets of the packet that it repeats.
+/// The extension behind the quoted packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extension {
-    /// The stack of labels with which the packet came, the outermost first; empty if none is told.
+    /// The label stack of the packet, the outermost first; empty if the message has none.
     pub labels: Vec<Label>,
-    /// Class and type of objects that mean nothing here.
+    /// Class and type of other objects.
     pub others: Vec<(u8, u8)>,
 }
 
 impl Extension {
-    /// The extension that begins at `told` of the octets that a message repeats or, if none was told, where those have it
-    /// that do not say so: only if its checksum stands and is right then. `before` octets of the datagram are no part of what
-    /// is given. Nothing if there is none, or it is not as it should be.
+    /// Finds the extension of a message. If the message states its length, the extension begins at `place` of the
+    /// quoted octets. Otherwise it begins at the default place, and only a correct checksum makes it one. `before`
+    /// octets of the datagram are missing from `repeated`. Nothing if there is no valid extension.
     pub fn find(repeated: &[u8], place: Option<usize>, before: usize) -> Option<Self> {
         if let Some(at) = place {
             return Self::read(repeated.get(at..)?, false);
@@ -236,7 +237,7 @@ impl Extension {
         Self::read(repeated.get(OLD_PLACE.checked_sub(before)?..)?, true)
     }
 
-    /// Reads version, checksum and objects (RFC 4884 sections 7 and 8).
+    /// Parses version, checksum and objects (RFC 4884 sections 7 and 8).
     fn read(bytes: &[u8], checked: bool) -> Option<Self> {
         const VERSION: u8 = 2;
         let (header, mut rest) = bytes.split_first_chunk::<4>()?;
@@ -248,7 +249,7 @@ impl Extension {
         for _ in 0..MOST_OBJECTS {
             let Some((&[high, low, class, kind], _)) = rest.split_first_chunk::<4>() else { break };
             let len = usize::from(u16::from_be_bytes([high, low]));
-            // An object is at least its header, and ends where the message does.
+            // An object has at least its header and ends within the message.
             let object = rest.get(4..len)?;
             match (class, kind) {
                 (1, 1) => extension.push_labels(object),
@@ -271,7 +272,7 @@ mod tests {
 
     use super::*;
 
-    /// RFC 4884's header with a right checksum, and these objects.
+    /// The header of RFC 4884 with a correct checksum, and these objects.
     fn extension(objects: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x20, 0, 0, 0];
         bytes.extend(objects);
@@ -280,7 +281,7 @@ mod tests {
         bytes
     }
 
-    /// Label 0x12345 of class 5, TTL 3, and below it label 16, TTL 1, the last; and an object of another class.
+    /// Label 0x12345 of class 5 with TTL 3; below it the last label, 16 with TTL 1; and an object of another class.
     const OBJECTS: [u8; 20] =
         [0, 12, 1, 1, 0x12, 0x34, 0x5A, 3, 0x00, 0x01, 0x01, 1, 0, 8, 2, 1, 0xAA, 0xBB, 0xCC, 0xDD];
 
@@ -369,7 +370,7 @@ mod tests {
         }
     }
 
-    /// Forged errors from many senders take a bounded amount of memory.
+    /// Forged errors from many senders use a bounded amount of memory.
     #[test]
     fn icmp_errors_of_many_senders_are_bounded() {
         let mut errors = IcmpErrors::default();

@@ -1,4 +1,4 @@
-//! Datagrams to a receiver, each at its moment, and what came of them.
+//! Scheduled datagrams to a receiver, and their arrivals.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,25 +12,25 @@ use super::receiver::{ReceivedDatagram, ReceivedDatagrams, Remote, generous};
 use super::socket::{ProbeSocket, is_refusal};
 use netrig_host::{Asked, Clock, HostAddress};
 
-/// Bytes of a datagram that the receiver keeps: all of any that fits an Ethernet frame.
+/// Bytes of a datagram that the receiver records: all bytes of one that fits into an Ethernet frame.
 const KEEP: u16 = 1_500;
 
-/// A datagram and its moment.
+/// A datagram and its scheduled time.
 #[derive(Clone, Debug)]
 pub(super) struct ScheduledDatagram {
     pub at: Instant,
     pub bytes: Vec<u8>,
 }
 
-/// What delays are measured by.
+/// Clocks behind the delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DelayBasis {
-    /// One clock at both ends.
+    /// Both ends read one clock.
     OneClock,
-    /// Two clocks of which nothing is known: the shortest delay is taken for half the round trip, so that all delays are
-    /// wrong by the same amount, at most this, s.
+    /// Two unrelated clocks. The shortest delay is assumed to be half the round-trip time. All delays have the same
+    /// error, at most this, s.
     Assumed {
-        /// Half the round trip over the control connection, s.
+        /// Half the round-trip time over the control connection, s.
         within_s: f64,
     },
 }
@@ -38,37 +38,37 @@ pub enum DelayBasis {
 /// A datagram that arrived.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MediaDatagram {
-    /// Its place among all that were sent, from 0.
+    /// Its index among all sent datagrams, from 0.
     pub number: u64,
-    /// When it was sent, s since the start.
+    /// Time of sending, s since the start.
     pub sent_s: f64,
     /// Its delay, s.
     pub delay_s: f64,
 }
 
-/// What became of a stream.
+/// Results of a stream.
 #[derive(Clone, Debug)]
 pub struct MediaStreamReport {
-    /// Datagrams that were sent, or should have been.
+    /// Datagrams that were sent or dropped by the sending socket.
     pub sent: u64,
-    /// Those of them for which this host's socket had no room: the path never saw them.
+    /// Datagrams that the sending socket had no room for: they never entered the path.
     pub no_room: u64,
-    /// Those that arrived, in the order of their arrival, copies included.
+    /// Datagrams that arrived, in the order of their arrival, including copies.
     pub arrivals: Vec<MediaDatagram>,
-    /// What their delays are measured by.
+    /// Clocks behind the delays.
     pub delay: DelayBasis,
-    /// How late the datagrams left at most.
+    /// Maximum lateness of a datagram when it was sent.
     pub latest: Duration,
-    /// Datagrams that reached the far host and that its socket had no room for.
+    /// Datagrams that reached the far host but were dropped by its socket.
     pub dropped: u32,
-    /// What was said of the datagrams by ICMP.
+    /// ICMP errors about the datagrams.
     pub icmp_errors: IcmpErrors,
-    /// By how much the far host's wall clock, of which the kernel's stamps are, was stepped meanwhile.
+    /// Step of the far host's wall clock during the stream. The kernel's time stamps are of that clock.
     pub stepped: Option<Duration>,
 }
 
-/// Sends what is scheduled, in the order of time, and asks what came. `number_of` tells the place in the schedule of what
-/// arrived, if it is one of ours. It is given up when `cancel` is set.
+/// Sends scheduled datagrams in the order of time and reads the arrivals. `number_of` returns the index of a received
+/// datagram in the schedule, if it is one of them. Ends with an error if `cancel` is set.
 pub(super) fn send(
     remote: &mut Remote,
     dscp: u8,
@@ -95,7 +95,7 @@ pub(super) fn send(
         return Err(ProbeError::Interrupted);
     }
     let ReceivedDatagrams { arrivals, dropped, stepped } = remote.report()?;
-    // What was said of the last datagrams came before the far end's report.
+    // ICMP errors about the last datagrams arrived before the report of the far end.
     sending.take()?;
     let MediaSender { sent, no_room, icmp_errors, .. } = sending;
     let round_trip = (!remote.has_our_clock()).then(|| remote.round_trip());
@@ -113,12 +113,12 @@ pub(super) fn send(
     })
 }
 
-/// A stream under way.
+/// A stream while it is sent.
 struct MediaSender<'a> {
     socket: ProbeSocket,
     to: SocketAddr,
     schedule: &'a [ScheduledDatagram],
-    /// When each datagram was sent, ns since the schedule's start.
+    /// Time at which each datagram was sent, ns since the start of the schedule.
     sent: Vec<u64>,
     no_room: u64,
     icmp_errors: IcmpErrors,
@@ -129,7 +129,7 @@ impl PacketReceiver for MediaSender<'_> {
         &self.socket
     }
 
-    /// Nobody answers, and when a datagram was given to the kernel is when it was sent.
+    /// There are no answers, and the time of sending is that of the system call.
     fn take(&mut self) -> Result<bool, ProbeError> {
         let taken = self.socket.stamps_and_errors(|_| {}, &mut self.icmp_errors, |_| true);
         taken.map_err(ProbeError::kernel("the error queue"))?;
@@ -142,7 +142,7 @@ impl PacketSender for MediaSender<'_> {
         let Some(datagram) = self.schedule.get(self.sent.len()) else { return Ok(()) };
         self.sent.push(clock.now().as_nanos());
         let had_room = match self.socket.offer(self.to, &datagram.bytes) {
-            // One that finds no way is lost as on any other host.
+            // A datagram without a route is lost, as it would be on another host.
             Err(error) if is_refusal(&error) => true,
             given => given.map_err(|error| ProbeError::send(self.to, error))?,
         };
@@ -151,7 +151,7 @@ impl PacketSender for MediaSender<'_> {
     }
 }
 
-/// Matches what arrived with what was sent. Of a clock that is not ours, the shortest delay is taken for half of
+/// Matches arrivals with sent datagrams. With two unrelated clocks, the shortest delay is assumed to be half of
 /// `round_trip`.
 fn matched(
     arrivals: &[ReceivedDatagram],
@@ -192,8 +192,8 @@ mod tests {
         head.first().copied().map(u64::from)
     }
 
-    /// Three sent at 0, 10, 20 ms after an epoch of 1 s; the second is lost, the third takes 5 ms, the first 3; one that was
-    /// never sent comes too.
+    /// Three datagrams are sent 0, 10 and 20 ms after an epoch of 1 s. The second is lost; the first takes 3 ms, the
+    /// third 5 ms. A datagram that was never sent arrives too.
     #[test]
     fn delays_by_one_clock() {
         let sent = [0, 10_000_000, 20_000_000];
@@ -204,7 +204,7 @@ mod tests {
         assert!((arrivals[0].delay_s - 0.003).abs() < 1e-12 && (arrivals[1].delay_s - 0.005).abs() < 1e-12);
     }
 
-    /// A far clock that was started an hour later, or earlier: the shortest delay is half of 8 ms, differences stay.
+    /// The far clock has another origin: the shortest delay is half of 8 ms, and the differences stay.
     #[test]
     fn delays_by_two_clocks() {
         for far in [5_000_000_u64, 3_600_000_000_000] {

@@ -1,4 +1,5 @@
-//! `probe owd` and `probe loss`: one direction of a path, with a far end that reports what it saw.
+//! `probe owd` and `probe loss`: one direction of a path, measured with a far end that records sent and received
+//! packets.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,32 +27,32 @@ use netrig_host::random;
 use netrig_host::socket::LONGEST_DATAGRAM;
 use netrig_host::{HostAddress, SourceReport};
 
-/// After an interruption arrivals are waited for no longer than this.
+/// Maximum wait for arrivals after an interruption.
 const SHORT_WAIT: Duration = Duration::from_millis(200);
 
-/// What of a stream is told.
+/// Which results of a stream are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OneWayMetric {
-    /// Delay and loss in one quantile (`owd`).
+    /// Quantiles of delay in which a lost packet counts as infinitely late (`owd`).
     Delay,
-    /// Loss, its pattern, and the order of what arrived (`loss`): no clock is needed.
+    /// Loss, its pattern and reordering (`loss`). No clock is needed.
     Loss,
 }
 
-/// What a one-way probe is to do.
+/// Settings of a one-way probe.
 #[derive(Clone, Debug)]
 pub struct OneWayOrder {
-    /// Where the far end listens.
+    /// Address of the far end.
     pub target: SocketAddr,
-    /// Which way the packets go.
+    /// Direction of the stream.
     pub direction: StreamDirection,
-    /// What is told of them.
+    /// Which results are reported.
     pub metric: OneWayMetric,
-    /// How many packets, and when.
+    /// Number of packets, their gaps and the waiting time.
     pub plan: ProbePlan,
-    /// Octets of UDP payload, 24 at least.
+    /// Octets of UDP payload, at least 24.
     pub size: usize,
-    /// Code point that packets are sent with.
+    /// DSCP of the packets.
     pub dscp: u8,
     /// The far end's key.
     pub key: Option<HmacKey>,
@@ -70,7 +71,7 @@ impl OneWayOrder {
     }
 }
 
-/// What both ends know of a stream once it is over.
+/// The combined record of both ends of a stream.
 struct StreamOutcome {
     sent: Vec<u64>,
     sent_stamped: usize,
@@ -81,10 +82,9 @@ struct StreamOutcome {
     offset: ClockOffset,
 }
 
-/// Measures one direction.
+/// Measures one direction of a path.
 ///
-/// # Errors
-/// If the order cannot be carried out, or the far end is not there or breaks off.
+/// If the order is invalid, or the far end cannot be reached or fails.
 pub fn one_way(order: &OneWayOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
     order.check()?;
     let mut session = OneWaySession::open(order, cancel)?;
@@ -100,7 +100,7 @@ pub fn one_way(order: &OneWayOrder, cancel: &AtomicBool) -> Result<ProbeReport, 
     report(order, passed)
 }
 
-/// A far end that has agreed to a stream.
+/// A measurement with a far end that has accepted the stream.
 struct OneWaySession<'a> {
     order: &'a OneWayOrder,
     cancel: &'a AtomicBool,
@@ -149,7 +149,7 @@ impl<'a> OneWaySession<'a> {
         Ok(Self { order, cancel, control, end, log, one_clock })
     }
 
-    /// Asks for the far end's time, which also shows it the way here.
+    /// Measures the far end's clock offset. The far end also learns the port of this end.
     fn ask(&mut self) -> Result<(), ProbeError> {
         let cancel = self.cancel;
         if self.end.ask(&mut self.log, || cancel.load(Ordering::Relaxed))? || cancel.load(Ordering::Relaxed) {
@@ -159,12 +159,12 @@ impl<'a> OneWaySession<'a> {
         let icmp_errors: String = sentences.iter().map(|sentence| format!("; {sentence}")).collect();
         Err(ProbeError::FarEnd {
             target: self.order.target,
-            why: format!("it answers over TCP, and no packet of UDP came back{icmp_errors}"),
+            why: format!("the far end answers over TCP, but no UDP packet came back{icmp_errors}"),
             advice: "let UDP through the firewall between the two hosts",
         })
     }
 
-    /// Sends the stream; the far end tells what arrived.
+    /// Sends the stream and reads the arrivals from the far end.
     fn there(mut self) -> Result<StreamOutcome, ProbeError> {
         let Self { order, cancel, .. } = self;
         let stop = || cancel.load(Ordering::Relaxed);
@@ -197,7 +197,7 @@ impl<'a> OneWaySession<'a> {
         Ok(StreamOutcome { sent: at, sent_stamped: stamped, log, source, faults, interrupted, offset })
     }
 
-    /// Lets the far end send, logs what arrives, and hears what was sent.
+    /// Asks the far end to send, records the arrivals and reads the sending times.
     fn back(mut self) -> Result<StreamOutcome, ProbeError> {
         write_frame(&mut self.control, &FromProbe::Begin)?;
         let (plan, cancel) = (self.order.plan, self.cancel);
@@ -228,7 +228,7 @@ impl<'a> OneWaySession<'a> {
         let mut faults = done.faults;
         let drops = self.end.drops()?;
         if drops > 0 {
-            faults.push(format!("{drops} packets reached this host, and the socket had no room for them"));
+            faults.push(format!("{drops} packets reached this host, but the socket had no room for them"));
         }
         let Some(source) = done.source else {
             return Err(ungreeted(self.order.target, &GreetingError::Unexpected));
@@ -255,19 +255,19 @@ impl<'a> OneWaySession<'a> {
             Some(FromFarEnd::Refused { why }) => Err(ProbeError::FarEnd {
                 target: self.order.target,
                 why,
-                advice: "see what `netrig probe reflect` says there",
+                advice: "check the output of `netrig probe reflect` there",
             }),
             Some(words) => Ok(words),
             None => Err(ProbeError::FarEnd {
                 target: self.order.target,
-                why: "it closed the connection".into(),
-                advice: "see what `netrig probe reflect` says there",
+                why: "the far end closed the connection".into(),
+                advice: "check the output of `netrig probe reflect` there",
             }),
         }
     }
 }
 
-/// Why a source was the limit.
+/// Reasons why a source was the limit.
 pub(super) fn source_faults(sent: &SentStream, gaps: Gaps, whose: &str) -> Vec<String> {
     let mut faults: Vec<_> =
         source_fault(&sent.source, gaps).map(|fault| format!("{whose}: {fault}")).into_iter().collect();
@@ -281,7 +281,7 @@ pub(super) fn source_faults(sent: &SentStream, gaps: Gaps, whose: &str) -> Vec<S
 }
 
 impl StreamOutcome {
-    /// Of each packet how long it took, if it came in time, and the numbers of all that came, in the order of their arrival.
+    /// The delay of each packet that arrived in time, and the numbers of all arrivals in their order.
     fn delays(&self, order: &OneWayOrder) -> (Vec<Option<f64>>, Vec<u64>) {
         let (ahead, bound) = self.offset.correction().unwrap_or((0.0, f64::INFINITY));
         let mut delays: Vec<Option<f64>> = vec![None; self.sent.len()];
@@ -290,13 +290,13 @@ impl StreamOutcome {
             let Some(sent) = self.sent.get(*number as usize) else { continue };
             order_of_arrival.push(u64::from(*number));
             let delay = seconds_between(*sent, *at);
-            // RFC 7680 section 2.6: what takes longer than the waiting time is lost.
+            // RFC 7680 section 2.6: a packet that takes longer than the waiting time is lost.
             if delay - order.direction.sign() * ahead - bound <= order.plan.wait.as_secs_f64() {
                 delays[*number as usize].get_or_insert(delay);
             }
         }
         if self.interrupted {
-            // What was sent last may still be on its way: it is neither lost nor not.
+            // The last packets may still be in flight: they are neither lost nor received.
             let last = self.sent.last().copied().unwrap_or(0);
             let still = last.saturating_sub(order.plan.wait.as_nanos());
             let known = self.sent.iter().zip(&delays).map(|(at, delay)| *at < still || delay.is_some());
@@ -305,7 +305,7 @@ impl StreamOutcome {
         (delays, order_of_arrival)
     }
 
-    /// What there was to see.
+    /// Sections of the report.
     fn sections(&self, order: &OneWayOrder) -> Result<Vec<Section>, ProbeError> {
         let (delays, order_of_arrival) = self.delays(order);
         let mut section = Section::new(match order.direction {
@@ -348,7 +348,7 @@ fn report(order: &OneWayOrder, passed: StreamOutcome) -> Result<ProbeReport, Pro
         },
     };
     if passed.log.arrivals.len() >= 2 * order.plan.count as usize {
-        report.fault("more copies arrived than the far end counts");
+        report.fault("more copies arrived than the far end records");
     }
     report.note_arrival_fields(order.dscp, &passed.log.dscps, &passed.log.ttls);
     if order.metric == OneWayMetric::Delay {

@@ -1,15 +1,16 @@
-//! Packets that are one flow to whoever shares a load by flows, and told apart by whoever sees what is said of them.
+//! Packets that load balancers see as one flow, but whose responses can be distinguished.
 //!
-//! Ports, addresses and protocol are the same in all; of ICMP also the checksum, which stands where others have ports, and by
-//! which some routers choose a way (Augustin and others 2006). What makes packets differ is balanced by a word behind it.
+//! All packets have the same ports, addresses and protocol. ICMP packets also have the same checksum: it is where
+//! others have ports, and some routers choose a route by it (Augustin and others 2006). A balancing word compensates
+//! the part that differs.
 //!
 //! | octets of the data | what |
 //! |---|---|
 //! | 0–7 | the flow's token |
 //! | 8–11 | the packet's number |
-//! | 12–13 | a word that makes the checksum that of every other packet |
+//! | 12–13 | the balancing word, which gives all packets the same checksum |
 //!
-//! A packet of TCP has no data: its number is added to its sequence number.
+//! A TCP packet has no data: its number is added to its sequence number.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,31 +18,31 @@ use netrig_core::internet_checksum;
 
 use super::super::icmp::{HEADER as ICMP_HEADER, IcmpEcho, IcmpVersion};
 
-/// Octets of data that every packet has, but one of TCP.
+/// Minimum octets of data in a UDP or ICMP packet.
 pub const MARK: usize = 14;
 
-/// Octets of UDP's header.
+/// Octets of the UDP header.
 const UDP_HEADER: usize = 8;
 
-/// Octets of the header of our SYN: with the option that says how long segments may be (RFC 9293 section 3.2).
+/// Octets of the header of a SYN with the MSS option (RFC 9293 section 3.2).
 const SYN: usize = 24;
 
-/// Segments that a SYN says may come, bytes.
+/// MSS that a SYN announces, bytes.
 const SEGMENT: u16 = 1460;
 
-/// How a flow asks.
+/// Type of the packets of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowMethod {
-    /// Datagrams to a port that nobody should have: the end says so. Needs no rights.
+    /// Datagrams to a port that no program should use: the target answers with an ICMP error. Needs no privileges.
     Udp,
-    /// Echoes.
+    /// Echo requests.
     Icmp,
-    /// Openings of a connection, which is never made.
+    /// SYNs of connections that are never established.
     Tcp,
 }
 
 impl FlowMethod {
-    /// Its name, as it is typed.
+    /// Name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -51,55 +52,55 @@ impl FlowMethod {
     }
 }
 
-/// What is said back by who was asked.
+/// Type of an answer from the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerKind {
-    /// An echo.
+    /// An echo reply.
     Echo,
     /// A datagram.
     Datagram,
-    /// The connection could be opened.
+    /// SYN and ACK: the port is open.
     Open,
-    /// It is refused.
+    /// RST: the port is closed.
     Closed,
 }
 
-/// What a message repeats of a packet.
+/// Which packet an ICMP error quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quote {
-    /// One of ours, this one.
+    /// The packet of this flow with this number.
     Of(u32),
-    /// Too little to tell which of ours.
+    /// The quote is too short to identify the packet.
     Unnamed,
-    /// Another's.
+    /// A packet of another flow.
     Foreign,
 }
 
-/// What all packets share.
+/// Properties that all packets of a flow share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeFlow {
-    /// How it asks.
+    /// Type of the packets.
     pub method: FlowMethod,
-    /// From where; of ICMP the port means nothing.
+    /// Source of the packets. The port is ignored for ICMP.
     pub source: SocketAddr,
-    /// Whom.
+    /// Destination of the packets. The port is ignored for ICMP.
     pub target: SocketAddr,
-    /// Tells its packets from all others.
+    /// Token that distinguishes the packets from those of other flows.
     pub token: u64,
 }
 
 impl ProbeFlow {
-    /// The version of IP.
+    /// IP version of the flow.
     pub const fn version(&self) -> IcmpVersion {
         if self.target.is_ipv4() { IcmpVersion::V4 } else { IcmpVersion::V6 }
     }
 
-    /// Octets of IP's header, without options.
+    /// Octets of the IP header, without options.
     pub const fn ip_header(&self) -> usize {
         if self.target.is_ipv4() { 20 } else { 40 }
     }
 
-    /// The shortest packet, octets of IP.
+    /// Length of the shortest packet, octets of IP.
     pub const fn shortest(&self) -> usize {
         self.ip_header()
             + match self.method {
@@ -109,7 +110,7 @@ impl ProbeFlow {
             }
     }
 
-    /// Octets of a packet that the kernel leaves out of what it says a message repeats: IP's header, and UDP's.
+    /// Octets of a quoted packet that the kernel omits: the IP header, and for UDP its header too.
     pub const fn unrepeated(&self) -> usize {
         match self.method {
             FlowMethod::Udp => self.ip_header() + UDP_HEADER,
@@ -117,7 +118,8 @@ impl ProbeFlow {
         }
     }
 
-    /// Packet `number` of so many octets of IP, as it is given to its socket; not shorter than [`ProbeFlow::shortest`].
+    /// Packet `number` with this length, octets of IP, in the form in which its socket takes it. The length is at least
+    /// [`ProbeFlow::shortest`].
     pub fn packet(&self, number: u32, length: usize) -> Vec<u8> {
         let length = length.max(self.shortest());
         match self.method {
@@ -130,7 +132,7 @@ impl ProbeFlow {
                 let data = length - self.ip_header() - ICMP_HEADER;
                 let mut bytes = IcmpEcho { token: self.token, number }.request(self.version(), data);
                 let sequence = number as u16;
-                // ICMPv6 sums the length too, which is the kernel's to do.
+                // ICMPv6 also sums the length, which the kernel adds.
                 let length = if self.target.is_ipv4() { 0 } else { bytes.len() as u16 };
                 self.mark(&mut bytes[ICMP_HEADER..], number, &[sequence, length]);
                 if self.target.is_ipv4() {
@@ -144,7 +146,7 @@ impl ProbeFlow {
         }
     }
 
-    /// Writes token, number and the word that balances the number and `others`.
+    /// Writes the token, the number and the word that balances the number and `others`.
     fn mark(&self, data: &mut [u8], number: u32, others: &[u16]) {
         data[..8].copy_from_slice(&self.token.to_be_bytes());
         data[8..12].copy_from_slice(&number.to_be_bytes());
@@ -153,7 +155,7 @@ impl ProbeFlow {
         data[12..MARK].copy_from_slice(&balance.to_be_bytes());
     }
 
-    /// The sequence number of TCP's packet 0.
+    /// TCP sequence number of packet 0.
     const fn first_sequence(&self) -> u32 {
         (self.token >> 32) as u32
     }
@@ -183,14 +185,15 @@ impl ProbeFlow {
         bytes
     }
 
-    /// Which packet a message of ICMP repeats, of which the kernel gives these octets.
+    /// Identifies the packet that an ICMP error quotes, from the octets that the kernel gives.
     pub fn quoted(&self, repeated: &[u8]) -> Quote {
         match self.method {
             FlowMethod::Udp => self.marked(repeated),
             FlowMethod::Icmp => match (repeated.first_chunk::<8>(), repeated.get(ICMP_HEADER..)) {
                 (Some(header), Some(data)) => {
                     match self.marked(data) {
-                        // The least that is repeated has the sequence number, which is the low half of the packet's.
+                        // The shortest quote contains the sequence number, which is the low half of the packet's
+                        // number.
                         Quote::Unnamed => Quote::Of(u16::from_be_bytes([header[6], header[7]]).into()),
                         other => other,
                     }
@@ -209,7 +212,7 @@ impl ProbeFlow {
         }
     }
 
-    /// Which packet this is the data of.
+    /// Identifies a packet by its data.
     fn marked(&self, data: &[u8]) -> Quote {
         match (data.first_chunk::<8>(), data.get(8..12).and_then(|bytes| bytes.first_chunk::<4>())) {
             (Some(token), Some(number)) if u64::from_be_bytes(*token) == self.token => {
@@ -220,7 +223,7 @@ impl ProbeFlow {
         }
     }
 
-    /// Which packet this, which came from the target, answers. A raw socket of IPv4 gives the IP header too.
+    /// Identifies the packet that a datagram from the target answers. A raw IPv4 socket also gives the IP header.
     pub fn answered(&self, bytes: &[u8]) -> Option<(u32, AnswerKind)> {
         match self.method {
             FlowMethod::Udp => match self.marked(bytes) {
@@ -283,7 +286,7 @@ mod tests {
         ProbeFlow { method, source: source.parse().unwrap(), target: target.parse().unwrap(), token }
     }
 
-    /// The checksum that the kernel writes into what it sends: of ICMPv6 and UDP over a pseudo-header, too.
+    /// The checksum that the kernel computes. For ICMPv6 and UDP it includes a pseudo-header.
     fn checksum(flow: &ProbeFlow, packet: &[u8]) -> u16 {
         let protocol = match flow.method {
             FlowMethod::Udp => 17,
@@ -303,7 +306,7 @@ mod tests {
         internet_checksum(&[&pseudo, header, packet])
     }
 
-    /// As it stands in an answer: of raw sockets of IPv4 behind an IP header.
+    /// An answer as a raw socket gives it, for IPv4 behind an IP header.
     fn answer(flow: &ProbeFlow, flags: u8, acknowledged: u32) -> Vec<u8> {
         let mut bytes = if flow.target.is_ipv4() { vec![0x45; 20] } else { vec![] };
         let start = bytes.len();
@@ -319,7 +322,7 @@ mod tests {
     fn tcp_is_answered_by_what_acknowledges_a_syn_of_ours() {
         for v4 in [true, false] {
             let flow = flow(FlowMethod::Tcp, v4, 0xFFFF_FFFF_0000_0000);
-            // Sequence numbers begin anew on the way.
+            // The sequence numbers wrap.
             let acknowledged = 5_u32;
             for (flags, how) in
                 [(0x12, Some(AnswerKind::Open)), (0x14, Some(AnswerKind::Closed)), (0x10, None), (2, None)]
@@ -345,7 +348,8 @@ mod tests {
     }
 
     proptest! {
-        /// What differs between packets of one length is balanced, and of ICMP what differs between any two.
+        /// The balancing word compensates the differences between packets of one length, and for ICMP those between any
+        /// two.
         #[test]
         fn all_packets_have_one_checksum(v4: bool, token: u64, one: u32, other: u32, length in 100usize..1400, longer in 0usize..100) {
             for (method, longer) in [(FlowMethod::Udp, 0), (FlowMethod::Icmp, longer)] {

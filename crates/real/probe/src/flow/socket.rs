@@ -1,4 +1,4 @@
-//! A flow over a socket of this host.
+//! A socket that sends and receives one flow.
 
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -18,54 +18,54 @@ use netrig_host::socket::SocketError;
 use netrig_host::sys::{Objection, Origin};
 use netrig_host::{HostAddress, realtime_nanos};
 
-/// Batches of answers that are taken before it is seen what is to be sent.
+/// Batches of answers that are received before the next packet may be sent.
 const LOOK: usize = 8;
 
-/// What became of a packet that was to be sent.
+/// Result of sending a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowSendOutcome {
-    /// It left, or there was no room for it.
+    /// The packet was sent, or dropped because the socket had no room.
     Sent,
-    /// It is longer than this host's interface carries: so much, or 0 if that is not known.
+    /// The packet is longer than this MTU of the interface; 0 if the MTU is not known.
     TooLong(u32),
 }
 
-/// What has come.
+/// An event of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlowEvent {
-    /// A packet went to the device, at this moment, ns since 1970.
+    /// The packet with this number went to the device at this time, ns since 1970.
     Left(u32, u64),
-    /// Something was heard of a packet, by its number.
+    /// A response to the packet with this number.
     Response(u32, FlowResponse),
-    /// Something was heard of one of the packets.
+    /// A response that does not identify its packet.
     Unnamed(FlowResponse),
 }
 
-/// A socket whose packets are all of one flow.
+/// A socket whose packets all belong to one flow.
 pub struct FlowSocket {
     flow: ProbeFlow,
-    /// The target as the socket takes it: a raw one knows no port.
+    /// The target in the form of the socket: raw sockets need port 0.
     target: SocketAddr,
     socket: ProbeSocket,
-    /// Of each datagram that left, which packet it was.
+    /// Packet number of each datagram sent.
     datagrams: Vec<u32>,
-    /// What this host said last that its interface carries.
+    /// MTU of the interface in the last local error.
     local_mtu: u32,
     no_room: u64,
     wall: RealtimeOffset,
-    /// Keeps the port of TCP from others.
+    /// Reserves the TCP port.
     _port: Option<OwnedFd>,
 }
 
 impl FlowSocket {
-    /// Opens what the method needs, and a flow with a token of its own.
+    /// Opens the socket of the method, with a random token.
     pub fn open(method: FlowMethod, target: SocketAddr, dscp: u8) -> Result<Self, ProbeError> {
         let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
         let token = Seeds::new(entropy).stream("probe/token").bits();
         Self::open_from(HostAddress::unspecified_for(target).at(0), method, target, dscp, token)
     }
 
-    /// The same with this token, from this address.
+    /// Opens the socket of the method with this token and this local address.
     pub fn open_from(
         local: SocketAddr,
         method: FlowMethod,
@@ -97,27 +97,26 @@ impl FlowSocket {
         })
     }
 
-    /// What all its packets share.
     pub const fn flow(&self) -> &ProbeFlow {
         &self.flow
     }
 
-    /// The descriptor, which can be read when something has come.
+    /// The descriptor. It is readable when an event is pending.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.fd()
     }
 
-    /// What the kernel takes the path to carry, octets of IP.
+    /// The kernel's estimate of the path MTU, octets of IP.
     pub fn mtu(&self) -> Result<usize, ProbeError> {
         self.socket.mtu().map_err(ProbeError::kernel("IP_MTU"))
     }
 
-    /// Sends what follows with this TTL.
+    /// Sets the TTL of the following packets.
     pub fn set_ttl(&mut self, ttl: u8) -> Result<(), ProbeError> {
         self.socket.set_ttl(ttl).map_err(ProbeError::kernel("IP_TTL"))
     }
 
-    /// Sends a packet of so many octets of IP; `each` is told what had come before.
+    /// Sends a packet with this length, octets of IP. Passes pending events to `each`.
     pub fn send(
         &mut self,
         number: u32,
@@ -127,7 +126,7 @@ impl FlowSocket {
         let bytes = self.flow.packet(number, length);
         let mut sent = self.socket.send(self.target, &bytes);
         if sent.is_err() {
-            // What was said of an earlier packet keeps this one back: it is taken, and this one sent again.
+            // A pending error about an earlier packet made this send fail: it is read, and the packet is sent again.
             self.take(&mut each)?;
             sent = self.socket.send(self.target, &bytes);
         }
@@ -149,7 +148,7 @@ impl FlowSocket {
         }
     }
 
-    /// Takes what has come: answers, what is said of packets, and when they left.
+    /// Passes all pending events to `each`: time stamps, ICMP errors and answers.
     pub fn take(&mut self, mut each: impl FnMut(FlowEvent)) -> Result<(), ProbeError> {
         let Self { flow, socket, datagrams, local_mtu, .. } = self;
         let (mut left, mut responses) = (Vec::new(), Vec::new());
@@ -168,7 +167,7 @@ impl FlowSocket {
         self.answers(each)
     }
 
-    /// Takes what the target itself sent.
+    /// Receives answers of the target.
     fn answers(&mut self, mut each: impl FnMut(FlowEvent)) -> Result<(), ProbeError> {
         let Self { flow, socket, .. } = self;
         for _ in 0..LOOK {
@@ -194,7 +193,7 @@ impl FlowSocket {
         Ok(())
     }
 
-    /// Why this host was the limit.
+    /// Reasons why this host was the limit.
     pub fn faults(&self) -> Result<Vec<String>, ProbeError> {
         let mut faults = Vec::new();
         if self.no_room > 0 {
@@ -203,7 +202,7 @@ impl FlowSocket {
         }
         let drops = self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
         if drops > 0 {
-            faults.push(format!("{drops} answers reached this host, and the socket had no room for them"));
+            faults.push(format!("{drops} answers reached this host, but the socket had no room for them"));
         }
         if let Some(step) = RealtimeOffset::measure().stepped_since(&self.wall) {
             faults.push(format!("the wall clock was stepped by {} s", step.as_secs_f64()));
@@ -212,7 +211,7 @@ impl FlowSocket {
     }
 }
 
-/// What a message of ICMP says of a packet of a flow.
+/// The event of an ICMP error; nothing if it quotes another flow.
 fn event(flow: &ProbeFlow, objection: &Objection<'_>) -> Option<FlowEvent> {
     let error = objection.error;
     let (from, icmp_error) = icmp(&error)?;
@@ -233,17 +232,17 @@ fn event(flow: &ProbeFlow, objection: &Objection<'_>) -> Option<FlowEvent> {
     }
 }
 
-/// A raw socket of TCP.
+/// A raw TCP socket.
 fn raw_tcp(any: SocketAddr, dscp: u8) -> Result<ProbeSocket, ProbeError> {
     match ProbeSocket::searching(SocketType::RAW, ipproto::TCP, any, dscp) {
         Err(error) if may_not(&error) => Err(ProbeError::Request(
-            "a trace by TCP writes its own headers: run it with CAP_NET_RAW, or take --method udp".into(),
+            "a trace by TCP writes its own headers: run it with CAP_NET_RAW, or use --method udp".into(),
         )),
         other => Ok(other?),
     }
 }
 
-/// A port of TCP that nobody else gets as long as it is held, and which it is.
+/// Reserves a TCP port. Returns the socket that holds it and the port.
 fn hold_port(any: SocketAddr) -> Result<(OwnedFd, u16), ProbeError> {
     let failed =
         |error: rustix::io::Errno| SocketError::Refused { what: "bind", address: any, source: error.into() };

@@ -1,8 +1,8 @@
-//! `probe mtu`: how long packets may be on the way to another host, whether somebody says so of longer ones or they vanish, and
+//! `probe mtu`: the path MTU to another host, whether longer packets are refused by an ICMP error or vanish, and
 //! whether TCP's segments fit.
 //!
-//! [`search`] is the search, without a socket or a clock. Its packets are echoes, or datagrams that netrig's own far end answers
-//! with a few octets, so that only the way there decides.
+//! [`search`] is the search, without a socket or a clock. Its packets are echo requests, or datagrams that netrig's far
+//! end answers with a few octets, so that only the forward path limits them.
 
 mod far_end;
 mod order;
@@ -35,13 +35,12 @@ pub(super) use far_end::serve;
 pub use order::{MtuResponder, PathMtuOrder};
 pub use report::{BlackHolePlace, PathMtuReport, SegmentSizes, SizeOutcome, TooLongSize};
 
-/// How long a connection may take.
+/// Time-out of a TCP connection attempt.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Finds how long packets may be.
+/// Finds the path MTU.
 ///
-/// # Errors
-/// If the order cannot be carried out, or a far end is not there.
+/// If the order is invalid or a far end cannot be reached.
 pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> Result<PathMtuReport, ProbeError> {
     let ResponderConnection { socket, segments, control } = match &order.responder {
         MtuResponder::Echo(port) => ResponderConnection {
@@ -56,7 +55,7 @@ pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> Result<PathMtuRepo
     let mut icmp_errors = IcmpErrors::default();
     let (faults, interrupted) = carry_out(socket, &mut search, &mut icmp_errors, cancel)?;
     if let Some(mut control) = control {
-        // The far end ends with the connection all the same.
+        // If the write fails, the far end ends with the connection.
         let _ = write_frame(&mut control, &FromProbe::Finish);
     }
     let vanished = matches!(search.refused(), (_, TooLongReason::Vanished)) && search.confirmed().is_some();
@@ -69,8 +68,8 @@ pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> Result<PathMtuRepo
         .report(order))
 }
 
-/// Sends what a search wants sent, and tells it what comes, until it is over; why this host was the limit, and whether it was
-/// interrupted.
+/// Runs a search: sends its packets and passes it the responses. Returns the reasons why this host was the limit, and
+/// whether the search was interrupted.
 fn carry_out(
     mut socket: FlowSocket,
     search: &mut PathMtuSearch,
@@ -90,7 +89,7 @@ fn carry_out(
                     search.refused_here(number, mtu);
                 }
             }
-            // The pacer looks up every 50 ms.
+            // The pacer returns every 50 ms.
             PathMtuStep::Wait(until) => {
                 pacer.wait(until).map_err(ProbeError::kernel("ppoll"))?;
             }
@@ -105,7 +104,7 @@ fn carry_out(
 }
 
 fn record(search: &mut PathMtuSearch, icmp_errors: &mut IcmpErrors, event: &FlowEvent, now: Instant) {
-    // A message that repeats too little to tell which packet it is of cannot be held to be true (RFC 8899 section 4.6.1).
+    // A message that quotes too little to identify its packet cannot be trusted (RFC 8899 section 4.6.1).
     let FlowEvent::Response(number, response) = event else { return };
     match response.kind {
         ResponseKind::Answer(_) => {
@@ -118,7 +117,7 @@ fn record(search: &mut PathMtuSearch, icmp_errors: &mut IcmpErrors, event: &Flow
     }
 }
 
-/// The last hop that answers packets of a size that vanishes.
+/// Finds the last hop that answers packets of a size that vanishes.
 fn place(order: &PathMtuOrder, size: usize, cancel: &AtomicBool) -> Result<BlackHolePlace, ProbeError> {
     let way = TraceOrder {
         target: order.target,
@@ -141,23 +140,23 @@ fn place(order: &PathMtuOrder, size: usize, cancel: &AtomicBool) -> Result<Black
     })
 }
 
-/// What a connection says of segments, or why there was none.
+/// The segment sizes of a connection to the target, or why there is no connection.
 fn segments_to(target: SocketAddr) -> Result<SegmentEnds, String> {
     let stream = TcpStream::connect_timeout(&target, PATIENCE);
     let near = stream.and_then(|stream| SegmentEnd::read(&stream, target.is_ipv4()));
     near.map(|near| SegmentEnds { near, far: None }).map_err(|error| format!("{target}: {error}"))
 }
 
-/// Who answers, ready for it.
+/// The sockets of a search.
 struct ResponderConnection {
     socket: FlowSocket,
-    /// Of a connection to there, or why there was none.
+    /// The segment sizes of a TCP connection to the target, or why there is none.
     segments: Option<Result<SegmentEnds, String>>,
-    /// The connection to netrig's far end.
+    /// The control connection to netrig's far end.
     control: Option<TcpStream>,
 }
 
-/// Asks netrig's far end for a port that answers, and what it knows of segments.
+/// Connects to netrig's far end and requests a port that answers, and its segment sizes.
 fn call(order: &PathMtuOrder, key: Option<&HmacKey>) -> Result<ResponderConnection, ProbeError> {
     let target = order.target;
     let ControlConnection { stream: mut control, .. } = control::call(target, key)?;

@@ -1,4 +1,4 @@
-//! What a search for the path's MTU is to do, and its plan.
+//! The order of a path MTU search, and its plan.
 
 use std::net::SocketAddr;
 
@@ -9,43 +9,44 @@ use super::super::flow::packet::ProbeFlow;
 use super::super::stamp::HmacKey;
 use super::search::PathMtuPlan;
 
-/// What a search is to do.
+/// Settings of a path MTU search.
 #[derive(Clone, Debug)]
 pub struct PathMtuOrder {
-    /// Whom; of echoes the port means nothing.
+    /// The target. The port is ignored for echo requests.
     pub target: SocketAddr,
-    /// Who answers.
+    /// The host that answers.
     pub responder: MtuResponder,
-    /// What every path should carry, octets of IP; the usual if not given.
+    /// A size that the path should carry, octets of IP; [`BASE`] if absent.
     pub base: Option<usize>,
-    /// More is not tried, octets of IP; what IP can have if not given.
+    /// The largest size to try, octets of IP; the maximum of IP if absent.
     pub most: Option<usize>,
-    /// Packets of one size that must be lost before it counts as too long.
+    /// Lost packets of one size after which the size counts as too long.
     pub probes: u32,
-    /// What takes longer is lost.
+    /// A packet without a response after this time counts as lost.
     pub wait: Duration,
-    /// Code point that packets are sent with.
+    /// DSCP of the packets.
     pub dscp: u8,
-    /// Find where packets vanish, by a trace.
+    /// If packets vanish, find the place with a trace.
     pub locate: bool,
 }
 
 /// Who answers.
 #[derive(Clone, Debug)]
 pub enum MtuResponder {
-    /// Whoever answers echoes. How long TCP's segments may be is seen at this port, if one is given.
+    /// The target itself, with echo replies. If a port is given, the sizes of TCP segments are read from a connection
+    /// to it.
     Echo(Option<u16>),
     /// [`FarEnd`](crate::FarEnd), with its key if it has one.
     FarEnd(Option<HmacKey>),
 }
 
-/// Every path carries so much of IPv4 (RFC 791 section 3.2) and of IPv6 (RFC 8200 section 5).
+/// The minimum MTU of IPv4 (RFC 791 section 3.2) and of IPv6 (RFC 8200 section 5).
 const LEAST: [usize; 2] = [68, 1280];
 
-/// What most paths carry (RFC 8899 section 5.1.2: 1200 octets; of IPv6 the least).
+/// The size that most paths carry (RFC 8899 section 5.1.2: 1200 octets; for IPv6 the minimum MTU).
 const BASE: [usize; 2] = [1200, 1280];
 
-/// The longest packet of IP.
+/// The longest IP packet.
 const MOST: usize = 65_535;
 
 impl PathMtuOrder {

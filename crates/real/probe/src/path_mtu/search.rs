@@ -1,7 +1,7 @@
-//! The search for how long packets may be (Datagram PLPMTUD, RFC 8899): which is sent next, and what is known; told the time,
-//! no socket, no clock.
+//! The path MTU search (Datagram PLPMTUD, RFC 8899) as a state machine without a socket or a clock: it decides which
+//! packet is sent next and what is known.
 //!
-//! All sizes are octets of whole IP packets. What is here is there:
+//! All sizes are octets of whole IP packets. The names correspond to those of the RFC:
 //!
 //! | here | RFC 8899 section 5 |
 //! |---|---|
@@ -10,10 +10,10 @@
 //! | [`PathMtuPhase`] | the phases |
 //! | [`PathMtuSearch::confirmed`] | PLPMTU |
 //!
-//! A search begins with the base, then tries the longest, then the size that a host on the way says its link carries, and
-//! else the sizes that links have, the middle one of those that are left. At its end the size above what is confirmed was
-//! tried and has not come through. Where nobody said why, both are tried in turns once more: chance does not tell two sizes
-//! apart so often.
+//! A search begins with the base, then tries the longest size. Next it tries the MTU that a router reports. Otherwise
+//! it tries the common link sizes, the middle of the remaining ones first. At the end, the size above the confirmed one
+//! was tried and did not arrive. If no ICMP error gave the reason, both sizes are tried in turns again, so that chance
+//! losses do not decide.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,60 +21,60 @@ use std::net::IpAddr;
 use netrig_core::{Duration, Instant};
 use serde::Serialize;
 
-/// What links carry: loopback, jumbo frames, FDDI, Ethernet, PPPoE, tunnels of IPv4 and IPv6 and of IPsec, what is left of
-/// Ethernet by several of them, the least of IPv6 and of old links.
+/// Common link MTUs: loopback, jumbo frames, FDDI, Ethernet, PPPoE, tunnels of IPv4 and IPv6 and of IPsec, the rest of
+/// Ethernet under several of them, the minimum of IPv6 and of old links.
 const COMMON: [usize; 26] = [
     65_535, 9216, 9180, 9000, 8192, 4352, 2048, 2002, 1500, 1492, 1480, 1476, 1472, 1462, 1452, 1442, 1430,
     1420, 1412, 1400, 1380, 1358, 1320, 1280, 1006, 576,
 ];
 
-/// How often both sizes are tried once more where nobody said why one does not come through.
+/// Number of times that both sizes are tried again if no ICMP error gave the reason of the loss.
 const ROUNDS: u32 = 3;
 
-/// Packets of one search: on a path that loses so many that it does not come to an end.
+/// Maximum number of packets of a search. It ends a search on a path with heavy loss.
 const MOST_PACKETS: usize = 2000;
 
-/// How often a search may begin anew.
+/// Maximum number of starts of a search.
 const MOST_BEGINNINGS: u32 = 3;
 
-/// The timer is so many times the longest round trip, once there is one, and no less than this.
+/// The timer is this multiple of the longest round-trip time, once one is known, but at least [`LEAST_TIMER`].
 const PATIENCE: u64 = 3;
 const LEAST_TIMER: Duration = Duration::from_millis(200);
 
-/// What a search is to do.
+/// Parameters of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathMtuPlan {
-    /// The least that every path carries.
+    /// Minimum MTU of every path.
     pub least: usize,
-    /// What most paths carry.
+    /// A size that most paths carry.
     pub base: usize,
-    /// More is not tried.
+    /// The largest size to try.
     pub most: usize,
-    /// Packets of one size that must be lost before it counts as too long.
+    /// Lost packets of one size after which the size counts as too long.
     pub probes: u32,
-    /// After so long a packet counts as lost; less once round trips are known.
+    /// Time after which a packet counts as lost. It is shorter once round-trip times are known.
     pub timer: Duration,
 }
 
 impl PathMtuPlan {
-    /// The search between these sizes, if they are in their order.
+    /// The search between these sizes; nothing if they are not in order.
     pub const fn new(least: usize, base: usize, most: usize, probes: u32, timer: Duration) -> Option<Self> {
         let sound = 0 < least && least <= base && base <= most && probes > 0 && !timer.is_zero();
         if sound { Some(Self { least, base, most, probes, timer }) } else { None }
     }
 }
 
-/// Where a search is.
+/// Phase of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PathMtuPhase {
-    /// Whether the base comes through.
+    /// The base size is probed.
     Base,
-    /// How much more does.
+    /// Larger sizes are probed.
     Search,
-    /// It is known.
+    /// The path MTU is known.
     SearchComplete,
-    /// Not even the base does.
+    /// The base size does not arrive.
     Error,
 }
 
@@ -82,49 +82,49 @@ pub enum PathMtuPhase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TooLongReason {
-    /// More was not tried.
+    /// Larger sizes were not tried.
     Untried,
-    /// This host's own interface carries no more.
+    /// The interface of this host has a smaller MTU.
     Here,
-    /// A host on the way said so.
+    /// A router reported it.
     Told {
-        /// Who.
+        /// The router.
         by: IpAddr,
-        /// What its next link carries, as it says; 0 if it does not.
+        /// The reported MTU of its next link; 0 if not reported.
         mtu: u32,
     },
-    /// Packets vanish, and nobody says why.
+    /// Packets vanish without an ICMP error.
     Vanished,
 }
 
-/// What became of packets of one size.
+/// Counts of the packets of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SizeCounts {
     /// Packets sent.
     pub sent: u32,
     /// Packets that were answered.
     pub answered: u32,
-    /// Packets of which a host on the way said that they are too long.
+    /// Packets that a router reported as too long.
     pub told: u32,
 }
 
-/// What comes next.
+/// The next action of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathMtuStep {
-    /// A packet of this number and size is to be sent now.
+    /// A packet with this number and size is to be sent now.
     Send {
         /// Its number.
         number: u32,
         /// Its size.
         size: usize,
     },
-    /// Nothing before this, unless something comes.
+    /// Nothing is to be done before this time unless a response arrives.
     Wait(Instant),
-    /// All is known that can be.
+    /// The search is complete.
     Over,
 }
 
-/// A packet that may still be answered.
+/// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 struct SearchPacket {
     size: usize,
@@ -132,31 +132,31 @@ struct SearchPacket {
     answered: bool,
 }
 
-/// The size that is tried now.
+/// The size that is being probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SizeProbing {
     size: usize,
-    /// Packets of it that were lost.
+    /// Lost packets of this size.
     lost: u32,
-    /// The number of the one on its way, and when it is lost.
+    /// Number of the packet in flight, and the time at which it counts as lost.
     open: Option<(u32, Instant)>,
 }
 
-/// A search under way.
+/// A search in progress.
 #[derive(Clone, Debug)]
 pub struct PathMtuSearch {
     plan: PathMtuPlan,
     phase: PathMtuPhase,
-    /// The largest size that came through; nothing before the first.
+    /// The largest size that arrived; 0 before the first.
     confirmed: usize,
-    /// The smallest size that counts as too long, and why; one more than the most before the first.
+    /// The smallest size that counts as too long, and why; initially one more than the largest size to try.
     refused: (usize, TooLongReason),
-    /// What a host on the way says its link carries, until that was tried.
+    /// The MTU that a router reported, until it was tried.
     hint: Option<usize>,
-    /// What one said last.
+    /// The last MTU that a router reported.
     hinted: usize,
     probing: Option<SizeProbing>,
-    /// Rounds of both sizes that are left.
+    /// Remaining rounds in which both sizes are tried again.
     rounds: u32,
     beginnings: u32,
     packets: Vec<SearchPacket>,
@@ -167,7 +167,7 @@ pub struct PathMtuSearch {
 }
 
 impl PathMtuSearch {
-    /// A search that has sent nothing.
+    /// A search that has not sent a packet.
     pub const fn new(plan: PathMtuPlan) -> Self {
         Self {
             plan,
@@ -187,38 +187,38 @@ impl PathMtuSearch {
         }
     }
 
-    /// Where it is.
+    /// Phase of the search.
     pub const fn phase(&self) -> PathMtuPhase {
         self.phase
     }
 
-    /// The largest size that came through; nothing if none did.
+    /// The largest size that arrived; nothing if none did.
     pub fn confirmed(&self) -> Option<usize> {
         Some(self.confirmed).filter(|size| *size > 0)
     }
 
-    /// The smallest size that did not come through, and why.
+    /// The smallest size that did not arrive, and why.
     pub const fn refused(&self) -> (usize, TooLongReason) {
         self.refused
     }
 
-    /// What became of the packets of each size.
+    /// Counts of the packets of each size.
     pub const fn tried(&self) -> &BTreeMap<usize, SizeCounts> {
         &self.tried
     }
 
-    /// Messages about packets that were too long which cannot be true: of more than the packet had, of less than any path
-    /// carries, or of less than came through.
+    /// Number of messages about packets that are too long which cannot be true. They report an MTU not below the
+    /// packet's size, one below the minimum of every path, or one below a size that arrived.
     pub const fn untrue(&self) -> u32 {
         self.untrue
     }
 
-    /// What had come through did so no more, and the search began anew.
+    /// A size that had arrived was lost later, and the search was restarted.
     pub const fn is_unsteady(&self) -> bool {
         self.unsteady
     }
 
-    /// What comes next. A packet that is to be sent counts as sent at `now`.
+    /// Returns the next action. A packet that is to be sent counts as sent at `now`.
     pub fn next(&mut self, now: Instant) -> PathMtuStep {
         let allowed = self.allowed();
         if let Some(probing) = &mut self.probing {
@@ -253,18 +253,18 @@ impl PathMtuSearch {
         PathMtuStep::Send { number, size }
     }
 
-    /// Packets of the size that is tried that may be lost.
+    /// Number of losses after which the probed size is given up.
     fn allowed(&self) -> u32 {
         if self.is_verifying() { 1 } else { self.plan.probes }
     }
 
-    /// Whether what is known is only tried once more.
+    /// Whether known sizes are only being tried again.
     fn is_verifying(&self) -> bool {
         self.phase == PathMtuPhase::SearchComplete
     }
 
-    /// How long a packet is waited for. RFC 8899 section 5.1.1 has a second at least, for a transport that goes on meanwhile;
-    /// somebody waits for a search.
+    /// Time-out of a packet. RFC 8899 section 5.1.1 requires at least a second, for a transport that continues
+    /// meanwhile. Here a user waits for the search.
     fn timer(&self) -> Duration {
         if self.longest.is_zero() {
             return self.plan.timer;
@@ -272,7 +272,7 @@ impl PathMtuSearch {
         (self.longest * PATIENCE).max(LEAST_TIMER).min(self.plan.timer)
     }
 
-    /// The next size to be tried.
+    /// The next size to probe.
     fn candidate(&mut self) -> Option<usize> {
         match self.phase {
             PathMtuPhase::Base => Some(self.plan.base),
@@ -290,7 +290,7 @@ impl PathMtuSearch {
         }
     }
 
-    /// A size between what came through and what did not, if there is one.
+    /// A size between the confirmed and the refused one, if there is one.
     fn between(&mut self) -> Option<usize> {
         let (low, high) = (self.confirmed, self.refused.0);
         let inside = |size: usize| low < size && size < high;
@@ -300,7 +300,7 @@ impl PathMtuSearch {
         if !inside(low + 1) {
             return None;
         }
-        // Most paths carry what this host's interface does; and who says what a link carries is mostly right.
+        // Most paths carry the MTU of this host's interface, and a reported MTU is usually correct.
         if matches!(self.refused.1, TooLongReason::Untried | TooLongReason::Here) {
             return Some(high - 1);
         }
@@ -314,7 +314,7 @@ impl PathMtuSearch {
         Some(if COMMON.contains(&low) { low + 1 } else { low + (high - low) / 2 })
     }
 
-    /// Both sizes in turns, while it is not sure that it is their length.
+    /// The two sizes in turns, until enough rounds show that the loss depends on the length.
     fn once_more(&mut self) -> Option<usize> {
         let (refused, TooLongReason::Vanished) = self.refused else { return None };
         if self.rounds == 0 || self.confirmed == 0 {
@@ -331,20 +331,20 @@ impl PathMtuSearch {
         }
     }
 
-    /// All packets of the size that was tried were lost.
+    /// Ends the probing of a size whose packets were all lost.
     fn gave_up(&mut self) {
         let Some(SizeProbing { size, .. }) = self.probing.take() else { return };
         if self.is_verifying() {
             return;
         }
         if size <= self.confirmed {
-            // What came through does so no more.
+            // A size that had arrived is lost now.
             return self.begin_anew();
         }
         self.refuse(size, TooLongReason::Vanished);
     }
 
-    /// A size counts as too long.
+    /// Records a size as too long.
     fn refuse(&mut self, size: usize, why: TooLongReason) {
         if size < self.refused.0 || (size == self.refused.0 && self.refused.1 == TooLongReason::Vanished) {
             self.refused = (size, why);
@@ -367,7 +367,7 @@ impl PathMtuSearch {
         self.refused = (self.plan.most + 1, TooLongReason::Untried);
     }
 
-    /// A packet came through; whether it was one of ours that had not been answered.
+    /// Records the answer to a packet. Returns whether it is the first answer to one of ours.
     pub fn answered(&mut self, number: u32, now: Instant) -> bool {
         let Some(packet) = self.packets.get_mut(number as usize).filter(|packet| !packet.answered) else {
             return false;
@@ -379,7 +379,7 @@ impl PathMtuSearch {
         if self.probing.is_some_and(|probing| probing.size == size) {
             self.probing = None;
         }
-        // What came through counts, whoever said that it does not.
+        // An arrived packet outweighs any report that its size is too long.
         if size >= self.refused.0 {
             self.refused = (self.plan.most + 1, TooLongReason::Untried);
             if self.is_verifying() {
@@ -397,8 +397,8 @@ impl PathMtuSearch {
         true
     }
 
-    /// A host on the way says of packet `number` that its next link carries `mtu`; 0 if it does not say how much. It is
-    /// believed as far as RFC 8899 section 4.6.2 goes: it says what to try next.
+    /// Records a router's report that its next link carries `mtu`, fewer octets than packet `number`; 0 if the MTU is
+    /// not reported. As RFC 8899 section 4.6.2 requires, the report only decides what is tried next.
     pub fn too_long(&mut self, number: u32, mtu: u32, by: IpAddr) {
         let Some(SearchPacket { size, answered: false, .. }) = self.packets.get(number as usize).copied()
         else {
@@ -411,13 +411,13 @@ impl PathMtuSearch {
             return;
         }
         if size <= self.confirmed {
-            // It came through before: it must be shown what does now.
+            // The size arrived before: the search must find the current MTU.
             return self.begin_anew();
         }
         self.refuse(size, TooLongReason::Told { by, mtu });
         if mtu != 0 && mtu_size < self.confirmed {
             self.untrue += 1;
-            // More than that came through, which is tried again.
+            // A larger size arrived before. It is tried again.
             self.probing = Some(SizeProbing { size: self.confirmed, lost: 0, open: None });
             return;
         }
@@ -429,7 +429,7 @@ impl PathMtuSearch {
         }
     }
 
-    /// This host's interface does not carry packet `number`, but `mtu`; 0 if that is not known.
+    /// Records that this host's interface does not carry packet `number`. `mtu` is the interface's MTU; 0 if not known.
     pub fn refused_here(&mut self, number: u32, mtu: u32) {
         let Some(SearchPacket { size, .. }) = self.packets.get(number as usize).copied() else { return };
         self.tried.remove(&size);
@@ -440,7 +440,7 @@ impl PathMtuSearch {
         }
     }
 
-    /// It ends with what is known.
+    /// Ends the search with the current results.
     pub fn stop(&mut self) {
         self.rounds = 0;
         self.probing = None;

@@ -12,10 +12,10 @@ use crate::stamp::HmacKey;
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::{HostAddress, monotonic_nanos};
 
-/// Round trips that are made to see how the clocks stand.
+/// Number of round trips that are measured.
 const PINGS: usize = 10;
 
-/// A receiver that takes what we send.
+/// The near end's connection to a receiver.
 #[derive(Debug)]
 pub struct Remote {
     target: SocketAddr,
@@ -24,22 +24,21 @@ pub struct Remote {
     round_trip: Duration,
 }
 
-/// What a receiver tells of datagrams.
+/// A receiver's report on datagrams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReceivedDatagrams {
-    /// Those that came, in this order.
+    /// Arrived datagrams in the order of their arrival.
     pub arrivals: Vec<ReceivedDatagram>,
-    /// Those that its socket had no room for.
+    /// Datagrams that its socket dropped.
     pub dropped: u32,
-    /// By how much its wall clock was stepped meanwhile.
+    /// Step of its wall clock meanwhile.
     pub stepped: Option<Duration>,
 }
 
 impl Remote {
-    /// Connects, and is let in.
+    /// Connects and authenticates.
     ///
-    /// # Errors
-    /// If nobody listens there, or it does not let us in.
+    /// If no far end listens at the address, or it refuses the probe.
     pub fn connect(target: SocketAddr, key: Option<&HmacKey>) -> Result<Self, ProbeError> {
         let ControlConnection { mut stream, one_clock } = call(target, key)?;
         write_frame(&mut stream, &FromProbe::Media)?;
@@ -53,17 +52,18 @@ impl Remote {
         ProbeError::Refused { target: self.target, why: why.to_owned() }
     }
 
-    /// Where it is.
+    /// Address of the receiver.
     pub const fn target(&self) -> SocketAddr {
         self.target
     }
 
-    /// Our address, as seen from here.
+    /// Local address of the control connection.
     pub(crate) fn local(&self) -> Result<SocketAddr, ProbeError> {
         self.stream.get_ref().local_addr().map_err(ProbeError::kernel("getsockname"))
     }
 
-    /// The shortest of some round trips over the control connection: the path's, and both programs' waking.
+    /// The shortest of some round-trip times over the control connection. It includes the wake-up times of both
+    /// programs.
     pub const fn round_trip(&self) -> Duration {
         self.round_trip
     }
@@ -73,7 +73,7 @@ impl Remote {
         for _ in 0..PINGS {
             let before = monotonic_nanos();
             let ReceiverReply::Pong = self.ask(&ReceiverRequest::Ping)? else {
-                return Err(ProbeError::Unexpected("no pong"));
+                return Err(ProbeError::Unexpected("no answer to a ping"));
             };
             shortest = shortest.min(Duration::from_nanos(monotonic_nanos() - before));
         }
@@ -89,7 +89,7 @@ impl Remote {
         match read_frame(&mut self.stream)? {
             Some(ReceiverReply::Error { why }) => Err(self.refusal(&why)),
             Some(answer) => Ok(answer),
-            None => Err(ProbeError::Unexpected("it hung up")),
+            None => Err(ProbeError::Unexpected("end of the connection")),
         }
     }
 
@@ -100,17 +100,18 @@ impl Remote {
         }
     }
 
-    /// Has it take datagrams for `lasts`, the first `keep` bytes of each. Where to send them.
+    /// Asks the receiver to accept datagrams for `lasts` and to keep the first `keep` bytes of each. Returns the
+    /// address to send to.
     pub(crate) fn receive(&mut self, lasts: Duration, keep: u16) -> Result<SocketAddr, ProbeError> {
         self.ready(&ReceiverRequest::Receive { lasts_ms: lasts.as_nanos() / 1_000_000, keep })
     }
 
-    /// Whether its clock is ours; of another nothing is known.
+    /// Whether the receiver reads the clock of this host. The offset of another clock is not known.
     pub(crate) const fn has_our_clock(&self) -> bool {
         self.one_clock
     }
 
-    /// All was sent. What came.
+    /// Ends the stream and reads the report.
     pub(crate) fn report(&mut self) -> Result<ReceivedDatagrams, ProbeError> {
         match self.ask(&ReceiverRequest::Sent)? {
             ReceiverReply::Came { datagrams, dropped, stepped_ns } => {
@@ -122,17 +123,17 @@ impl Remote {
         }
     }
 
-    /// Has it take connections. Where to make them.
+    /// Asks the receiver to accept connections. Returns the address to connect to.
     pub(crate) fn sink(&mut self, connections: u16, lasts: Duration) -> Result<SocketAddr, ProbeError> {
         let lasts_ms = lasts.as_nanos() / 1_000_000;
         self.ready(&ReceiverRequest::Sink { connections, lasts_ms })
     }
 
-    /// Waits until all connections have ended. How many bytes came.
+    /// Waits until all connections are closed. Returns the number of bytes that arrived.
     pub(crate) fn sunk(&mut self) -> Result<u64, ProbeError> {
         match self.read_reply()? {
             ReceiverReply::Sunk { bytes } => Ok(bytes),
-            _ => Err(ProbeError::Unexpected("no count")),
+            _ => Err(ProbeError::Unexpected("no byte count")),
         }
     }
 }

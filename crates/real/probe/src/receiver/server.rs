@@ -1,4 +1,4 @@
-//! The far end.
+//! The receiver at the far end.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -19,17 +19,17 @@ use netrig_host::{HostAddress, monotonic_nanos};
 use netrig_host::{Kept, Memory};
 use netrig_host::{is_of_newcomer, is_passing};
 
-/// How long a probe may be silent between two requests.
+/// Maximum time between two requests of a probe.
 const PATIENCE: StdDuration = StdDuration::from_secs(30);
-/// How long is waited for stragglers after all was sent.
+/// Wait for late datagrams after all were sent.
 const GRACE: StdDuration = StdDuration::from_secs(1);
 
-/// Bytes that are read from a connection of a transfer at a time.
+/// Bytes of one read from a connection of a transfer.
 const SWALLOW: usize = 256 << 10;
 
-/// One probe's talk with us.
+/// A session with one probe.
 struct ReceiverSession<'a> {
-    /// What all probes share.
+    /// Memory that all probes share.
     memory: &'a Memory,
     peer: IpAddr,
     local: HostAddress,
@@ -37,10 +37,9 @@ struct ReceiverSession<'a> {
     writer: BufWriter<InterruptibleStream<'a>>,
 }
 
-/// Serves a probe that was let in, until it hangs up or `stop` says so; how many of its requests were carried out.
+/// Serves an accepted probe until it closes the connection or `stop` is set. Returns the number of completed requests.
 ///
-/// # Errors
-/// If the connection breaks, or what comes cannot be understood.
+/// If the connection fails or a frame is malformed.
 pub(crate) fn serve(
     stream: &TcpStream,
     peer: IpAddr,
@@ -56,7 +55,7 @@ pub(crate) fn serve(
         let request = match read_frame_within(&mut session.reader, LONGEST_WORD) {
             Ok(Some(request)) => request,
             Ok(None) => break,
-            // Between two requests nothing is broken off.
+            // No request is aborted here.
             Err(_) if stop.load(Ordering::Relaxed) => break,
             Err(error) => return Err(error),
         };
@@ -65,7 +64,7 @@ pub(crate) fn serve(
             ReceiverRequest::Receive { lasts_ms, keep } => session.receive(lasts_ms, keep, stop)?,
             ReceiverRequest::Sink { connections, lasts_ms } => session.sink(connections, lasts_ms, stop)?,
             ReceiverRequest::Sent => {
-                session.reply(&ReceiverReply::Error { why: "that means nothing now".to_owned() })?;
+                session.reply(&ReceiverReply::Error { why: "the request is not valid now".to_owned() })?;
                 break;
             }
         }
@@ -88,7 +87,7 @@ impl ReceiverSession<'_> {
         self.reply(&ReceiverReply::Ready { port })
     }
 
-    /// Takes datagrams on a thread of its own until the probe has sent all, or its time is over.
+    /// Receives datagrams on a separate thread until the probe has sent all, or its time is over.
     fn receive(&mut self, lasts_ms: u64, keep: u16, stop: &AtomicBool) -> Result<(), FrameError> {
         let mut listener =
             match DatagramListener::open(self.local, self.peer, keep.into(), self.memory.none()) {
@@ -118,7 +117,7 @@ impl ReceiverSession<'_> {
         });
         self.reader.get_mut().patience = PATIENCE;
         let (Ok(Some(ReceiverRequest::Sent)), Ok(received)) = (request, received) else {
-            return self.reply(&ReceiverReply::Error { why: "a report was not asked for".to_owned() });
+            return self.reply(&ReceiverReply::Error { why: "expected a request for the report".to_owned() });
         };
         let stepped = match received {
             Ok(stepped) => stepped,
@@ -131,7 +130,7 @@ impl ReceiverSession<'_> {
         Ok(self.writer.flush()?)
     }
 
-    /// Takes connections, and throws away what comes over them.
+    /// Accepts connections and discards their data.
     fn sink(&mut self, connections: u16, lasts_ms: u64, stop: &AtomicBool) -> Result<(), FrameError> {
         if connections > MOST_CONNECTIONS {
             let why = format!("{connections} connections: expected at most {MOST_CONNECTIONS}");
@@ -177,12 +176,12 @@ impl ReceiverSession<'_> {
     }
 }
 
-/// What a probe asked for, at most what it may; ns.
+/// The requested duration, limited to the maximum, ns.
 fn lasting(lasts_ms: u64) -> u64 {
     lasts_ms.saturating_mul(1_000_000).min(LONGEST.as_nanos())
 }
 
-/// Reads to the end of a connection; how many bytes came.
+/// Reads a connection to its end. Returns the number of bytes.
 fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64> {
     let mut bytes = 0;
     let mut buffer = vec![0; SWALLOW];
@@ -198,17 +197,17 @@ fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64>
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::new(io::ErrorKind::TimedOut, "the probe took longer than it had said"))
+    Err(io::Error::new(io::ErrorKind::TimedOut, "the probe took longer than it had announced"))
 }
 
-/// A UDP socket that listens to one address.
+/// A UDP socket that accepts datagrams from one address.
 struct DatagramListener {
     socket: ProbeSocket,
     port: u16,
     from: IpAddr,
     keep: usize,
     arrivals: ArrivalLog,
-    /// What they take.
+    /// Memory of the arrivals.
     kept: Kept,
 }
 
@@ -219,8 +218,8 @@ impl DatagramListener {
         Ok(Self { socket, port, from, keep, arrivals: ArrivalLog::default(), kept })
     }
 
-    /// Listens until `is_over`, and to the end of what has arrived then; by how much the wall clock was stepped meanwhile,
-    /// which makes times before and after it incomparable.
+    /// Receives until `is_over`, then the datagrams that are still pending. Returns the step of the wall clock
+    /// meanwhile: times before and after a step cannot be compared.
     fn listen(&mut self, is_over: impl Fn() -> bool) -> io::Result<Option<Duration>> {
         let offset = RealtimeOffset::measure();
         loop {
@@ -232,7 +231,7 @@ impl DatagramListener {
         }
     }
 
-    /// Takes what waits; whether there was something.
+    /// Receives pending datagrams. Returns whether there were any.
     fn take(&mut self, offset: &RealtimeOffset) -> io::Result<bool> {
         let Self { socket, from, keep, arrivals, kept, .. } = self;
         let (mut some, mut full) = (false, None);
@@ -246,7 +245,7 @@ impl DatagramListener {
             let head = incoming.head[..incoming.head.len().min(*keep)].to_vec();
             let arrival = ReceivedDatagram { at_ns, len, head };
             if kept.bytes() + arrival.cost() > MOST_BYTES {
-                full = Some(format!("more came than the {MOST_BYTES} B that a receiver keeps"));
+                full = Some(format!("more arrived than the {MOST_BYTES} B that a receiver keeps"));
             } else if let Err(error) = kept.grow(arrival.cost()) {
                 full = Some(error.to_string());
             } else if let Err(error) = arrivals.push(&arrival) {
@@ -257,7 +256,7 @@ impl DatagramListener {
     }
 }
 
-/// How long a run of the receiver's may last, for those who say so to it.
+/// A generous time limit to request from a receiver.
 pub(crate) fn generous(expected: Duration) -> Duration {
     (expected * 2 + Duration::from_secs(10)).min(LONGEST)
 }

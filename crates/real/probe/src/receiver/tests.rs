@@ -1,4 +1,4 @@
-//! A receiver over loopback, with and without a key, and with guests who do not behave.
+//! A receiver over loopback, with and without a key, and with misbehaving probes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -32,7 +32,7 @@ fn order(at: &str, key: Option<HmacKey>) -> FarEndOrder {
     }
 }
 
-/// Runs `guest` against a far end; what it tells at its end.
+/// Runs `guest` against a far end. Returns the far end's tally.
 fn with_far_end(at: &str, key: Option<HmacKey>, guest: impl FnOnce(SocketAddr)) -> FarEndTally {
     let far_end = FarEnd::open(order(at, key)).unwrap();
     let address = far_end.control_addresses()[0];
@@ -71,7 +71,7 @@ fn datagrams_are_told_of_with_their_times_over_both_versions_of_ip() {
     }
 }
 
-/// More packets at once than one look takes: each is answered, or its reason is counted.
+/// More packets at once than one batch holds: each is answered, or its reason is counted.
 #[test]
 fn of_a_burst_of_stamp_packets_none_goes_uncounted() {
     const BURST: u64 = 2_000;
@@ -87,7 +87,7 @@ fn of_a_burst_of_stamp_packets_none_goes_uncounted() {
     let mut asked = BURST;
     let tally = std::thread::scope(|scope| {
         let serving = scope.spawn(|| far_end.serve(&stop));
-        // Who comes last is answered last, once there is room for it.
+        // The last packet is answered last, once the socket has room for it.
         let last = UdpSocket::bind("127.0.0.1:0").unwrap();
         last.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
         while {
@@ -110,13 +110,12 @@ fn a_key_is_asked_for_and_proved() {
         assert!(Remote::connect(address, Some(&right)).is_ok());
         let refusals = [Remote::connect(address, Some(&wrong)), Remote::connect(address, None)];
         let why = refusals.map(|refusal| refusal.unwrap_err().to_string());
-        assert!(why[0].contains("its key is another one; give both ends the same --key"), "{}", why[0]);
-        assert!(why[1].contains("it asks for a key; give the same --key"), "{}", why[1]);
+        assert!(why[0].contains("its key is different; give both ends the same --key"), "{}", why[0]);
+        assert!(why[1].contains("it requires a key; give the same --key"), "{}", why[1]);
     });
 }
 
-/// Bytes that are no frame, a frame that never ends, a request that means nothing: each is the end of that talk and of no
-/// other.
+/// Bytes that are not a frame, an endless frame, an invalid request: each ends its own session and no other.
 #[test]
 fn guests_who_do_not_behave() {
     with_far_end(LOOPBACK[0], None, |address| {
@@ -129,7 +128,7 @@ fn guests_who_do_not_behave() {
             stream.write_all(garbage).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
             let mut reply = Vec::new();
-            // It may be reset with bytes unread.
+            // The connection may be reset with unread bytes.
             let _ = stream.read_to_end(&mut reply);
         }
         let mut remote = Remote::connect(address, None).unwrap();
@@ -138,7 +137,7 @@ fn guests_who_do_not_behave() {
     });
 }
 
-/// Each connection is a thread: nobody gets more of them than a transfer needs.
+/// Each connection has a thread, so their number is limited.
 #[test]
 fn more_connections_than_are_granted_are_refused_in_words() {
     with_far_end(LOOPBACK[0], None, |address| {
@@ -152,8 +151,8 @@ fn more_connections_than_are_granted_are_refused_in_words() {
     });
 }
 
-/// Three streams of as many packets as there may be leave no room for a fourth, until one of them has gone; a probe that needs
-/// little is served all the while.
+/// Three streams of the maximum number of packets leave no memory for a fourth until one of them ends. A probe that
+/// needs little memory is served meanwhile.
 #[test]
 fn probes_share_what_a_far_end_may_keep() {
     let stream = StreamRequest {
@@ -180,13 +179,13 @@ fn probes_share_what_a_far_end_may_keep() {
         assert!(why.starts_with("all peers here together keep no more than 268435456 B"), "{why}");
         assert!(Remote::connect(address, None).unwrap().sink(1, Duration::from_secs(5)).is_ok());
         drop(asked.pop());
-        // It takes the far end a moment to see that.
+        // The far end needs a moment to notice the end.
         while !matches!(ask().1, FromFarEnd::Ready { .. }) {}
     });
 }
 
-/// Who is connected and silent, and who was promised an hour, keep nobody from ending the far end: none of them hangs up
-/// before it has ended.
+/// Silent connections and probes with an hour of time left do not delay the end of the far end. None of them closes its
+/// connection before.
 #[test]
 fn it_ends_with_probes_connected() {
     let far_end = FarEnd::open(order(LOOPBACK[0], None)).unwrap();
@@ -201,7 +200,7 @@ fn it_ends_with_probes_connected() {
         busy[0].receive(LONGEST, 4).unwrap();
         busy[1].sink(1, LONGEST).unwrap();
         stop.store(true, Ordering::Relaxed);
-        // It is patient with each of them for 30 s and more.
+        // Each of them has a time-out of at least 30 s.
         let tally = ended.recv_timeout(std::time::Duration::from_secs(20));
         drop((unknown, silent, busy));
         assert_eq!(tally.expect("it has ended").failures.values().sum::<u64>(), 1);

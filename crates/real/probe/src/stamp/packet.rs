@@ -9,29 +9,29 @@ use super::timestamp::ErrorEstimate;
 pub const BASE: usize = 44;
 /// Octets of a base packet with authentication.
 pub const BASE_AUTHENTICATED: usize = 112;
-/// Octets of a reflector's packet of TWAMP (RFC 5357 section 4.2.1), which has all that a reflector says: a sender of
-/// TWAMP Light may send as few.
+/// Octets of a TWAMP reflector packet (RFC 5357 section 4.2.1). It has all fields of a reflector. A TWAMP Light sender
+/// may send packets this short.
 pub const LEAST: usize = 41;
 /// Octets of an HMAC: SHA-256 truncated to 128 bits (RFC 8762 section 4.4).
 pub const HMAC: usize = 16;
 
-/// Why bytes are no base packet.
+/// Why a base packet is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// They are too few.
+    /// The packet is too short.
     #[error("a packet of {len} octets; {least} is the least")]
     TooShort {
-        /// How many they are.
+        /// Octets of the packet.
         len: usize,
-        /// How many there must be.
+        /// Minimum octets.
         least: usize,
     },
-    /// The HMAC is not what the key gives.
+    /// The HMAC does not match the key.
     #[error("the packet's HMAC is wrong: it was changed, or the keys differ")]
     Integrity,
 }
 
-/// A key that sender and reflector share.
+/// A key that both ends share, for HMAC-SHA-256.
 #[derive(Clone)]
 pub struct HmacKey(Hmac<Sha256>);
 
@@ -42,28 +42,27 @@ impl std::fmt::Debug for HmacKey {
 }
 
 impl HmacKey {
-    /// Octets that a key has at least: with fewer it could be guessed.
+    /// Minimum octets of a key: a shorter one could be guessed.
     pub const LEAST: usize = 16;
 
-    /// The key of these octets; nothing if they are too few.
+    /// A key with these octets; nothing if they are fewer than [`Self::LEAST`].
     pub fn new(octets: &[u8]) -> Option<Self> {
         let mac = Hmac::new_from_slice(octets).ok()?;
         (octets.len() >= Self::LEAST).then_some(Self(mac))
     }
 
-    /// HMAC-SHA-256 over the parts in a row.
+    /// HMAC-SHA-256 over the concatenated parts.
     pub fn digest(&self, parts: &[&[u8]]) -> [u8; 32] {
         self.over(parts).finalize().into_bytes().into()
     }
 
-    /// The same, truncated to 128 bits.
+    /// HMAC-SHA-256 over the concatenated parts, truncated to 128 bits.
     pub fn tag(&self, parts: &[&[u8]]) -> [u8; HMAC] {
         let digest = self.digest(parts);
         std::array::from_fn(|at| digest[at])
     }
 
-    /// Whether `digest` is the parts', whole or truncated to 128 bits, in a time that does not depend on where it
-    /// differs.
+    /// Whether `digest` is the HMAC of the parts, whole or truncated to 128 bits. The comparison takes constant time.
     pub fn verify(&self, parts: &[&[u8]], digest: &[u8]) -> bool {
         (digest.len() == 32 || digest.len() == HMAC) && self.over(parts).verify_truncated_left(digest).is_ok()
     }
@@ -75,12 +74,12 @@ impl HmacKey {
     }
 }
 
-/// Octets of the base packet with this key or without one.
+/// Octets of the base packet with a key or without one.
 pub const fn base(key: Option<&HmacKey>) -> usize {
     if key.is_some() { BASE_AUTHENTICATED } else { BASE }
 }
 
-/// Where the fields of a packet stand (RFC 8762 figures 2, 4, 5 and 6; RFC 8972 section 3 for the session's identifier).
+/// Offsets of the fields of a packet (RFC 8762 figures 2, 4, 5 and 6; RFC 8972 section 3 for the session identifier).
 struct PacketLayout {
     timestamp: usize,
     error: usize,
@@ -118,21 +117,21 @@ const fn layout(authenticated: bool) -> &'static PacketLayout {
     if authenticated { &AUTHENTICATED } else { &OPEN }
 }
 
-/// What a sender's test packet says.
+/// Fields of a sender's test packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TestPacket {
-    /// Its number, from 0.
+    /// Sequence number, from 0.
     pub sequence: u32,
-    /// When it was sent, in the format that its error estimate tells.
+    /// Time of sending, in the format that the error estimate states.
     pub timestamp: u64,
-    /// How far the sender's clock may be wrong.
+    /// Error estimate of the sender's clock.
     pub error: ErrorEstimate,
-    /// The STAMP session identifier (RFC 8972 section 3); 0 of a sender that has none.
+    /// The STAMP session identifier (RFC 8972 section 3); 0 if the sender has none.
     pub session: u16,
 }
 
 impl TestPacket {
-    /// The base packet; what must be zero is (RFC 8762 section 4.2).
+    /// Encodes the base packet; the MBZ fields are zero (RFC 8762 section 4.2).
     pub fn encode(&self, key: Option<&HmacKey>) -> Vec<u8> {
         let mut bytes = vec![0; base(key)];
         self.write(&mut bytes, key);
@@ -140,10 +139,10 @@ impl TestPacket {
         bytes
     }
 
-    /// What the first octets of a packet say. Without a key they may be a packet of TWAMP Light (RFC 8762 section 4.6).
+    /// Decodes a base packet at the beginning of a packet. Without a key it may be a TWAMP Light packet (RFC 8762
+    /// section 4.6).
     ///
-    /// # Errors
-    /// If they are too few, or changed.
+    /// If the packet is too short or was changed.
     pub fn decode(bytes: &[u8], key: Option<&HmacKey>) -> Result<Self, PacketError> {
         check(bytes, key)?;
         Ok(Self::read(bytes, layout(key.is_some())))
@@ -167,22 +166,22 @@ impl TestPacket {
     }
 }
 
-/// What a reflector's packet says.
+/// Fields of a reflector's packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReflectedPacket {
-    /// The reflector's own words: its sequence number (of a stateless reflector the sender's), when it sent the packet, its
-    /// clock's error, and the session's identifier as it was received.
+    /// The reflector's own fields: its sequence number (a stateless reflector copies the sender's), its time of
+    /// sending, its error estimate, and the received session identifier.
     pub own: TestPacket,
-    /// When the sender's packet was received, in the format of the reflector's error estimate.
+    /// Time of reception of the sender's packet, in the format of the reflector's error estimate.
     pub received: u64,
-    /// The sender's words, copied; its session's identifier is not among them.
+    /// Copies of the sender's fields. The session identifier is not among them in the packet.
     pub sender: TestPacket,
     /// TTL or hop limit with which the sender's packet arrived.
     pub sender_ttl: u8,
 }
 
 impl ReflectedPacket {
-    /// The base packet; what must be zero is (RFC 8762 section 4.3).
+    /// Encodes the base packet; the MBZ fields are zero (RFC 8762 section 4.3).
     pub fn encode(&self, key: Option<&HmacKey>) -> Vec<u8> {
         let layout = layout(key.is_some());
         let mut bytes = vec![0; base(key)];
@@ -196,20 +195,19 @@ impl ReflectedPacket {
         bytes
     }
 
-    /// What the first octets of a packet say.
+    /// Decodes a base packet at the beginning of a packet.
     ///
-    /// # Errors
-    /// If they are too few, or changed.
+    /// If the packet is too short or was changed.
     pub fn decode(bytes: &[u8], key: Option<&HmacKey>) -> Result<Self, PacketError> {
         check(bytes, key)?;
         Ok(Self::read(bytes, layout(key.is_some())))
     }
 
-    /// What the first octets would say if they were of this mode, whoever wrote them: enough to see what a reflector took a
-    /// packet for, and not to be measured by. Nothing of what cannot be of it.
+    /// Decodes a base packet of this mode without authentication. The result shows how a reflector interpreted a packet
+    /// and must not be used for measurements. Nothing if the octets cannot be of this mode.
     pub fn claimed(bytes: &[u8], authenticated: bool) -> Option<Self> {
         let least = if authenticated { BASE_AUTHENTICATED } else { LEAST };
-        // RFC 8762 figure 6: with authentication zeros follow the number.
+        // RFC 8762 figure 6: in authenticated mode, zeros follow the number.
         let is_of_mode = bytes.len() >= least && (!authenticated || bytes[4..16] == [0; 12]);
         is_of_mode.then(|| Self::read(bytes, layout(authenticated)))
     }
@@ -230,8 +228,7 @@ impl ReflectedPacket {
     }
 }
 
-/// That there are enough octets, and that they are what the sender wrote. Early, before any of it is used (RFC 8762
-/// section 4.4).
+/// Checks length and HMAC before any field is used (RFC 8762 section 4.4).
 fn check(bytes: &[u8], key: Option<&HmacKey>) -> Result<(), PacketError> {
     let least = if key.is_some() { BASE_AUTHENTICATED } else { LEAST };
     if bytes.len() < least {
@@ -245,7 +242,7 @@ fn check(bytes: &[u8], key: Option<&HmacKey>) -> Result<(), PacketError> {
     }
 }
 
-/// Octets that the HMAC covers: the first six blocks (RFC 8762 section 4.4).
+/// Octets covered by the HMAC: the first six blocks (RFC 8762 section 4.4).
 const COVERED: usize = BASE_AUTHENTICATED - HMAC;
 
 fn seal(bytes: &mut [u8], key: Option<&HmacKey>) {
@@ -259,8 +256,8 @@ fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
     bytes[at..at + field.len()].copy_from_slice(field);
 }
 
-/// A field's octets. The packet has been found long enough for every field of its layout: the last ends at octet 41, or
-/// 81 with authentication.
+/// The octets of a field. The length of the packet was checked before: the last field ends at octet 41, or 81 with
+/// authentication.
 fn octets<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     std::array::from_fn(|n| bytes[at + n])
 }

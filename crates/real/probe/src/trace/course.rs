@@ -1,8 +1,9 @@
-//! Which packet of a trace is sent next, and what is known of those that were: told the time, no socket, no clock.
+//! The state machine of a trace, without a socket or a clock: which packet is sent next, and what is known of the sent
+//! packets.
 //!
-//! First the way: packets with a TTL of 1, 2, 3 and on, some of each, until one is answered by the end. Several are on their
-//! way at once, never more than [`TracePlan::in_flight`] and never closer than [`TracePlan::gap`]. Then, if it is asked for, packets of
-//! several lengths to every hop, one on its way at a time, so that none waits behind another of ours.
+//! First the path: packets with a TTL of 1, 2, 3 and so on, several of each, until the target answers. At most
+//! [`TracePlan::in_flight`] packets are in flight, at least [`TracePlan::gap`] apart. Then, if rates are wanted,
+//! packets of several lengths go to every hop, one in flight at a time, so that none waits behind another.
 
 use std::net::IpAddr;
 
@@ -12,65 +13,65 @@ use super::super::flow::{FlowResponse, ResponseKind};
 use super::super::icmp_error::{IcmpError, Unreachable};
 use super::speed::SpeedPlan;
 
-/// Packets of one trace, at most: of ICMP the least that a message repeats tells so many apart.
+/// Maximum number of packets of one trace: the shortest ICMP quote distinguishes this many.
 pub const MOST_PACKETS: usize = 1 << 16;
 
-/// How often lengths are chosen anew because a link carries less than was thought.
+/// Maximum number of changes of the packet lengths because a link has a smaller MTU.
 const MOST_CHANGES: u32 = 8;
 
-/// How many packets, when, and how far.
+/// Plan of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracePlan {
     /// The first TTL.
     pub first: u8,
     /// The last TTL.
     pub last: u8,
-    /// Packets with each.
+    /// Packets with each TTL.
     pub each: u32,
-    /// Their length, octets of IP.
+    /// Length of the packets, octets of IP.
     pub length: usize,
-    /// What takes longer is lost.
+    /// A packet without a response after this time is lost.
     pub wait: Duration,
-    /// Between two packets at least.
+    /// Minimum gap between two packets.
     pub gap: Duration,
-    /// Packets on their way at once, at most.
+    /// Maximum number of packets in flight.
     pub in_flight: usize,
-    /// The packets by which the speed of links is estimated.
+    /// Packets for the estimation of link rates.
     pub speed: Option<SpeedPlan>,
 }
 
-/// A packet that is to be sent now.
+/// A packet to be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceProbe {
-    /// Its number.
+    /// Number of the packet.
     pub number: u32,
-    /// Its TTL or hop limit.
+    /// TTL or hop limit of the packet.
     pub ttl: u8,
-    /// Its length, octets of IP.
+    /// Length of the packet, octets of IP.
     pub length: usize,
 }
 
 /// A packet that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentTraceProbe {
-    /// It.
+    /// The packet.
     pub probe: TraceProbe,
-    /// It was sent to see how fast links are.
+    /// The packet serves the estimation of link rates.
     pub for_speed: bool,
-    /// When it was given to the kernel, by the course's time.
+    /// Time at which it was given to the kernel, by the time of the course.
     left: Instant,
-    /// The same, ns since 1970.
+    /// Time at which it was given to the kernel, ns since 1970.
     pub given: u64,
-    /// When the kernel gave it to the device, ns since 1970.
+    /// Time at which the kernel gave it to the device, ns since 1970.
     pub stamped: Option<u64>,
-    /// What was heard of it first.
+    /// The first response.
     pub response: Option<FlowResponse>,
-    /// It counts for nothing: nobody can tell whether it was answered, or it was too long.
+    /// The packet does not count: its answer could not be identified, or it was too long.
     pub void: bool,
 }
 
 impl SentTraceProbe {
-    /// Seconds from the packet to what was heard of it, if that came within `wait`.
+    /// Seconds from the packet to its response, if that arrived within `wait`.
     pub fn round_trip(&self, wait: Duration) -> Option<f64> {
         let response = self.response.as_ref()?;
         let nanos = response.at.saturating_sub(self.stamped.unwrap_or(self.given));
@@ -81,55 +82,55 @@ impl SentTraceProbe {
 /// How a trace ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceEnd {
-    /// At the target.
+    /// The target answered.
     Reached,
-    /// A host on the way says that it leads no further.
+    /// A hop reported that the target is unreachable.
     Unreachable(Unreachable),
 }
 
-/// What comes next.
+/// The next action of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceStep {
-    /// This is to be sent now.
+    /// The packet is to be sent now.
     Send(TraceProbe),
-    /// Nothing before this, unless something is heard.
+    /// Nothing is to be done before this time unless a response arrives.
     Wait(Instant),
-    /// There is no more to be done.
+    /// The trace is complete.
     Over,
 }
 
-/// Which packets are sent now.
+/// Phase of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TracePhase {
-    /// To find the way: the next TTL, which may be behind the last, and how many of it were sent.
+    /// Finding the path: the next TTL, which may exceed the last, and the number of packets sent with it.
     Way { ttl: u16, sent: u32 },
-    /// To see how fast links are: the round, which may be behind the last, the place among the lengths, the TTL.
+    /// Estimating rates: the round, which may exceed the last, the index of the length, and the TTL.
     Speed { round: u32, length: usize, ttl: u8 },
-    /// No more.
+    /// Nothing is sent any more.
     Done,
 }
 
-/// A trace under way.
+/// A trace in progress.
 #[derive(Clone, Debug)]
 pub struct TraceCourse {
     plan: TracePlan,
     target: IpAddr,
     sent: Vec<SentTraceProbe>,
     phase: TracePhase,
-    /// TTLs that are asked again, because nobody could tell whose answer had come.
+    /// TTLs to be probed again, because their answers could not be identified.
     again: Vec<u8>,
-    /// The TTL of the end, once it is known, and how it was.
+    /// TTL and kind of the end, once it is known.
     end: Option<(u8, TraceEnd)>,
-    /// Messages that repeat too little to tell which packet they are of.
+    /// Number of messages that quote too little to identify their packet.
     unnamed: u64,
-    /// Nothing leaves before this.
+    /// No packet is sent before this time.
     pause: Instant,
     changes: u32,
 }
 
 impl TraceCourse {
-    /// A trace of which nothing was sent. A plan is sound: a first TTL of at least 1 and none behind the last, at least one
-    /// packet with each and one on its way, no more than [`MOST_PACKETS`] in all.
+    /// A trace that has not sent a packet. The plan must be valid: a first TTL of at least 1 and not above the last, at
+    /// least one packet with each TTL and one in flight, and at most [`MOST_PACKETS`] packets.
     pub const fn new(plan: TracePlan, target: IpAddr) -> Self {
         let phase = TracePhase::Way { ttl: plan.first as u16, sent: 0 };
         Self {
@@ -145,7 +146,7 @@ impl TraceCourse {
         }
     }
 
-    /// What was asked for; lengths as they came to be.
+    /// The plan, with the current packet lengths.
     pub const fn plan(&self) -> &TracePlan {
         &self.plan
     }
@@ -155,23 +156,23 @@ impl TraceCourse {
         &self.sent
     }
 
-    /// How it ended, and at which TTL; nothing if it ended nowhere.
+    /// TTL and kind of the end; nothing if no end was found.
     pub const fn end(&self) -> Option<(u8, TraceEnd)> {
         self.end
     }
 
-    /// Messages that repeat too little to tell which packet they are of.
+    /// Number of messages that quote too little to identify their packet.
     pub const fn unnamed(&self) -> u64 {
         self.unnamed
     }
 
-    /// Nothing more is to be sent; what is on its way may still be heard of.
+    /// Stops sending. Responses to packets in flight are still accepted.
     pub fn stop(&mut self) {
         self.phase = TracePhase::Done;
         self.again.clear();
     }
 
-    /// What comes next. A packet that is to be sent counts as sent, at `now` and `wall`, ns since 1970.
+    /// Returns the next action. A packet that is to be sent counts as sent at `now` and at `wall`, ns since 1970.
     pub fn next(&mut self, now: Instant, wall: u64) -> TraceStep {
         let (busy, first_due) = self.on_their_way(now);
         if busy >= self.room() {
@@ -200,7 +201,7 @@ impl TraceCourse {
         }
     }
 
-    /// Once nothing is to be sent: the next phase if all has come or was lost.
+    /// Begins the next phase once all packets have a response or are lost.
     fn wind_up(&mut self, busy: usize, first_due: Instant, now: Instant, wall: u64) -> TraceStep {
         if busy > 0 {
             return TraceStep::Wait(first_due);
@@ -214,7 +215,7 @@ impl TraceCourse {
         TraceStep::Over
     }
 
-    /// How many packets may be on their way at once.
+    /// Maximum number of packets in flight in this phase.
     const fn room(&self) -> usize {
         match self.phase {
             TracePhase::Speed { .. } => 1,
@@ -223,10 +224,10 @@ impl TraceCourse {
         }
     }
 
-    /// How many packets are on their way, and when the first of them is lost.
+    /// Number of packets in flight, and the time at which the first of them is lost.
     fn on_their_way(&self, now: Instant) -> (usize, Instant) {
         let patience = self.patience();
-        // What was sent before that is lost, whatever came of it.
+        // Packets sent before that are answered or lost.
         let open = self.sent.iter().rev().take_while(|sent| sent.left + self.plan.wait > now);
         let dues = open
             .filter(|sent| sent.response.is_none() && !sent.void)
@@ -235,8 +236,8 @@ impl TraceCourse {
             .fold((0, Instant::NEVER), |(count, first), due| (count + 1, first.min(due)))
     }
 
-    /// How long a packet that is to tell speed is waited for: three times what the slowest hop took, for of lost ones there are
-    /// many where routers answer seldom; 100 ms at least.
+    /// Time-out of a packet for rates: three times the slowest hop's round-trip time, at least 100 ms. Many such
+    /// packets are lost where routers limit their answers.
     fn patience(&self) -> Duration {
         let slowest = self
             .sent
@@ -247,18 +248,18 @@ impl TraceCourse {
         Duration::from_nanos((slowest * 3e9) as u64).max(Duration::from_millis(100)).min(self.plan.wait)
     }
 
-    /// The last TTL that is asked: that of the end, if it is known.
+    /// The last TTL to probe: that of the end, if known.
     fn last(&self) -> u8 {
         self.end.map_or(self.plan.last, |(ttl, _)| ttl)
     }
 
-    /// The last TTL of which anything was heard.
+    /// The last TTL with a response.
     fn farthest(&self) -> u8 {
         let response = self.sent.iter().filter(|sent| sent.response.is_some()).map(|sent| sent.probe.ttl);
         response.max().unwrap_or(0).min(self.last())
     }
 
-    /// The TTL and length of what is to be sent next, and whether it is to tell speed.
+    /// TTL and length of the next packet, and whether it serves the estimation of rates.
     fn following(&self) -> Option<(u8, usize, bool)> {
         if let Some(ttl) = self.again.last() {
             return Some((*ttl, self.plan.length, false));
@@ -275,7 +276,7 @@ impl TraceCourse {
         }
     }
 
-    /// Behind what was sent.
+    /// Advances the phase after a packet was sent.
     fn advance(&mut self) {
         if self.again.pop().is_some() {
             return;
@@ -297,15 +298,15 @@ impl TraceCourse {
         };
     }
 
-    /// When a packet went to the device, ns since 1970.
+    /// Records the time at which a packet went to the device, ns since 1970.
     pub fn left(&mut self, number: u32, at: u64) {
-        // A stamp from before the packet was made is another's.
+        // A time stamp from before the packet was built belongs to another packet.
         if let Some(sent) = self.sent.get_mut(number as usize).filter(|sent| at >= sent.given) {
             sent.stamped.get_or_insert(at);
         }
     }
 
-    /// What was heard of a packet of ours; whether it was news of one that had been sent.
+    /// Records the response to a packet. Returns whether it is the first response to a packet that was sent.
     pub fn record(&mut self, number: u32, response: FlowResponse) -> bool {
         let Some(sent) = self.sent.get_mut(number as usize) else { return false };
         if sent.response.is_some() || sent.void {
@@ -319,7 +320,7 @@ impl TraceCourse {
             }
             _ if for_speed => {}
             ResponseKind::Answer(_) => self.ends(ttl, TraceEnd::Reached),
-            // The target itself says that nobody has the port, or which protocol it has not.
+            // The target itself reports a closed port or an unsupported protocol.
             ResponseKind::IcmpError(IcmpError::Unreachable(Unreachable::Port | Unreachable::Protocol))
                 if from == self.target =>
             {
@@ -333,8 +334,8 @@ impl TraceCourse {
         true
     }
 
-    /// What was heard of a packet of ours that repeats too little of it: of the only one that is on its way; if there are more,
-    /// none of them counts, and all are sent again, one after the other.
+    /// Records a response that does not identify its packet. If one packet is in flight, it belongs to that. If there
+    /// are more, none of them counts, and all are sent again one at a time.
     pub fn record_unnamed(&mut self, now: Instant, response: FlowResponse) {
         let open = |sent: &SentTraceProbe| sent.response.is_none() && !sent.void;
         let alone = self.unnamed > 0 || matches!(self.phase, TracePhase::Speed { .. });
@@ -352,14 +353,14 @@ impl TraceCourse {
                     self.sent[at].void = true;
                     self.again.push(self.sent[at].probe.ttl);
                 }
-                // What is still said of them must not be taken for what is said of the next.
+                // Late responses to them must not be attributed to the next packets.
                 self.pause = now + self.plan.wait;
             }
         }
     }
 
-    /// A packet is longer than `mtu`, which is what a link carries, or 0 if nobody says how much that is: by the word of a host
-    /// on the way, or of this one. Packets that are to tell speed get other lengths, and begin again.
+    /// Records that a packet is longer than `mtu` of a link, as a router or this host reported; 0 if the MTU is not
+    /// known. Packets for rates get new lengths and are sent again.
     pub fn is_too_long(&mut self, number: u32, mtu: u32) {
         let Some(SentTraceProbe { probe, for_speed: true, .. }) = self.sent.get(number as usize) else {
             return;
@@ -381,7 +382,7 @@ impl TraceCourse {
 
     fn ends(&mut self, ttl: u8, end: TraceEnd) {
         let nearer = self.end.is_none_or(|(known, was)| {
-            // Of several at one place the target's own word counts.
+            // Of several ends at one TTL, the target's own answer counts.
             ttl < known || (ttl == known && was != TraceEnd::Reached)
         });
         if nearer {

@@ -1,7 +1,8 @@
-//! `probe trace`: the hosts on the way to another, one after the other, by packets of one flow whose TTL comes to its end there;
-//! and how fast the links between them are.
+//! `probe trace`: finds the hops of a path with packets of one flow whose TTL expires there, and estimates the rates of
+//! the links between them.
 //!
-//! Which packet is sent when is in [`course`], what their times say of speed in [`speed`]: without a socket or a clock.
+//! [`course`] decides which packet is sent when, and [`speed`] estimates rates from the times: without a socket or a
+//! clock.
 
 pub mod course;
 mod order;
@@ -20,10 +21,9 @@ use course::TraceCourse;
 pub use order::{SpeedOrder, TraceOrder};
 pub use report::{HopAddress, TraceHop, TraceReport};
 
-/// Finds the hosts on the way.
+/// Finds the hops of a path.
 ///
-/// # Errors
-/// If the order cannot be carried out; a host that says nothing is a measurement, not an error.
+/// If the order is invalid. A hop without answers is a measurement, not an error.
 pub fn trace(order: &TraceOrder, cancel: &AtomicBool) -> Result<TraceReport, ProbeError> {
     order.check()?;
     let socket = FlowSocket::open(order.method, order.target, order.dscp)?;

@@ -1,4 +1,4 @@
-//! What a trace is to do, and the packets that follow from it.
+//! The order of a trace, and its packets.
 
 use std::net::SocketAddr;
 
@@ -9,57 +9,57 @@ use super::super::flow::packet::{FlowMethod, ProbeFlow};
 use super::course::{MOST_PACKETS, TracePlan};
 use super::speed::{LEAST_LENGTHS, SHORTEST_V4, SHORTEST_V6, SpeedPlan};
 
-/// What a trace is to do.
+/// Settings of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceOrder {
-    /// Whom; of ICMP the port means nothing.
+    /// The target. The port is ignored for ICMP.
     pub target: SocketAddr,
-    /// By which packets.
+    /// Type of the packets.
     pub method: FlowMethod,
-    /// The first TTL, 1 at least.
+    /// The first TTL, at least 1.
     pub first: u8,
     /// The last TTL.
     pub last: u8,
-    /// Packets with each.
+    /// Packets with each TTL.
     pub each: u32,
-    /// Their length, octets of IP; the usual one if not given.
+    /// Length of the packets, octets of IP; [`LENGTH`] if absent.
     pub length: Option<usize>,
-    /// What takes longer is lost.
+    /// A packet without a response after this time is lost.
     pub wait: Duration,
-    /// Between two packets at least.
+    /// Minimum gap between two packets.
     pub gap: Duration,
-    /// Packets on their way at once, at most.
+    /// Maximum number of packets in flight.
     pub in_flight: usize,
-    /// Code point that they are sent with.
+    /// DSCP of the packets.
     pub dscp: u8,
-    /// Estimate the speed of links.
+    /// Parameters of the estimation of link rates, if wanted.
     pub speed: Option<SpeedOrder>,
 }
 
-/// How the speed of links is to be estimated.
+/// Parameters of the estimation of link rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpeedOrder {
-    /// Different lengths of packets, 5 at least.
+    /// Number of packet lengths, at least 5.
     pub lengths: usize,
     /// Packets of each length to each hop.
     pub each: u32,
 }
 
-/// The usual length of a packet, octets of IP.
+/// Default length of a packet, octets of IP.
 const LENGTH: usize = 60;
 
 impl TraceOrder {
-    /// That it can be carried out.
+    /// Checks the order.
     pub(super) fn check(&self) -> Result<(), ProbeError> {
         let wrong = |why: String| Err(ProbeError::Request(why));
         if self.first == 0 || self.first > self.last {
             return wrong(format!(
-                "a TTL from {} to {}: expected 1 or more, and none behind the last",
+                "a TTL from {} to {}: expected 1 or more, not above the last",
                 self.first, self.last
             ));
         }
         if self.each == 0 || self.in_flight == 0 {
-            return wrong("no packets: expected one with each TTL, and one on its way, at least".into());
+            return wrong("no packets: expected at least one with each TTL, and one in flight".into());
         }
         if self.wait.is_zero() || self.wait > Duration::from_secs(60) {
             return wrong("a waiting time: expected more than 0 s, at most 60 s".into());
@@ -74,7 +74,7 @@ impl TraceOrder {
         }
         match self.speed {
             Some(_) if self.method == FlowMethod::Tcp => {
-                wrong("a SYN has one length, and tells no speed: use udp or icmp".into())
+                wrong("SYNs have only one length, so they give no speed: use udp or icmp".into())
             }
             Some(speed) if speed.lengths < LEAST_LENGTHS || speed.each == 0 => wrong(format!(
                 "{} lengths, {} packets of each: expected {LEAST_LENGTHS} lengths and one packet at least",
@@ -84,7 +84,7 @@ impl TraceOrder {
         }
     }
 
-    /// The packets of this order over a flow, on a path that is taken to carry `mtu`.
+    /// The plan of this order over a flow, on a path with an estimated MTU of `mtu`.
     pub(super) fn plan(&self, flow: &ProbeFlow, mtu: usize) -> Result<TracePlan, ProbeError> {
         let shortest = flow.shortest();
         let length = self.length.unwrap_or_else(|| LENGTH.max(shortest));
@@ -101,7 +101,7 @@ impl TraceOrder {
                 Some(plan) => Some(plan),
                 None => {
                     return Err(ProbeError::Request(format!(
-                        "speed is told by {} lengths from {least} B on, and this path carries {mtu} B",
+                        "speed needs {} lengths from {least} B, and this path carries only {mtu} B",
                         speed.lengths
                     )));
                 }
@@ -120,5 +120,5 @@ impl TraceOrder {
     }
 }
 
-/// The longest packet by which speed is estimated, octets of IP: on longer ones a path of Ethernet would have to be told so.
+/// The longest packet for the estimation of rates, octets of IP. An Ethernet path would refuse longer ones.
 const LONGEST: usize = 1500;

@@ -1,4 +1,4 @@
-//! Traces in virtual time, over paths of which everything is known.
+//! Traces in virtual time over known paths.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -38,10 +38,11 @@ fn expired(ttl: u8) -> (IpAddr, ResponseKind) {
 
 const PORT: ResponseKind = ResponseKind::IcmpError(IcmpError::Unreachable(Unreachable::Port));
 
-/// What a path does with a packet: after how many milliseconds who says what, and whether it repeats enough to tell of which.
+/// The response of a path to a packet: milliseconds, address and kind, and whether it identifies the packet.
 type TestPath<'a> = dyn FnMut(TraceProbe) -> Option<(u64, (IpAddr, ResponseKind), bool)> + 'a;
 
-/// Carries a plan out over a path; the moments at which packets left, and how many were on their way then.
+/// Carries out a plan over a path. Returns the course, and for each packet its sending time and the number of packets
+/// in flight.
 fn run(plan: TracePlan, path: &mut TestPath<'_>) -> (TraceCourse, Vec<(Instant, usize)>) {
     let mut course = TraceCourse::new(plan, TARGET);
     let mut now = Instant::ZERO;
@@ -103,7 +104,7 @@ fn a_way_of_four_hops_is_found() {
     assert_eq!(responses_from(&course, 4), [Some(TARGET); 3]);
     assert!(left.windows(2).all(|pair| pair[1].0 - pair[0].0 >= Duration::from_millis(10)));
     assert!(left.iter().all(|(_, open)| *open <= 8));
-    // What was sent beyond the end before it was known is little.
+    // Few packets were sent beyond the end before it was known.
     assert!(course.sent().len() <= 12 + 8, "{}", course.sent().len());
     let trip = course.sent()[3].round_trip(Duration::from_millis(1000)).unwrap();
     assert!((trip - 0.04).abs() < 1e-9, "{trip}");
@@ -129,7 +130,7 @@ fn who_says_that_there_is_no_way_ends_it() {
         _ => Some((5, (router(1), ResponseKind::IcmpError(IcmpError::Unreachable(why))), true)),
     });
     assert_eq!(course.end(), Some((2, TraceEnd::Unreachable(why))));
-    // A port that a firewall on the way refuses is not the target's.
+    // A closed port that a firewall on the path reports is not the target's.
     let (course, _) = run(plan(), &mut |_| Some((5, (router(1), PORT), true)));
     assert_eq!(course.end(), Some((1, TraceEnd::Unreachable(Unreachable::Port))));
 }
@@ -143,7 +144,7 @@ fn an_answer_in_the_place_of_an_error_is_the_end() {
     assert_eq!(course.end(), Some((3, TraceEnd::Reached)));
 }
 
-/// Two routers repeat too little to tell which packet they mean: what cannot be told counts for nothing, and is asked again.
+/// Two routers quote too little to identify a packet: such responses do not count, and the packets are sent again.
 #[test]
 fn who_repeats_too_little_is_asked_one_packet_at_a_time() {
     let (course, left) = run(plan(), &mut |probe| match probe.ttl {
@@ -189,7 +190,7 @@ fn lengths_go_to_every_hop_one_after_the_other() {
     assert!(!overlap, "one is on its way at a time");
 }
 
-/// A link behind the first router carries 1000 B, as it says; the next one 800 B, and does not say how much.
+/// The link behind the first router has an MTU of 1000 B and reports it. The next one has 800 B and reports no MTU.
 #[test]
 fn lengths_shrink_to_what_links_carry() {
     let (course, _) = run(TracePlan { speed: fast(5, 3), ..plan() }, &mut |probe| {
@@ -210,8 +211,8 @@ fn lengths_shrink_to_what_links_carry() {
 }
 
 proptest! {
-    /// Whatever comes back, it ends, keeps its gaps and its bound, and asks no TTL more often than it should but once more
-    /// for what nobody could tell.
+    /// For any responses, the trace ends, keeps its gaps and its bound, and probes no TTL more often than planned,
+    /// except once more for unidentified answers.
     #[test]
     fn any_path_comes_to_an_end(
         answers in proptest::collection::vec((0u8..6, 0u64..2500, any::<bool>()), 1..50),
@@ -244,7 +245,7 @@ proptest! {
 }
 
 proptest! {
-    /// Nothing that is said out of turn does any harm.
+    /// Unsolicited responses do no harm.
     #[test]
     fn what_nobody_was_asked_is_no_answer(numbers in proptest::collection::vec(any::<u32>(), 0..50)) {
         let mut course = TraceCourse::new(plan(), TARGET);

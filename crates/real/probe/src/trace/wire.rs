@@ -11,18 +11,18 @@ use super::super::pacing::watching;
 use super::course::{TraceCourse, TraceProbe, TraceStep};
 use netrig_host::{Clock, realtime_nanos};
 
-/// What a trace found out about itself.
+/// Properties of a completed trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceAccount {
-    /// Its flow's source.
+    /// Source of the flow.
     pub source: SocketAddr,
-    /// Why this host was the limit.
+    /// Reasons why this host was the limit.
     pub faults: Vec<String>,
-    /// Somebody ended it before its time.
+    /// The trace was interrupted.
     pub interrupted: bool,
 }
 
-/// Sends what a course wants sent, and tells it what comes, until it is over.
+/// Runs a course: sends its packets and passes it the responses.
 pub fn carry_out(
     mut socket: FlowSocket,
     course: &mut TraceCourse,
@@ -39,7 +39,7 @@ pub fn carry_out(
         socket.take(|event| record(course, event, clock.now()))?;
         match course.next(clock.now(), realtime_nanos()) {
             TraceStep::Send(probe) => send(&mut socket, course, probe, clock.now())?,
-            // The pacer looks up every 50 ms.
+            // The pacer returns every 50 ms.
             TraceStep::Wait(until) if !interrupted => {
                 pacer.wait(until).map_err(ProbeError::kernel("ppoll"))?;
             }
@@ -53,7 +53,7 @@ fn record(course: &mut TraceCourse, event: FlowEvent, now: Instant) {
     match event {
         FlowEvent::Left(number, at) => course.left(number, at),
         FlowEvent::Response(number, response) => {
-            // Copies are no news.
+            // Copies are ignored.
             course.record(number, response);
         }
         FlowEvent::Unnamed(response) => course.record_unnamed(now, response),
@@ -74,7 +74,7 @@ fn send(
             Ok(())
         }
         FlowSendOutcome::TooLong(mtu) => Err(ProbeError::Request(format!(
-            "packets of {} B: the interface carries {mtu} B, and they are not cut",
+            "packets of {} B: the interface carries {mtu} B, and packets are not fragmented",
             probe.length
         ))),
     }

@@ -1,70 +1,70 @@
-//! What at either end, and not the path between them, held a transfer up: whatever may have done so spoils what the transfer says
-//! of the path. What was the limit, if one is to be named, is asked less strictly (the meter's causes).
+//! Limits at the ends of a transfer. Each possible one makes the transfer invalid as a measurement of the path. The
+//! causes in the speed meter, which name one limit, use higher thresholds.
 
 use netrig_host::InterruptionCounts;
 use netrig_host::Precedence;
 use netrig_host::{TcpInfo, monotonic_nanos};
 
-/// A transfer whose threads wanted a processor for more than this share of it could not have been faster.
+/// Share of the time for which threads ran or waited for a processor, above which the processor may be the limit.
 const BUSY: f64 = 0.9;
 
-/// For so large a share of a transfer an end's buffer may be what held it up.
+/// Share of the time above which the buffer of an end may be the limit.
 const HELD_UP: f64 = 0.1;
 
-/// While a queue of the path is full, buffers of the ends are, too, and hold nothing up: then the round trip is longer than
-/// the idle path's by more than this share of it, and by more than it takes a busy host to wake up, s.
+/// While a queue of the path is full, the buffers of the ends are full too and are not the limit. Then the round-trip
+/// time exceeds that of the idle path by more than this share of it plus the wake-up time of a busy host, s.
 const QUEUED: f64 = 0.25;
 const WAKING_S: f64 = 1e-3;
 
-/// What at an end held a transfer up.
+/// The limit of a transfer at an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitedBy {
     /// The processor of this end.
     Processor,
     /// The buffer of the sending socket.
     Buffer,
-    /// What the receiving end took.
+    /// The window of the receiving end.
     Window,
-    /// Others on this machine's hardware.
+    /// Other virtual machines on the same hardware.
     Host,
 }
 
 /// Why an end, and not the path, was the limit of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransferLimit {
-    /// What held it up.
+    /// The limiting resource.
     pub by: LimitedBy,
-    /// A sentence.
+    /// The reason as a sentence.
     pub why: String,
 }
 
-/// Watches one transfer.
+/// Observes this host during a transfer.
 #[derive(Debug)]
 pub(super) struct TransferWatch {
     begun: u64,
     counts: InterruptionCounts,
 }
 
-/// What was seen of a transfer, in seconds of all of its connections together.
+/// Observations of a transfer, in seconds, summed over all its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct TransferObservation {
-    /// Threads ran, or waited until they might.
+    /// Threads ran or waited for a processor.
     pub wanted_s: f64,
-    /// TCP had room for more on the path, and no more in the buffer of its socket.
+    /// The path had room, but the socket's buffer had no more data.
     pub buffer_s: f64,
-    /// TCP had more to send, and the far end took no more.
+    /// TCP had more to send, but the far end's window was full.
     pub window_s: f64,
-    /// The mean round trip, and that of the idle path, if they were measured.
+    /// The mean round-trip time and that of the idle path, if they were measured, s.
     pub trips: [Option<f64>; 2],
 }
 
 impl TransferWatch {
-    /// From now on.
+    /// Starts the observation.
     pub fn start() -> Self {
         Self { begun: monotonic_nanos(), counts: InterruptionCounts::read() }
     }
 
-    /// Why the transfer over so many connections says nothing of the path.
+    /// Reasons why a transfer over this number of connections does not measure the path.
     pub fn limits(&self, connections: usize, seen: &TransferObservation) -> Vec<TransferLimit> {
         let span_s = (monotonic_nanos() - self.begun) as f64 * 1e-9;
         let stolen = InterruptionCounts::read().since(&self.counts, Precedence::None, false).fault();
@@ -74,7 +74,7 @@ impl TransferWatch {
 }
 
 impl TransferObservation {
-    /// What TCP says at the sending end of a connection.
+    /// Adds the TCP_INFO of the sending end of a connection.
     pub fn add(&mut self, info: &TcpInfo) {
         self.buffer_s += info.buffer_limited.as_secs_f64();
         self.window_s += info.window_limited.as_secs_f64();
@@ -88,7 +88,7 @@ impl TransferObservation {
         let percent = |share: f64| 100.0 * share;
         let busy = (wanted > BUSY).then(|| {
             format!(
-                "this end ran, or waited for a processor, for {:.0} % of the time: it could not have been faster",
+                "this end ran, or waited for a processor, for {:.0} % of the time: the transfer could not have been faster",
                 percent(wanted)
             )
         });
@@ -125,7 +125,7 @@ mod tests {
         let quiet =
             TransferObservation { wanted_s: 9.0, buffer_s: 1.0, window_s: 1.0, trips: [Some(0.1); 2] };
         assert!(faults(quiet).is_empty(), "{:?}", faults(quiet));
-        // What an end has no room for while the path's queue is full tells of the path.
+        // Full buffers while the path's queue is full say nothing about the ends.
         let queued =
             TransferObservation { buffer_s: 9.0, window_s: 9.0, trips: [Some(0.127), Some(0.1)], ..quiet };
         assert!(faults(queued).is_empty(), "{:?}", faults(queued));
@@ -151,7 +151,7 @@ mod tests {
                 },
                 "than the far end's window let through",
             ),
-            // Between two programs of one host: what takes longer is their waking.
+            // Two programs on one host: the longer time is their wake-up.
             (
                 TransferObservation {
                     window_s: 9.0,

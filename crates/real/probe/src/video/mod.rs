@@ -1,4 +1,4 @@
-//! Video over a real path: a clip of H.264 by RTP to a receiver, and what of it can be seen there.
+//! Video over a real path: an H.264 clip by RTP to a receiver, and the pictures that can be seen there.
 
 mod decode;
 mod quality;
@@ -18,8 +18,8 @@ use super::ProbeError;
 use super::media_stream::{MediaStreamReport, ScheduledDatagram, send};
 use super::receiver::Remote;
 
-/// Sends a clip to a receiver once, the packets of each picture together when it is due, with this code point. Numbers are
-/// places of the clip's packets.
+/// Sends a clip to a receiver once. The packets of each picture leave together when it is due. Arrivals are numbered by
+/// the clip's packets.
 ///
 /// # Errors
 /// If the receiver or a socket fails; if `cancel` was set.
@@ -36,7 +36,7 @@ pub fn show(
         let packets = clip.packets()[picture.packets.clone()].iter();
         schedule.extend(packets.map(|bytes| ScheduledDatagram { at, bytes: bytes.clone() }));
     }
-    // A packet that was changed on its way is none of the clip's.
+    // A changed packet does not count as one of the clip.
     let number_of = |head: &[u8]| {
         let place = clip.place_of(&Packet::parse(head).ok()?)?;
         (clip.packets().get(place)?.as_slice() == head).then_some(place as u64)
@@ -44,7 +44,8 @@ pub fn show(
     send(remote, dscp, &schedule, number_of, cancel)
 }
 
-/// Of each packet of the clip whether it came in time: no later than `playout` after the first that came, beside its sending.
+/// Whether each packet of the clip arrived in time: at most `playout` later than the first packet, relative to its time
+/// of sending.
 pub fn in_time(clip: &Clip, stream: &MediaStreamReport, playout: Duration) -> Vec<bool> {
     let mut arrived = vec![false; clip.packets().len()];
     let Some(first) = stream.arrivals.iter().min_by_key(|arrival| arrival.number) else { return arrived };

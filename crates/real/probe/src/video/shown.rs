@@ -1,4 +1,4 @@
-//! What a viewer saw of a clip of which some packets are missing.
+//! A clip with lost packets, as a viewer saw it.
 
 use std::ops::Range;
 
@@ -14,42 +14,42 @@ use crate::ProbeError;
 pub enum PictureState {
     /// As it was sent.
     Intact,
-    /// Decoded, but not what was sent.
+    /// Decoded, but different from the sent picture.
     Impaired,
-    /// Not decoded: the one before it stood still, or nothing was there yet.
+    /// Not decoded: the previous picture was shown, or none.
     Frozen,
 }
 
 /// One picture as a viewer saw it.
 #[derive(Clone, Debug)]
 pub struct ShownPicture {
-    /// How.
+    /// State of the picture.
     pub state: PictureState,
-    /// Peak signal-to-noise ratio of its luma to that of the picture that was sent, dB; infinite if it is the same.
+    /// Peak signal-to-noise ratio of its luma against the sent picture, dB; infinite if they are equal.
     pub psnr_db: f64,
-    /// Structural similarity of the same.
+    /// Structural similarity of its luma to that of the sent picture.
     pub ssim: f64,
-    /// The frame that stood on the screen.
+    /// The frame on the screen.
     pub frame: VideoFrame,
 }
 
-/// A clip as a viewer saw it who watched it once or several times over.
+/// A clip as a viewer saw it, played once or several times.
 #[derive(Clone, Debug)]
 pub struct WatchedClip {
-    /// The pictures, one round after the other.
+    /// The shown pictures, of all rounds in order.
     pub shown: Vec<ShownPicture>,
     /// The pictures of the clip that was sent, decoded without loss.
     pub sent: Vec<VideoFrame>,
 }
 
 impl WatchedClip {
-    /// Share of the pictures that were shown so.
+    /// Share of the pictures in this state.
     pub fn share(&self, state: PictureState) -> f64 {
         let so = self.shown.iter().filter(|shown| shown.state == state).count();
         so as f64 / self.shown.len() as f64
     }
 
-    /// A picture as it was sent, by its place among those that were shown.
+    /// A sent picture, by the index of the shown picture.
     pub fn frame_sent(&self, picture: usize) -> Option<&VideoFrame> {
         self.sent.get(picture.checked_rem(self.sent.len())?)
     }
@@ -59,8 +59,8 @@ impl WatchedClip {
         self.shown.iter().map(|shown| shown.ssim).sum::<f64>() / self.shown.len() as f64
     }
 
-    /// Peak signal-to-noise ratio of the whole clip, dB: of the mean square error over all pictures, since a mean of ratios
-    /// means nothing where one is infinite.
+    /// Peak signal-to-noise ratio of the whole clip, dB. It is computed from the mean square error over all pictures,
+    /// because a mean of ratios is useless if one is infinite.
     pub fn psnr_db(&self) -> f64 {
         let joined = |frames: &mut dyn Iterator<Item = &VideoFrame>| {
             frames.flat_map(|frame| frame.luma()).copied().collect::<Vec<u8>>()
@@ -70,7 +70,7 @@ impl WatchedClip {
     }
 }
 
-/// The picture that was damaged most to anybody, of those at these places; nothing without viewers, or if there are none.
+/// Index of the picture with the lowest quality for any viewer, among those in `places`; nothing if there are none.
 pub fn worst(viewers: &[&WatchedClip], places: Range<usize>) -> Option<usize> {
     let damage =
         |viewer: &&WatchedClip| viewer.shown.iter().map(|shown| shown.ssim).enumerate().collect::<Vec<_>>();
@@ -78,8 +78,8 @@ pub fn worst(viewers: &[&WatchedClip], places: Range<usize>) -> Option<usize> {
     all.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(place, _)| place)
 }
 
-/// A picture as it was sent and as it was shown to each of several viewers of the same clip, side by side. Nothing without
-/// viewers, or if there is no such picture.
+/// A sent picture and the same picture as several viewers of the clip saw it, side by side. Nothing without viewers, or
+/// if there is no such picture.
 pub fn side_by_side(viewers: &[&WatchedClip], picture: usize) -> Option<VideoFrame> {
     let sent = viewers.first()?.frame_sent(picture)?;
     let shown = viewers.iter().map(|viewer| Some(&viewer.shown.get(picture)?.frame));
@@ -87,12 +87,11 @@ pub fn side_by_side(viewers: &[&WatchedClip], picture: usize) -> Option<VideoFra
     VideoFrame::beside(&frames?)
 }
 
-/// Decodes what came of a clip that was sent once or several times over, and compares it picture by picture with the clip.
-/// `came` tells of each packet whether it did, round after round; pictures of which it does not tell all were not sent.
-/// Parameter sets are known before, as from a session description.
+/// Decodes the received packets of a clip that was sent once or several times, and compares each picture with the clip.
+/// `arrived` states for each packet whether it arrived, round after round. A picture without a value for each of its
+/// packets was not sent. Parameter sets are known in advance, as from a session description.
 ///
-/// # Errors
-/// If ffmpeg is not here or fails, or cannot decode the clip itself.
+/// If ffmpeg is not installed or fails, or cannot decode the clip itself.
 pub fn watch(clip: &Clip, arrived: &[bool]) -> Result<WatchedClip, ProbeError> {
     let whole: Vec<AccessUnit> = clip.pictures().iter().map(|picture| picture.unit.clone()).collect();
     let sent: Option<Vec<VideoFrame>> = decode(&whole)?.into_iter().collect();
@@ -107,7 +106,7 @@ pub fn watch(clip: &Clip, arrived: &[bool]) -> Result<WatchedClip, ProbeError> {
         let (Some(psnr_db), Some(ssim)) =
             (psnr_db(original.luma(), frame.luma()), ssim(original.luma(), frame.luma(), frame.width))
         else {
-            return Err(ProbeError::Ffmpeg("frames came out in another size than the clip's".to_owned()));
+            return Err(ProbeError::Ffmpeg("frames have another size than the clip".to_owned()));
         };
         let state = match (is_new, frame == *original) {
             (true, true) => PictureState::Intact,
@@ -119,7 +118,7 @@ pub fn watch(clip: &Clip, arrived: &[bool]) -> Result<WatchedClip, ProbeError> {
     Ok(WatchedClip { shown, sent })
 }
 
-/// The units that can be put together of the packets that came, for each picture of which `came` tells everything.
+/// The units assembled from the received packets, for each picture that is fully covered by `arrived`.
 fn received(clip: &Clip, arrived: &[bool]) -> Vec<AccessUnit> {
     // Sequence and picture parameter sets, types 7 and 8.
     let is_parameter = |unit: &&Vec<u8>| unit.first().is_some_and(|header| matches!(header & 0x1F, 7 | 8));

@@ -1,38 +1,39 @@
-//! What a server answers who asks it for an object by HTTP/1.1: a head and so many octets of fill. Whoever has the connection
-//! writes them.
+//! The answers of an HTTP/1.1 server of objects: a head and a number of fill octets. The owner of the connection writes
+//! them.
 
 use super::message::{HttpError, HttpRequest, HttpResponse, LONGEST_HEAD};
 
-/// Where objects are: `/object/1000000` has so many octets.
+/// Path of objects: `/object/1000000` has that many octets.
 const OBJECTS: &str = "/object/";
 
-/// What is to be written.
+/// An answer to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectResponse {
     /// The status: 200.
     pub status: u16,
-    /// Octets of the head.
+    /// The encoded head.
     pub head: Vec<u8>,
-    /// Octets of fill behind it.
+    /// Number of fill octets behind the head.
     pub fill: u64,
-    /// The connection is to be closed then.
+    /// The connection is to be closed after the answer.
     pub closes: bool,
 }
 
-/// A server of objects.
+/// A server of objects of any size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Objects {
-    /// The longest that it gives, octets.
+    /// Maximum size of an object, octets.
     pub longest: u64,
 }
 
 impl Objects {
-    /// The path of an object of so many octets.
+    /// The path of an object with `length` octets.
     pub fn path(length: u64) -> String {
         format!("{OBJECTS}{length}")
     }
 
-    /// The answer to the request at the beginning of these octets, and how many it takes; nothing if more must come.
+    /// Parses the request at the beginning of `bytes`. Returns the answer and the length of the request; nothing if the
+    /// request is incomplete.
     pub fn answer(self, bytes: &[u8]) -> Option<(ObjectResponse, usize)> {
         match HttpRequest::read(bytes) {
             Ok(Some((request, len))) => Some((self.answer_to(&request), len)),
@@ -41,7 +42,7 @@ impl Objects {
         }
     }
 
-    /// The answer to a request. What has a body is answered and not read any further.
+    /// The answer to a request. A request with a body is answered without reading the body.
     pub fn answer_to(self, request: &HttpRequest) -> ObjectResponse {
         let has_body = ["content-length", "transfer-encoding"]
             .iter()
@@ -64,7 +65,7 @@ impl Objects {
     }
 }
 
-/// What is said to what is no request: the connection cannot be used any further.
+/// The answer to an invalid request: the connection cannot be used any further.
 fn refusal(error: &HttpError) -> ObjectResponse {
     let response = error.response();
     ObjectResponse { status: response.status, head: response.to_string().into_bytes(), fill: 0, closes: true }
@@ -79,7 +80,7 @@ fn answer(
     closes: bool,
 ) -> ObjectResponse {
     let mut all = vec![("Content-Length".to_owned(), length.to_string())];
-    // What is fill on the way to who measures is not to be kept, nor made shorter.
+    // Proxies must neither store nor transform the fill octets of a measurement.
     all.push(("Cache-Control".into(), "no-store, no-transform".into()));
     all.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     if closes {
@@ -146,7 +147,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody gets more than the longest, and every answer is one of HTTP's.
+        /// No answer exceeds the maximum size, and every answer is a valid HTTP message.
         #[test]
         fn any_bytes_are_answered_within_the_bound(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Some((answer, len)) = OBJECTS.answer(&bytes) {

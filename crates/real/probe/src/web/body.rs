@@ -1,41 +1,41 @@
-//! Where a body ends: counts what comes, keeps nothing.
+//! Finds the end of a body: counts its octets and keeps none.
 
 use super::message::{BodyFraming, HttpError};
 
-/// Octets of a line with a chunk's length and what may stand behind it, at most.
+/// Maximum octets of a chunk-size line.
 const LONGEST_LINE: usize = 1024;
 
-/// Octets of the fields behind the last chunk, at most.
+/// Maximum octets of the trailer fields.
 const LONGEST_TRAILER: usize = 8 << 10;
 
-/// A body that comes.
+/// A body that is being received.
 #[derive(Clone, Debug)]
 pub struct HttpBody {
     state: BodyState,
-    /// Octets of the body until now, without what frames it.
+    /// Received octets of the body, without chunk framing.
     received: u64,
 }
 
 #[derive(Clone, Debug)]
 enum BodyState {
-    /// So many octets are left.
+    /// This number of octets is left.
     Left(u64),
     /// It ends with the connection.
     UntilClose,
-    /// The line with a chunk's length: its octets until now.
+    /// A chunk-size line and its octets so far.
     Size { line: Vec<u8> },
-    /// So many octets of a chunk are left.
+    /// This number of octets of a chunk is left.
     Chunk(u64),
-    /// The line end behind a chunk, of which the CR was there or not.
+    /// The line end behind a chunk; `cr` if its CR was received.
     ChunkEnd { cr: bool },
-    /// The fields behind the last chunk: octets of this line without its end, and of all.
+    /// Trailer fields: octets of the current line without its end, and of all lines.
     Trailer { line: usize, all: usize },
     /// It has ended.
     Done,
 }
 
 impl HttpBody {
-    /// A body that is framed in this way, of which nothing came yet.
+    /// A body with this framing, before its first octet.
     pub const fn new(framing: BodyFraming) -> Self {
         let state = match framing {
             BodyFraming::Length(0) => BodyState::Done,
@@ -46,25 +46,24 @@ impl HttpBody {
         Self { state, received: 0 }
     }
 
-    /// Octets of the body until now.
+    /// Received octets of the body.
     pub const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Whether it has ended. One that ends with the connection never has before.
+    /// Whether the body is complete. This is never true for a body that ends with the connection.
     pub const fn is_done(&self) -> bool {
         matches!(self.state, BodyState::Done)
     }
 
-    /// Whether the end of the connection is its end.
+    /// Whether the connection may end here.
     pub const fn may_close(&self) -> bool {
         matches!(self.state, BodyState::Done | BodyState::UntilClose)
     }
 
-    /// Takes octets; what comes behind its end is left.
+    /// Processes octets. Octets behind the end of the body are ignored.
     ///
-    /// # Errors
-    /// If a chunk is none.
+    /// If a chunk is malformed.
     pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), HttpError> {
         while let (Some((first, rest)), false) = (bytes.split_first(), self.is_done()) {
             match &mut self.state {
@@ -92,16 +91,18 @@ impl HttpBody {
                     };
                 }
                 BodyState::Size { line } if line.len() == LONGEST_LINE => {
-                    return Err(HttpError::Chunk("the line with its length does not end"));
+                    return Err(HttpError::Chunk("the line with its length is too long"));
                 }
                 BodyState::Size { line } => line.push(*first),
                 BodyState::ChunkEnd { .. } if *first == b'\n' => {
                     self.state = BodyState::Size { line: Vec::new() }
                 }
                 BodyState::ChunkEnd { cr } if *first == b'\r' && !*cr => *cr = true,
-                BodyState::ChunkEnd { .. } => return Err(HttpError::Chunk("it is longer than it says")),
+                BodyState::ChunkEnd { .. } => {
+                    return Err(HttpError::Chunk("it is longer than its stated length"));
+                }
                 BodyState::Trailer { all, .. } if *all == LONGEST_TRAILER => {
-                    return Err(HttpError::Chunk("the fields behind the last do not end"));
+                    return Err(HttpError::Chunk("the fields behind the last chunk are too long"));
                 }
                 BodyState::Trailer { line: 0, .. } if *first == b'\n' => self.state = BodyState::Done,
                 BodyState::Trailer { line, all } => {
@@ -119,9 +120,9 @@ impl HttpBody {
     }
 }
 
-/// The length in a chunk's first line: hexadecimal digits, and perhaps an extension.
+/// The length in a chunk-size line: hexadecimal digits, optionally with an extension.
 fn size(line: &[u8]) -> Result<u64, HttpError> {
-    const WRONG: HttpError = HttpError::Chunk("its length is no hexadecimal number of at most 15 digits");
+    const WRONG: HttpError = HttpError::Chunk("its length is not a hexadecimal number of at most 15 digits");
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     let text = std::str::from_utf8(digits).map_err(|_| WRONG)?;
@@ -135,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// What became of a body that came in pieces of this length.
+    /// Received octets and completeness of a body in pieces of this length.
     fn took(framing: BodyFraming, bytes: &[u8], piece: usize) -> Result<(u64, bool), HttpError> {
         let mut body = HttpBody::new(framing);
         bytes.chunks(piece.max(1)).try_for_each(|piece| body.take(piece))?;
@@ -191,7 +192,7 @@ mod tests {
             prop_assert_eq!(took(BodyFraming::Chunked, &bytes, piece), Ok((total, true)));
         }
 
-        /// However octets are cut into pieces, they mean the same.
+        /// The result does not depend on how octets are cut into pieces.
         #[test]
         fn any_bytes_mean_the_same_in_any_pieces(bytes in proptest::collection::vec(proptest::sample::select(b"01aF;\r\n x".to_vec()), 0..60), piece in 1usize..20) {
             prop_assert_eq!(took(BodyFraming::Chunked, &bytes, piece), took(BodyFraming::Chunked, &bytes, 1));

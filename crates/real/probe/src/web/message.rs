@@ -1,68 +1,68 @@
-//! Heads of HTTP/1.1 messages (RFC 9112): bytes in, what they say out.
+//! Heads of HTTP/1.1 messages (RFC 9112): parsing and writing.
 
 use std::fmt;
 
 use netrig_host::shown;
 
-/// Octets of a head, at most.
+/// Maximum octets of a head.
 pub const LONGEST_HEAD: usize = 16 << 10;
 
-/// Fields of a head, at most.
+/// Maximum number of fields of a head.
 pub const MOST_FIELDS: usize = 100;
 
-/// Why a message is none of HTTP/1.1.
+/// Why a message is not valid HTTP/1.1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HttpError {
-    /// It does not begin as one.
-    #[error("it does not speak HTTP/1.1: it begins with `{0}`")]
+    /// The first line is invalid.
+    #[error("the message is not HTTP/1.1: it begins with “{0}”")]
     FirstLine(String),
-    /// A field is none.
-    #[error("a field of the head is none: `{0}`, where `name: value` is expected")]
+    /// A field is malformed.
+    #[error("a field of the head is malformed: “{0}”, expected “name: value”")]
     Field(String),
-    /// The head does not end.
+    /// The head is too long.
     #[error("the head is longer than {LONGEST_HEAD} B or has more than {MOST_FIELDS} fields")]
     TooLong,
-    /// How long the body is cannot be told.
-    #[error("the length of the body cannot be told: {0}")]
+    /// The length of the body cannot be determined.
+    #[error("the length of the body cannot be determined: {0}")]
     Length(String),
-    /// A chunk does not begin or end as one (RFC 9112 section 7.1).
-    #[error("a chunk of the body is none: {0}")]
+    /// A chunk is malformed (RFC 9112 section 7.1).
+    #[error("a chunk of the body is malformed: {0}")]
     Chunk(&'static str),
 }
 
 /// A field's name and value.
 pub type Field = (String, String);
 
-/// What somebody asks for.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// `GET`.
+    /// Method, such as `GET`.
     pub method: String,
-    /// Of what: `/path`.
+    /// Request target, such as `/path`.
     pub target: String,
-    /// Fields, in their order.
+    /// Fields in order.
     pub fields: Vec<Field>,
 }
 
-/// What is answered.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpResponse {
-    /// Its status: 200.
+    /// Status code, such as 200.
     pub status: u16,
-    /// The status in words.
+    /// Reason phrase.
     pub reason: String,
-    /// Fields, in their order.
+    /// Fields in order.
     pub fields: Vec<Field>,
 }
 
-/// How the length of a body is told (RFC 9112 section 6.3).
+/// How the length of a body is determined (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFraming {
-    /// So many octets.
+    /// A fixed number of octets.
     Length(u64),
-    /// In chunks.
+    /// Chunked transfer coding.
     Chunked,
-    /// It ends with the connection.
+    /// The body ends with the connection.
     UntilClose,
 }
 
@@ -75,14 +75,14 @@ fn values<'a>(fields: &'a [Field], name: &str) -> impl Iterator<Item = &'a str> 
     fields.iter().filter(move |(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
-/// Whether a field that is a list has this in it, in whatever case (RFC 9110 section 5.6.1).
+/// Whether a list field contains this element, ignoring case (RFC 9110 section 5.6.1).
 fn lists(fields: &[Field], name: &str, element: &str) -> bool {
     let elements = values(fields, name).flat_map(|value| value.split(','));
     elements.map(|one| one.trim_matches([' ', '\t'])).any(|one| one.eq_ignore_ascii_case(element))
 }
 
 impl HttpError {
-    /// What a server answers to it.
+    /// The server's response to the error.
     pub fn response(&self) -> HttpResponse {
         match self {
             Self::TooLong => HttpResponse::last(431, "Request Header Fields Too Large", &[]),
@@ -97,26 +97,25 @@ impl HttpRequest {
         value(&self.fields, name)
     }
 
-    /// Whether a field that is a list has this in it, in whatever case.
+    /// Whether a list field contains this element, ignoring case.
     pub fn lists(&self, name: &str, element: &str) -> bool {
         lists(&self.fields, name, element)
     }
 
-    /// What stands before a `?` of its target.
+    /// The part of the target before a `?`.
     pub fn path(&self) -> &str {
         self.target.split(['?', '#']).next().unwrap_or_default()
     }
 
-    /// What stands behind a `?` of its target.
+    /// The part of the target after a `?`.
     pub fn query(&self) -> Option<&str> {
         let (_, query) = self.target.split_once('?')?;
         query.split('#').next()
     }
 
-    /// The request at the beginning of these octets, and how many it takes; nothing if more must come.
+    /// Parses the request at the beginning of `bytes`. Returns it with its length; nothing if it is incomplete.
     ///
-    /// # Errors
-    /// If they are no request, whatever comes.
+    /// If the octets cannot become a request.
     pub fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpError> {
         let Some(HttpHead { first, fields, len }) =
             HttpHead::read(bytes, |line| Self::first_line(line).is_some())?
@@ -142,7 +141,7 @@ impl HttpRequest {
 }
 
 impl HttpResponse {
-    /// One without a body, behind which the connection ends.
+    /// A response without a body, after which the connection is closed.
     pub fn last(status: u16, reason: &str, fields: &[(&str, &str)]) -> Self {
         let always = [("Connection", "close"), ("Content-Length", "0")];
         let fields = always.iter().chain(fields).map(|(name, value)| ((*name).into(), (*value).into()));
@@ -154,15 +153,15 @@ impl HttpResponse {
         value(&self.fields, name)
     }
 
-    /// Whether a field that is a list has this in it, in whatever case.
+    /// Whether a list field contains this element, ignoring case.
     pub fn lists(&self, name: &str, element: &str) -> bool {
         lists(&self.fields, name, element)
     }
 
-    /// The response at the beginning of these octets, and how many its head takes; nothing if more must come.
+    /// Parses the response at the beginning of `bytes`. Returns it with the length of its head; nothing if the head is
+    /// incomplete.
     ///
-    /// # Errors
-    /// If they are no response, whatever comes.
+    /// If the octets cannot become a response.
     pub fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpError> {
         let Some(HttpHead { first, fields, len }) =
             HttpHead::read(bytes, |line| Self::first_line(line).is_some())?
@@ -184,10 +183,9 @@ impl HttpResponse {
         Some((status, reason))
     }
 
-    /// How long the body of an answer to a GET is (RFC 9112 section 6.3).
+    /// The framing of the body of a response to a GET (RFC 9112 section 6.3).
     ///
-    /// # Errors
-    /// If that cannot be told.
+    /// If the length cannot be determined.
     pub fn framing(&self) -> Result<BodyFraming, HttpError> {
         if matches!(self.status, 100..200 | 204 | 304) {
             return Ok(BodyFraming::Length(0));
@@ -197,7 +195,7 @@ impl HttpResponse {
             return if coding.eq_ignore_ascii_case("chunked") && !others {
                 Ok(BodyFraming::Chunked)
             } else {
-                Err(HttpError::Length(format!("transfer coding `{}`, where chunked is known", shown(coding))))
+                Err(HttpError::Length(format!("transfer coding “{}”, expected chunked", shown(coding))))
             };
         }
         let mut lengths = values(&self.fields, "content-length");
@@ -206,20 +204,20 @@ impl HttpResponse {
         let number = length.parse().ok().filter(|_| digits && lengths.all(|other| other == length));
         number
             .map(BodyFraming::Length)
-            .ok_or_else(|| HttpError::Length(format!("Content-Length `{}`", shown(length))))
+            .ok_or_else(|| HttpError::Length(format!("Content-Length “{}”", shown(length))))
     }
 }
 
-/// The head of either.
+/// The head of a request or a response.
 struct HttpHead {
     first: String,
     fields: Vec<Field>,
-    /// Octets with the line that ends it.
+    /// Octets of the head, with its empty last line.
     len: usize,
 }
 
 impl HttpHead {
-    /// The head at the beginning; nothing if it goes on. The first line is judged as soon as it is there.
+    /// Parses a head; nothing if it is incomplete. The first line is checked as soon as it is complete.
     fn read(bytes: &[u8], is_first: impl Fn(&str) -> bool) -> Result<Option<Self>, HttpError> {
         let (mut first, mut fields, mut len) = (None, Vec::new(), 0);
         while let Some(end) = bytes[len..].iter().take(LONGEST_HEAD - len).position(|byte| *byte == b'\n') {
@@ -242,7 +240,7 @@ impl HttpHead {
     }
 }
 
-/// `name: value` (RFC 9112 section 5); lines that go on are none.
+/// Parses `name: value` (RFC 9112 section 5). Folded lines are invalid.
 fn field(line: &str) -> Option<Field> {
     let (name, value) = line.split_once(':')?;
     let value = value.trim_matches([' ', '\t']);
@@ -250,7 +248,7 @@ fn field(line: &str) -> Option<Field> {
     (is_token(name) && is_value).then(|| (name.to_owned(), value.to_owned()))
 }
 
-/// RFC 9110 section 5.6.2.
+/// Whether a text is a token (RFC 9110 section 5.6.2).
 fn is_token(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(is_letter)

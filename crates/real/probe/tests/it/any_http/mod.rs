@@ -1,16 +1,16 @@
-//! What holds for any octets that an HTTP server or client says: the property that `fuzz/` searches a counterexample of, and that
-//! the test `corpora` replays.
+//! The property for any octets from an HTTP server or client. `fuzz/` searches counterexamples, and the test `corpora`
+//! replays the corpus.
 
 use netrig_probe::web::Url;
 use netrig_probe::web::answer::Objects;
 use netrig_probe::web::body::HttpBody;
 use netrig_probe::web::message::{HttpRequest, HttpResponse, LONGEST_HEAD, MOST_FIELDS};
 
-/// The longest object of the server that is asked, octets.
+/// Maximum size of an object, octets.
 const LONGEST: u64 = 1_000_000;
 
-/// A head is read whole or not at all, and no octet behind it changes it; a body ends in the same place however it comes; the
-/// server answers with no more than it gives.
+/// A head is parsed as a whole or not at all, and the octets behind it do not matter. The end of a body does not depend
+/// on its pieces. The server's answers are limited.
 pub fn check(bytes: &[u8]) {
     if let Ok(Some((request, len))) = HttpRequest::read(bytes) {
         assert!(len <= bytes.len().min(LONGEST_HEAD) && request.fields.len() <= MOST_FIELDS);
@@ -47,7 +47,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Nothing in it moves a cursor.
+/// Whether a text has no control characters.
 fn one_line(text: &str) -> bool {
     !text.contains(char::is_control)
 }

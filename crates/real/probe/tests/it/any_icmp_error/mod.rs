@@ -1,13 +1,13 @@
-//! What holds for any message about a packet that was sent: the property that `fuzz/` searches a counterexample of, and that the
-//! test `corpora` replays.
+//! The property for any ICMP message about a packet. `fuzz/` searches counterexamples, and the test `corpora` replays
+//! the corpus.
 //!
 //! | octets | what |
 //! |---|---|
-//! | 0 | bits 0 and 1: UDP, ICMP or TCP; bit 2: IPv6; bit 3: it is said where the extension is |
+//! | 0 | bits 0 and 1: UDP, ICMP or TCP; bit 2: IPv6; bit 3: the message states where the extension is |
 //! | 1, 2 | type and code |
 //! | 3–6 | the MTU |
 //! | 7, 8 | where the extension is |
-//! | 9 and on | what is repeated of the packet |
+//! | 9 and on | the quote of the packet |
 
 use netrig_core::{Duration, Instant};
 use netrig_probe::flow::packet::{FlowMethod, ProbeFlow, Quote};
@@ -24,7 +24,8 @@ use netrig_probe::trace::speed::SpeedPlan;
 /// The token of the corpus: `netrig!!`.
 const TOKEN: u64 = u64::from_be_bytes(*b"netrig!!");
 
-/// It is read as something or nothing; who believes it neither comes to no end nor takes for said what was not.
+/// Parsing does not fail. A trace or a search that believes the message ends, and takes nothing as received that was
+/// not.
 pub fn check(bytes: &[u8]) {
     let Some((&[what, kind, code, a, b, c, d, high, low], repeated)) = bytes.split_first_chunk::<9>() else {
         return;
@@ -54,7 +55,7 @@ pub fn check(bytes: &[u8]) {
     search_with(quote, mtu);
 }
 
-/// A trace with all that it sends answered in this way.
+/// A trace in which all packets get this response.
 fn trace(flow: &ProbeFlow, quote: Quote, kind: ResponseKind, extension: &Extension) {
     let plan = course::TracePlan {
         first: 1,
@@ -91,7 +92,7 @@ fn trace(flow: &ProbeFlow, quote: Quote, kind: ResponseKind, extension: &Extensi
     panic!("it does not end");
 }
 
-/// A search that is told the same of every packet, as far as it is said of it, and hears nothing else.
+/// A search in which every packet gets this report, if it belongs to the packet, and nothing else.
 fn search_with(quote: Quote, mtu: u32) {
     let plan = search::PathMtuPlan::new(68, 1200, 1500, 2, Duration::from_millis(100)).expect("a plan");
     let (mut search, mut now) = (PathMtuSearch::new(plan), Instant::ZERO);

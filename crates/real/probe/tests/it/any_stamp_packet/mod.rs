@@ -1,5 +1,5 @@
-//! What holds for any bytes that arrive as a STAMP packet: the property that `fuzz/` searches a counterexample of, and that
-//! the test `stamp_corpus` replays.
+//! The property for any bytes that arrive as a STAMP packet. `fuzz/` searches counterexamples, and the test `corpora`
+//! replays the corpus.
 
 use netrig_core::Prefix;
 use netrig_probe::stamp::reflect::ReflectorSessions;
@@ -7,17 +7,17 @@ use netrig_probe::stamp::{
     ErrorEstimate, Format, HmacKey, Ingress, ReflectedPacket, Reflector, TestPacket, packet, tlv,
 };
 
-/// A moment of 2026, ns since 1970.
+/// A time in 2026, ns since 1970.
 const NOW: u64 = 1_790_000_000_000_000_000;
 
-/// The bytes are read or refused, in both modes. A reflector answers with as many bytes as came or not at all; no reflector
-/// answers its answer; and a sender understands it.
+/// The bytes are accepted or refused in both modes. A reflector's answer has the same length; no reflector answers it,
+/// and a sender can parse it.
 pub fn check(bytes: &[u8]) {
     let key = HmacKey::new(&[7; 32]).expect("32 octets are enough");
     for key in [None, Some(key)] {
         let _ = (TestPacket::decode(bytes, key.as_ref()), ReflectedPacket::decode(bytes, key.as_ref()));
         reflect(bytes, key.as_ref());
-        // Nobody guesses an HMAC: it is made right, so that what lies behind is tried too.
+        // The HMAC is corrected, so that the code behind the check is tested too.
         if let Some(key) = &key
             && bytes.len() >= packet::BASE_AUTHENTICATED
         {
