@@ -16,7 +16,7 @@ pub struct PathMtuOrder {
     pub target: SocketAddr,
     /// The host that answers.
     pub responder: MtuResponder,
-    /// A size that the path should carry, octets of IP; [`BASE`] if absent.
+    /// A size that the path should carry, octets of IP; the usual size of its IP version if absent.
     pub base: Option<usize>,
     /// The largest size to try, octets of IP; the maximum of IP if absent.
     pub most: Option<usize>,

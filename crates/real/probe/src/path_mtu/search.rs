@@ -397,8 +397,8 @@ impl PathMtuSearch {
         true
     }
 
-    /// Records a router's report that its next link carries `mtu`, fewer octets than packet `number`; 0 if the MTU is
-    /// not reported. As RFC 8899 section 4.6.2 requires, the report only decides what is tried next.
+    /// Records a router's report that packet `number` is too long for its next link. `mtu` is the reported MTU; 0 if it
+    /// is not reported. As RFC 8899 section 4.6.2 requires, the report only decides what is tried next.
     pub fn too_long(&mut self, number: u32, mtu: u32, by: IpAddr) {
         let Some(SearchPacket { size, answered: false, .. }) = self.packets.get(number as usize).copied()
         else {

@@ -22,7 +22,7 @@ pub struct TraceOrder {
     pub last: u8,
     /// Packets with each TTL.
     pub each: u32,
-    /// Length of the packets, octets of IP; [`LENGTH`] if absent.
+    /// Length of the packets, octets of IP; the default length if absent.
     pub length: Option<usize>,
     /// A packet without a response after this time is lost.
     pub wait: Duration,
