@@ -256,7 +256,7 @@ fn what_cannot_be_is_said_in_a_sentence_with_code_2() {
         (&["owd", "127.0.0.1", "--size", "4B"], "expected 24 B"),
         (&["owd", "127.0.0.1", "--key", "/nonexistent"], "cannot read the key"),
         (&["owd", "127.0.0.1", "--key-env", "NETRIG_NO_SUCH_KEY"], "no variable NETRIG_NO_SUCH_KEY"),
-        (&["reflect", "--listen", "0.0.0.0"], "give a key"),
+        (&["reflect", "--listen", "0.0.0.0"], "give the key"),
         (&["reflect", "--authenticated"], "needs a key"),
         (&["reflect", "--listen", "192.0.2.77", "--key-env", "PATH"], "no such address"),
         (&["reflect", "--allow", "10.0.0.0/33"], "not an address, nor a prefix"),
