@@ -3,7 +3,7 @@
 use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
 use netrig_core::{Instant, Quantity};
 use netrig_experiment::{Flow, MediaArrival, VideoQuality};
-use netrig_probe::video::{State, Watched, watch};
+use netrig_probe::video::{PictureState, WatchedClip, watch};
 use netrig_store::{Store, TimeSeries};
 
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ pub struct Viewing {
     /// By its packets.
     pub quality: VideoQuality,
     /// By its pictures, as ffmpeg decodes them.
-    pub watched: Watched,
+    pub watched: WatchedClip,
 }
 
 impl Viewing {
@@ -55,8 +55,8 @@ impl Viewing {
             word(shown.state),
             self.watched.shown.len(),
             100.0 * self.quality.intact,
-            100.0 * self.watched.share(State::Impaired),
-            100.0 * self.watched.share(State::Frozen),
+            100.0 * self.watched.share(PictureState::Impaired),
+            100.0 * self.watched.share(PictureState::Frozen),
             self.watched.mean_ssim(),
             100.0 * self.quality.missing,
         )
@@ -64,11 +64,11 @@ impl Viewing {
 }
 
 /// A state in a word.
-pub const fn word(state: State) -> &'static str {
+pub const fn word(state: PictureState) -> &'static str {
     match state {
-        State::Intact => "intact",
-        State::Impaired => "impaired",
-        State::Frozen => "frozen",
+        PictureState::Intact => "intact",
+        PictureState::Impaired => "impaired",
+        PictureState::Frozen => "frozen",
     }
 }
 

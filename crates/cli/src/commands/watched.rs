@@ -1,7 +1,7 @@
 //! Figures over the pictures of a video: what each run's viewer saw, with a picture side by side.
 
 use netrig_experiment::{FigureSpec, Legend, PointResult, Results, Run, Status, WatchedRun};
-use netrig_probe::video::{Frame, Watched, has_ffmpeg, png, worst};
+use netrig_probe::video::{VideoFrame, WatchedClip, has_ffmpeg, png, worst};
 use netrig_report::{Picture, Report};
 use netrig_store::Store;
 
@@ -29,7 +29,7 @@ impl Viewer<'_> {
     }
 }
 
-fn picture(title: String, says: String, frame: &Frame) -> Result<Picture, Failure> {
+fn picture(title: String, says: String, frame: &VideoFrame) -> Result<Picture, Failure> {
     Ok(Picture { title, says, png: png(frame).map_err(Failure::failed)? })
 }
 
@@ -64,7 +64,7 @@ pub fn watched<'a>(
     });
     let runs: Vec<_> = runs.collect();
     let report = report.with_figure(spec.watched(id, design, &runs));
-    let watched: Vec<&Watched> = viewers.iter().map(|viewer| &viewer.viewing.watched).collect();
+    let watched: Vec<&WatchedClip> = viewers.iter().map(|viewer| &viewer.viewing.watched).collect();
     let (Some(place), Some(first)) = (worst(&watched, 0..usize::MAX), watched.first()) else {
         return Ok(report);
     };

@@ -80,14 +80,14 @@ fn an_interrupted_transfer_tells_what_had_arrived() {
         assert_eq!(output.status.code(), Some(130));
         let told = text(&output.stdout);
         if form.is_empty() {
-            assert!(told.contains("\ninvalid: it was interrupted after "), "{told}");
+            assert!(told.contains("\ninvalid: the transfer was interrupted after "), "{told}");
             continue;
         }
         let told: Value = serde_json::from_str(&told).expect("a document");
         assert_eq!((&told["interrupted"], &told["valid"]), (&true.into(), &false.into()));
         let bytes = told["bytes"].as_u64().expect("bytes");
         assert!(0 < bytes && bytes < 1_000_000_000_000_000, "{bytes}");
-        let why = format!("it was interrupted after {bytes} B of 1000000000000000 B");
+        let why = format!("the transfer was interrupted after {bytes} B of 1000000000000000 B");
         let faults = told["faults"].as_array().expect("reasons");
         assert!(faults.contains(&why.into()), "{faults:?}");
     }

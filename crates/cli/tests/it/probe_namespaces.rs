@@ -45,7 +45,7 @@ fn a_path_between_two_hosts_is_measured_in_both_directions() {
         let notes = notes(&told);
         assert!(notes.contains("(sent with 26): 26") && notes.contains("(asked for 46): 46"), "{notes}");
         // Nobody told that both ends read one clock: the round trip bounds the offset, and the true one, none, is inside.
-        assert!(notes.contains("half of the least round trip"), "{notes}");
+        assert!(notes.contains("half of the shortest round-trip time"), "{notes}");
         let (low, least) =
             (&told["sections"]["there"]["delay_min"]["low"], value(&told, "there", "delay_min"));
         assert!(low.as_f64().is_some_and(|low| low < least), "the bound widens the interval: {low}");

@@ -330,7 +330,7 @@ fn trains_of_two_sizes_tell_the_way_there_and_back() {
 fn why_a_way_ends_is_told() {
     let Some(way) = Way::build() else { return };
     for (kind, code, says) in
-        [("unreachable", "!H", "the host does not answer"), ("prohibit", "!X", "a rule forbids it")]
+        [("unreachable", "!H", "the host does not answer"), ("prohibit", "!X", "a filter rule forbids it")]
     {
         let nowhere = "192.0.2.1/32";
         for (node, gateway) in [("near", "10.0.0.2"), ("one", "10.0.0.6")] {
@@ -350,7 +350,7 @@ fn why_a_way_ends_is_told() {
         told["found"]
             .as_str()
             .expect("a sentence")
-            .contains("10.0.0.2 says that the next link carries 1400 B")
+            .contains("10.0.0.2 reports that the next link carries 1400 B")
     );
     way.close();
 }

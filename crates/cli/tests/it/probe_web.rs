@@ -97,7 +97,10 @@ fn an_object_that_takes_too_long_is_left_at_what_came() {
     let told = document(&format!("http://{address}{}", Objects::path(1_000_000)), &["--limit", "300ms"], 0);
     assert_eq!((&told["complete"], &told["limited"]), (&false.into(), &true.into()));
     assert!(told["bytes"].as_u64().is_some_and(|bytes| bytes > 0 && bytes < 1_000_000), "{told:#}");
-    assert!(told["found"].as_str().is_some_and(|found| found.contains("left at what had come")), "{told:#}");
+    assert!(
+        told["found"].as_str().is_some_and(|found| found.contains("the time limit was reached")),
+        "{told:#}"
+    );
 }
 
 #[test]
@@ -117,7 +120,7 @@ fn what_is_elsewhere_is_told_and_not_asked() {
     let moved = says("HTTP/1.1 301 Moved\r\nLocation: https://example/\r\nContent-Length: 0\r\n\r\n");
     let told = document(&format!("http://{moved}/"), &[], 1);
     assert_eq!((&told["status"], &told["location"]), (&301.into(), &"https://example/".into()));
-    assert!(told["found"].as_str().is_some_and(|found| found.contains("was not asked")), "{told:#}");
+    assert!(told["found"].as_str().is_some_and(|found| found.contains("was not followed")), "{told:#}");
 }
 
 #[test]
@@ -127,10 +130,10 @@ fn servers_that_mean_ill_are_sentences() {
     assert_eq!((&told["bytes"], &told["complete"]), (&3.into(), &false.into()));
     assert!(told["found"].as_str().is_some_and(|found| found.contains("broke off")), "{told:#}");
     for (words, says_what) in [
-        ("SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP/1.1"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "transfer coding `gzip`"),
+        ("SSH-2.0-OpenSSH_9.2\r\n", "is not HTTP/1.1"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "transfer coding “gzip”"),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "hexadecimal"),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "cannot be told"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "cannot be determined"),
     ] {
         let output = fetch(&format!("http://{}/", says(words)), &[]);
         assert_eq!(output.status.code(), Some(1), "{words}: {output:?}");
@@ -143,7 +146,7 @@ fn servers_that_mean_ill_are_sentences() {
     });
     let told = document(&format!("http://{silent}/"), &["--wait", "200ms"], 1);
     assert!(
-        told["found"].as_str().is_some_and(|found| found.contains("said nothing for too long")),
+        told["found"].as_str().is_some_and(|found| found.contains("was silent for too long")),
         "{told:#}"
     );
 }
@@ -151,7 +154,7 @@ fn servers_that_mean_ill_are_sentences() {
 #[test]
 fn a_web_probe_that_cannot_be_is_refused_in_words() {
     for (url, code, says) in [
-        ("https://127.0.0.1/", 2, "TLS is not spoken"),
+        ("https://127.0.0.1/", 2, "TLS is not supported"),
         ("127.0.0.1", 2, "expected http://"),
         ("http://127.0.0.1:1/", 1, "cannot connect"),
     ] {

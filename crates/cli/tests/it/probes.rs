@@ -213,7 +213,7 @@ fn authenticated_stamp_needs_the_key() {
     assert_eq!(value(&document(&quick(&["owd", target, "--key", &right])), "there", "lost"), 0.0);
     let output = quick(&["owd", target, "--key", &wrong]);
     assert!(
-        output.status.code() == Some(1) && err(&output).contains("its key is another one"),
+        output.status.code() == Some(1) && err(&output).contains("its key is different"),
         "{}",
         err(&output)
     );
@@ -237,7 +237,7 @@ fn authenticated_stamp_needs_the_key() {
     }
     let output = quick(&["owd", &open.probes[0], "--key", &right]);
     assert!(
-        output.status.code() == Some(1) && err(&output).contains("cannot prove who it is"),
+        output.status.code() == Some(1) && err(&output).contains("cannot authenticate itself"),
         "{}",
         err(&output)
     );
@@ -247,7 +247,7 @@ fn authenticated_stamp_needs_the_key() {
 fn what_cannot_be_is_said_in_a_sentence_with_code_2() {
     for (arguments, said) in [
         (&["stamp", "127.0.0.1", "--count", "0"][..], "0 packets: expected 1 to 1000000"),
-        (&["stamp", "127.0.0.1", "--interval", "0s"], "expected more than nothing"),
+        (&["stamp", "127.0.0.1", "--interval", "0s"], "expected more than 0 s between packets"),
         (&["stamp", "127.0.0.1", "--wait", "2h"], "at most 1 h"),
         (&["stamp", "127.0.0.1", "--size", "45B"], "44 B, or 48 B to 65507 B with padding"),
         (&["stamp", "127.0.0.1", "--dscp", "64"], "DiffServ code point"),
@@ -256,7 +256,7 @@ fn what_cannot_be_is_said_in_a_sentence_with_code_2() {
         (&["owd", "127.0.0.1", "--size", "4B"], "expected 24 B"),
         (&["owd", "127.0.0.1", "--key", "/nonexistent"], "cannot read the key"),
         (&["owd", "127.0.0.1", "--key-env", "NETRIG_NO_SUCH_KEY"], "no variable NETRIG_NO_SUCH_KEY"),
-        (&["reflect", "--listen", "0.0.0.0"], "give a key"),
+        (&["reflect", "--listen", "0.0.0.0"], "give the key"),
         (&["reflect", "--authenticated"], "needs a key"),
         (&["reflect", "--listen", "192.0.2.77", "--key-env", "PATH"], "no such address"),
         (&["reflect", "--allow", "10.0.0.0/33"], "not an address, nor a prefix"),
@@ -461,7 +461,7 @@ fn an_address_of_this_host_is_not_its_clock() {
             reflected(move |_| [Format::Ntp.encode(realtime_nanos().wrapping_add_signed(ahead)); 2]);
         let notes = notes(&document);
         assert!(!notes.contains("one clock") && notes.contains("its clock is another"), "{notes}");
-        assert!(notes.contains("half of the least round trip"), "{notes}");
+        assert!(notes.contains("half of the shortest round-trip time"), "{notes}");
         let delay = |section| value(&document, section, "delay_p50");
         let longest = value(&document, "round_trip", "delay_max_of_arrived");
         for section in ["there", "back"] {
@@ -476,7 +476,7 @@ fn a_reflector_that_tells_no_times_is_said_to() {
     let document = reflected(|_| [0; 2]);
     assert_eq!((&document["valid"], value(&document, "round_trip", "lost")), (&false.into(), 0.0));
     let faults = document["faults"].to_string();
-    assert!(faults.contains("20 of 20 answers do not tell when"), "{faults}");
+    assert!(faults.contains("20 of 20 answers do not state when"), "{faults}");
     for section in ["there", "back"] {
         assert!(document["sections"][section]["delay_p50"]["value"].is_null(), "{document}");
     }

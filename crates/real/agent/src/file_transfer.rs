@@ -15,7 +15,7 @@ use netrig_host::Precedence;
 use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, RunSignals, TcpCounts};
 use netrig_host::{InterruptionCounts, Interruptions};
-use netrig_probe::transfer::{FtpOrder, FtpReport, Limit, LimitedBy, session};
+use netrig_probe::transfer::{FtpOrder, FtpReport, LimitedBy, TransferLimit, session};
 
 /// Interval between two checks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -99,7 +99,7 @@ impl FileTransfer {
     /// measured; a limiting processor is a strain.
     fn limits(&self, at: Instant, report: &FtpReport) -> (Vec<String>, Vec<Note>) {
         let (mut strains, mut notes) = (Vec::new(), Vec::new());
-        for Limit { by, why } in &report.limits {
+        for TransferLimit { by, why } in &report.limits {
             let text = format!("flow `{}`: {why}", self.order.name);
             match by {
                 LimitedBy::Processor => strains.push(text),

@@ -1,8 +1,8 @@
-//! What a probe and its far end say to each other over TCP, before any packet is sent and after the last.
+//! The control protocol of a probe and its far end, over TCP: the messages before the first packet and after the last.
 //!
-//! Frames are those of the agent's control protocol: a length and JSON. The far end greets with a nonce; the probe answers
-//! with one of its own and, if the far end has a key, with an HMAC over both; the far end proves that it has the key too.
-//! Only then does it say or do anything else.
+//! Frames are those of the agent's control protocol: a length and JSON. The far end greets with a nonce. The probe
+//! answers with its own nonce and, if the far end has a key, with an HMAC over both. The far end then proves that it
+//! has the key too. It does nothing else before that.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -13,151 +13,171 @@ use netrig_core::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::error::ProbeError;
-use super::one_way::Direction;
 use super::schedule::Gaps;
 use super::segments::SegmentEnd;
-use super::stamp::Key;
-use super::two_way::Plan;
+use super::stamp::HmacKey;
+use super::two_way::ProbePlan;
 use netrig_host::SourceReport;
 use netrig_host::frames::{FrameError, read_frame, read_frame_within, write_frame};
 use netrig_host::{SlotRefusal, random, shown_up_to};
 
-/// The version of what is said: both sides must have the same.
+/// Version of the protocol. Both sides must have the same.
 pub const VERSION: u32 = 3;
 
-/// The port on which a far end listens by default.
+/// The default port of a far end.
 pub const PORT: u16 = 8620;
 
-/// How long a far end may take for a word, beside what a stream or a transfer takes.
+/// How long a far end may take to answer, in addition to the time of a stream or a transfer.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
-/// The longest frame that a probe may send to a far end, bytes. Any peer that connects can make the far end keep that much.
+/// The longest frame that a probe may send to a far end, bytes. It limits the memory that a connected peer can occupy.
 pub(crate) const LONGEST_WORD: usize = 4096;
 
 /// Packets in one frame of records.
 pub(crate) const RECORDS: usize = 1 << 15;
 
-/// What a far end says.
+/// A message from the far end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FromFarEnd {
-    /// The first words.
+    /// The greeting.
     Hello {
         /// Its [`VERSION`].
         version: u32,
-        /// Random.
+        /// A random nonce.
         nonce: [u8; 32],
-        /// It has a key, and wants to see that the probe has it too.
+        /// The far end has a key and requires a proof that the probe has it too.
         keyed: bool,
     },
-    /// The probe may go on.
+    /// The probe is accepted.
     Welcome {
-        /// The proof of a far end that has a key.
+        /// Proof of the key. Absent if the far end has none.
         tag: Option<[u8; 32]>,
-        /// What tells this boot of this machine from all others: ends of one boot read one clock.
+        /// Identity of this boot of this machine. Ends with the same identity read the same clock.
         boot: String,
     },
-    /// Packets are expected at this port of UDP.
+    /// Packets are expected at this UDP port.
     Ready {
         /// The port.
         port: u16,
     },
-    /// What it knows of the segments of this connection.
+    /// Sizes of the segments of this connection, as seen by the far end.
     Segments(SegmentEnd),
-    /// Packets that arrived (or, of a stream back, were sent), in this order.
+    /// Packets in the order of their arrival, or of their sending if the far end sends the stream.
     Packets {
         /// Their numbers.
         numbers: Vec<u32>,
-        /// When, ns since 1970.
+        /// Time of each packet, ns since 1970.
         at: Vec<u64>,
     },
-    /// Nothing follows about the stream.
-    Done(Done),
-    /// There is no room for the probe now.
+    /// The report on the stream is complete.
+    Done(StreamSummary),
+    /// The far end is at its limit and cannot serve the probe now.
     Busy {
-        /// Why, in words.
+        /// The reason, as text.
         why: String,
     },
-    /// It will not do what it was asked for.
+    /// The far end does not grant the request.
     Refused {
-        /// Why, in words.
+        /// The reason, as text.
         why: String,
     },
 }
 
-/// What a far end tells of a stream as a whole.
+/// Totals of a stream at the far end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Done {
-    /// Why the far end was the limit.
+pub struct StreamSummary {
+    /// Reasons why the far end was the limit.
     pub faults: Vec<String>,
-    /// How many of the packets its kernel stamped.
+    /// Packets with a time stamp of the far end's kernel.
     pub stamped: usize,
-    /// DSCP with which packets arrived, and how often.
+    /// Number of arrived packets by DSCP.
     pub dscps: BTreeMap<u8, usize>,
-    /// TTL or hop limit with which packets arrived, and how often.
+    /// Number of arrived packets by TTL or hop limit.
     pub ttls: BTreeMap<u8, usize>,
-    /// How it kept its schedule, of a stream that it sent.
+    /// How well the far end kept the schedule, if it sent the stream.
     pub source: Option<Box<SourceReport>>,
 }
 
-/// What a probe says.
+/// A message from the probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FromProbe {
-    /// To [`FromFarEnd::Hello`].
+    /// The answer to [`FromFarEnd::Hello`].
     Hello {
         /// Its [`VERSION`].
         version: u32,
-        /// Random.
+        /// A random nonce.
         nonce: [u8; 32],
-        /// The proof that it has the far end's key.
+        /// Proof that the probe has the key of the far end.
         tag: Option<[u8; 32]>,
     },
-    /// A stream is to be measured.
-    Stream(Stream),
-    /// How long packets may be is to be found out: datagrams with this token are to be answered.
+    /// Requests the measurement of a stream.
+    Stream(StreamRequest),
+    /// Requests answers to the datagrams of a path MTU search.
     PathMtu {
-        /// What they begin with.
+        /// Datagrams that begin with this token are answered.
         token: u64,
     },
-    /// Transfers, calls or video follow, in words of their own ([`receiver`](super::receiver)).
+    /// Requests of transfers, calls or video follow, in the protocol of [`receiver`](super::receiver).
     Media,
-    /// The far end is to begin a stream back.
+    /// Asks the far end to send its stream now.
     Begin,
     /// The stream is over.
     Finish,
 }
 
-/// A stream of packets in one direction.
+/// Direction of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StreamDirection {
+    /// From this host to the far end.
+    #[default]
+    There,
+    /// From the far end to this host.
+    Back,
+}
+
+impl StreamDirection {
+    /// Factor by which the far clock's lead is multiplied before it is subtracted from a delay.
+    pub(super) const fn sign(self) -> f64 {
+        match self {
+            Self::There => 1.0,
+            Self::Back => -1.0,
+        }
+    }
+}
+
+/// The request of a stream of packets in one direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stream {
-    /// Which.
-    pub direction: Direction,
-    /// What its packets carry, so that no others are taken for them.
+pub struct StreamRequest {
+    /// Direction of the stream.
+    pub direction: StreamDirection,
+    /// Token in each packet. It distinguishes them from other packets.
     pub token: u64,
-    /// Packets.
+    /// Number of packets.
     pub count: u32,
-    /// Whether the gaps are exponential; else they are all the same.
+    /// The gaps are exponential; otherwise they are constant.
     pub poisson: bool,
     /// Mean gap, ns.
     pub gap_ns: u64,
-    /// A packet that takes longer is lost, ns.
+    /// A packet with a longer delay counts as lost, ns.
     pub wait_ns: u64,
     /// Seed of the gaps.
     pub seed: u64,
     /// Octets of UDP payload.
     pub size: usize,
-    /// Code point.
+    /// DSCP of the packets.
     pub dscp: u8,
 }
 
-impl Stream {
-    /// How many packets, and when.
-    pub fn plan(&self) -> Plan {
+impl StreamRequest {
+    /// Number of packets, their gaps and the waiting time.
+    pub fn plan(&self) -> ProbePlan {
         let gap = Duration::from_nanos(self.gap_ns);
-        Plan {
+        ProbePlan {
             count: self.count,
             gaps: if self.poisson { Gaps::Poisson(gap) } else { Gaps::Periodic(gap) },
             wait: Duration::from_nanos(self.wait_ns),
@@ -165,7 +185,7 @@ impl Stream {
         }
     }
 
-    /// How long it takes, as it was asked for.
+    /// Requested duration of the stream.
     pub fn lasts(&self) -> Duration {
         Duration::from_nanos(self.gap_ns.saturating_mul(self.count.into()))
     }
@@ -174,77 +194,76 @@ impl Stream {
 /// Why a greeting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GreetingError {
-    /// The stream broke, or what came cannot be understood.
+    /// The connection failed, or a frame is malformed.
     #[error(transparent)]
     Control(#[from] FrameError),
-    /// The other side of the talk is of another version.
-    #[error("it speaks version {0} of the probes' protocol, and this netrig version {VERSION}")]
+    /// The peer has another version.
+    #[error("it uses version {0} of the probe protocol, and this netrig uses version {VERSION}")]
     Version(u32),
-    /// The far end has a key.
-    #[error("it asks for a key")]
+    /// The far end has a key and the probe none.
+    #[error("it requires a key")]
     KeyMissing,
-    /// The far end has none.
-    #[error("it has no key, and cannot prove who it is")]
+    /// The probe has a key and the far end none.
+    #[error("it has no key and cannot authenticate itself")]
     KeyUnknown,
     /// The keys differ.
-    #[error("its key is another one")]
+    #[error("its key is different")]
     KeyWrong,
-    /// It has no room for this probe.
+    /// The far end is at its limit.
     #[error("it is busy: {0}")]
     Busy(String),
-    /// It said no.
+    /// The far end refused the probe.
     #[error("it refuses: {0}")]
     Refused(String),
-    /// It said something else.
-    #[error("it does not speak the probes' protocol")]
+    /// The peer sent another message than expected.
+    #[error("it does not use the probe protocol")]
     Unexpected,
 }
 
-/// A far end that let us in.
-pub(crate) struct Call {
-    /// What is said over.
+/// An accepted control connection to a far end.
+pub(crate) struct ControlConnection {
     pub stream: TcpStream,
-    /// Whether both ends are of one boot of one machine, and so read one clock.
+    /// Both ends are on one boot of one machine and so read one clock.
     pub one_clock: bool,
 }
 
-/// Connects to a far end, and is let in.
+/// Connects to a far end and authenticates both sides.
 ///
-/// # Errors
-/// If nobody listens there, or it does not let us in.
-pub(crate) fn call(target: SocketAddr, key: Option<&Key>) -> Result<Call, ProbeError> {
+/// If no far end listens at the address, or it refuses the probe.
+pub(crate) fn call(target: SocketAddr, key: Option<&HmacKey>) -> Result<ControlConnection, ProbeError> {
     let absent = |source| ProbeError::Connect { target, source };
     let mut stream = TcpStream::connect_timeout(&target, PATIENCE).map_err(absent)?;
     stream.set_nodelay(true).map_err(absent)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(absent)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(absent)?;
     let theirs = greet_far_end(&mut stream, key).map_err(|error| ungreeted(target, &error))?;
-    Ok(Call { stream, one_clock: boot().is_some_and(|ours| ours == theirs) })
+    Ok(ControlConnection { stream, one_clock: boot().is_some_and(|ours| ours == theirs) })
 }
 
-/// What to do about a far end that does not let us in, or says what means nothing.
+/// The error for a failed greeting or an unexpected message, with advice.
 pub(crate) fn ungreeted(target: SocketAddr, error: &GreetingError) -> ProbeError {
     let advice = match error {
         GreetingError::KeyMissing => "give the same --key FILE as there",
         GreetingError::KeyWrong => "give both ends the same --key FILE",
-        GreetingError::KeyUnknown => "start it with --key FILE, or leave --key away",
-        GreetingError::Version(_) => "take the same version of netrig at both ends",
-        GreetingError::Busy(_) => "try again when other probes have ended",
-        _ => "is it `netrig probe reflect` that listens there?",
+        GreetingError::KeyUnknown => "start it with --key FILE, or omit --key here",
+        GreetingError::Version(_) => "use the same version of netrig at both ends",
+        GreetingError::Busy(_) => "try again when other probes have finished",
+        _ => "is `netrig probe reflect` listening there?",
     };
     ProbeError::FarEnd { target, why: error.to_string(), advice }
 }
 
-/// What tells this boot of this machine from all others; not known on every system.
+/// Identity of this boot of this machine. Some systems have none.
 pub fn boot() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned()).filter(|boot| !boot.is_empty())
 }
 
-/// The far end's side of the greeting, over a stream with time-outs. Who has shown the key is let in if `admit` has room.
+/// The far end's side of the greeting, over a stream with time-outs. After the proof of the key, the probe is accepted
+/// if `admit` succeeds.
 pub(crate) fn greet_probe(
     stream: &mut (impl Read + Write),
-    key: Option<&Key>,
+    key: Option<&HmacKey>,
     boot: String,
     admit: impl FnOnce() -> Result<(), SlotRefusal>,
 ) -> Result<(), GreetingError> {
@@ -273,10 +292,10 @@ pub(crate) fn greet_probe(
     Ok(write_frame(stream, &FromFarEnd::Welcome { tag, boot })?)
 }
 
-/// The probe's side of the greeting; what tells the far end's boot from all others.
+/// The probe's side of the greeting. Returns the boot identity of the far end.
 pub(crate) fn greet_far_end(
     stream: &mut (impl Read + Write),
-    key: Option<&Key>,
+    key: Option<&HmacKey>,
 ) -> Result<String, GreetingError> {
     let (version, theirs, keyed) = match read_frame(stream)? {
         Some(FromFarEnd::Hello { version, nonce, keyed }) => (version, nonce, keyed),
@@ -296,7 +315,7 @@ pub(crate) fn greet_far_end(
     write_frame(stream, &FromProbe::Hello { version: VERSION, nonce, tag })?;
     match read_frame(stream)? {
         Some(FromFarEnd::Welcome { tag, boot }) => {
-            let proof = |key: &Key| tag.is_some_and(|tag| key.verify(&[FAR_END, &theirs, &nonce], &tag));
+            let proof = |key: &HmacKey| tag.is_some_and(|tag| key.verify(&[FAR_END, &theirs, &nonce], &tag));
             if key.is_none_or(proof) { Ok(boot) } else { Err(GreetingError::KeyWrong) }
         }
         Some(FromFarEnd::Busy { why }) => Err(GreetingError::Busy(shown_up_to(LONGEST_WHY, &why))),
@@ -306,7 +325,7 @@ pub(crate) fn greet_far_end(
     }
 }
 
-/// What each side's proof begins with, so that none is the other's.
+/// Prefixes of the proofs. They differ so that neither proof can be sent back as the other.
 const PROBE: &[u8] = b"netrig probe";
 const FAR_END: &[u8] = b"netrig far end";
 
@@ -324,7 +343,7 @@ mod tests {
     type Greetings = (Result<(), GreetingError>, Result<String, GreetingError>);
 
     fn greet(far_end: Option<&[u8]>, probe: Option<&[u8]>) -> Greetings {
-        let key = |octets: Option<&[u8]>| octets.map(|octets| Key::new(octets).unwrap());
+        let key = |octets: Option<&[u8]>| octets.map(|octets| HmacKey::new(octets).unwrap());
         let (far_key, probe_key) = (key(far_end), key(probe));
         let (mut near, mut far) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
@@ -368,10 +387,10 @@ mod tests {
                 write_frame(&mut far, &FromFarEnd::Hello { version: VERSION, nonce: [1; 32], keyed: true })
                     .unwrap();
                 let Some(FromProbe::Hello { tag, .. }) = read_frame(&mut far).unwrap() else { panic!() };
-                // It can only send back what it heard.
+                // It can only echo what it received.
                 write_frame(&mut far, &FromFarEnd::Welcome { tag, boot: String::new() }).unwrap();
             });
-            let probe = greet_far_end(&mut near, Key::new(RIGHT).as_ref());
+            let probe = greet_far_end(&mut near, HmacKey::new(RIGHT).as_ref());
             assert!(matches!(probe, Err(GreetingError::KeyWrong)), "{probe:?}");
         });
     }
@@ -379,7 +398,7 @@ mod tests {
     #[test]
     fn who_finds_no_room_is_told_so_and_not_that_the_key_is_wrong() {
         let (mut near, mut far) = UnixStream::pair().unwrap();
-        let key = || Key::new(RIGHT).unwrap();
+        let key = || HmacKey::new(RIGHT).unwrap();
         std::thread::scope(|scope| {
             scope
                 .spawn(move || greet_probe(&mut far, Some(&key()), "boot".into(), || Err(SlotRefusal::Full)));

@@ -1,4 +1,4 @@
-//! Why a probe could not measure, as sentences for the person who asked.
+//! Errors of probes, as sentences for the user.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use netrig_host::socket::SocketError;
 /// Why a probe could not measure.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// What was asked for cannot be.
+    /// The request is invalid.
     #[error("{0}")]
     Request(String),
     /// The kernel refused a socket.
@@ -20,92 +20,92 @@ pub enum ProbeError {
     /// Packets cannot be sent to the target.
     #[error("cannot send to {target}: {source}; {advice}")]
     Send {
-        /// Whom.
+        /// Destination of the packets.
         target: SocketAddr,
-        /// What the kernel answered.
+        /// The error of the kernel.
         source: io::Error,
-        /// What to do.
+        /// Advice to the user.
         advice: &'static str,
     },
-    /// Nobody can be reached there.
+    /// The connection to the far end failed.
     #[error(
         "cannot connect to {target}: {source}; does a firewall let TCP through, and is `netrig probe reflect` running there?"
     )]
     Connect {
-        /// Where somebody should be.
+        /// Address of the far end.
         target: SocketAddr,
-        /// What the kernel answered.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// The far end is not what it should be.
+    /// The far end failed or behaved unexpectedly.
     #[error("{target}: {why}; {advice}")]
     FarEnd {
-        /// Where.
+        /// Address of the far end.
         target: SocketAddr,
-        /// What happened.
+        /// The reason.
         why: String,
-        /// What to do.
+        /// Advice to the user.
         advice: &'static str,
     },
-    /// The far end, or a connection to it, said no in its own words.
+    /// The far end or a connection to it was refused.
     #[error("{target} refuses: {why}")]
     Refused {
-        /// Where it is.
+        /// Address of the far end.
         target: SocketAddr,
-        /// Its words.
+        /// The reason, as the far end gave it.
         why: String,
     },
-    /// What the far end said means nothing here.
-    #[error("the far end said what was not asked for: {0}")]
+    /// The far end sent an unexpected message.
+    #[error("the far end sent an unexpected message: {0}")]
     Unexpected(&'static str),
-    /// The kernel refused a call that it always grants.
+    /// A system call failed that normally succeeds.
     #[error("{what}: {source}")]
     Kernel {
-        /// Which.
+        /// Name of the call or option.
         what: &'static str,
-        /// What it answered.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// FTP went wrong, or its server said what no server says.
+    /// The FTP session failed, or the server sent an invalid reply.
     #[error("FTP with {target}, {step}: {why}")]
     Ftp {
         /// The server.
         target: SocketAddr,
-        /// At which step.
+        /// The step of the session that failed.
         step: &'static str,
-        /// What was wrong.
+        /// The reason.
         why: String,
     },
-    /// A clip that cannot be sent.
+    /// The clip cannot be sent.
     #[error(transparent)]
     Clip(#[from] ClipError),
-    /// ffmpeg is needed.
-    #[error("ffmpeg is needed to decode video, and it is not here; on Debian: apt-get install ffmpeg")]
+    /// ffmpeg is not installed.
+    #[error("ffmpeg is needed to decode video and is not installed; on Debian: apt-get install ffmpeg")]
     NoFfmpeg,
     /// ffmpeg failed.
     #[error("ffmpeg: {0}")]
     Ffmpeg(String),
-    /// Somebody ended it before there was anything to tell.
-    #[error("it was interrupted")]
+    /// The probe was interrupted before it had a result.
+    #[error("the probe was interrupted")]
     Interrupted,
     /// A thread of the probe ended in a panic.
     #[error("a thread of the probe panicked")]
     Panicked,
-    /// The stream to the far end broke.
+    /// The control connection failed.
     #[error("the connection to the far end: {0}")]
     Control(#[from] FrameError),
-    /// A number that is none.
-    #[error("a statistic of what was measured: {0}")]
+    /// A statistic could not be computed.
+    #[error("a statistic could not be computed: {0}")]
     Statistics(#[from] netrig_stats::StatsError),
 }
 
 impl ProbeError {
-    /// The kernel refused `what`.
+    /// The error of a failed system call, by the name of the call or option.
     pub(crate) fn kernel(what: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Kernel { what, source }
     }
 
-    /// Sending failed.
+    /// The error of a failed send, with advice by error number.
     pub(crate) fn send(target: SocketAddr, source: io::Error) -> Self {
         let advice = match source.raw_os_error() {
             Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => {
@@ -113,9 +113,11 @@ impl ProbeError {
             }
             Some(libc::EACCES | libc::EPERM) => "a firewall of this host or a broadcast address forbids it",
             Some(libc::EMSGSIZE) => "the packet is too long for the interface: choose a smaller --size",
-            Some(libc::EADDRNOTAVAIL) => "the source address is none of this host's",
-            Some(libc::EINVAL) => "the source address cannot reach it: loopback only reaches this host",
-            _ => "see whether the interface is up",
+            Some(libc::EADDRNOTAVAIL) => "the source address does not belong to this host",
+            Some(libc::EINVAL) => {
+                "the source address cannot reach it: loopback addresses reach only this host"
+            }
+            _ => "check whether the interface is up",
         };
         Self::Send { target, source, advice }
     }

@@ -1,8 +1,8 @@
 //! `probe reflect`: the far end of every probe.
 //!
-//! A STAMP reflector answers UDP unasked: packet for packet, never with more than came, and only listed addresses. Streams
-//! of netrig's own need a connection over TCP first, with a key if the address can be reached from other hosts; their UDP goes
-//! to the host of that connection and to no other.
+//! A STAMP reflector answers UDP without a connection: one packet for each packet, never longer, and only to listed
+//! addresses. Streams of netrig's own protocol need a TCP connection first, with a key if the address can be reached
+//! from other hosts. Their UDP packets go only to the host of that connection.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,18 +14,21 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_core::{Duration, Instant, Prefix, Rate};
 use rustix::net::{SocketType, ipproto};
 
-use super::control::{self, Done, FromFarEnd, FromProbe, GreetingError, LONGEST_WORD, RECORDS, Stream};
+use super::control::{
+    self, FromFarEnd, FromProbe, GreetingError, LONGEST_WORD, RECORDS, StreamDirection, StreamRequest,
+    StreamSummary,
+};
 use super::error::ProbeError;
-use super::one_way::{Direction, source_faults};
+use super::one_way::source_faults;
 use super::pacing::watching;
 use super::path_mtu;
 use super::receiver::{self, MOST_BYTES_TOGETHER};
 use super::socket::ProbeSocket;
-use super::stamp::reflect::Sessions;
-use super::stamp::{ErrorEstimate, Format, Ingress, Key, PacketError, Reflector, Unanswered};
-use super::stream::{Log, StreamEnd};
+use super::stamp::reflect::ReflectorSessions;
+use super::stamp::{ErrorEstimate, Format, HmacKey, Ingress, PacketError, Reflector, Unanswered};
+use super::stream::{StreamEnd, StreamLog};
 use super::stream_packet::LEAST;
-use super::wire::{Wire, is_readable};
+use super::wire::{InterruptibleStream, is_readable};
 use netrig_host::MemoryBudget;
 use netrig_host::frames::{FrameError, read_frame_within, write_frame};
 use netrig_host::socket::SocketError;
@@ -36,67 +39,67 @@ use netrig_host::{
     connections_within, realtime_nanos,
 };
 
-/// Probes that are served at the same time; another one is told to come later.
+/// Probes that are served at the same time. Another probe is rejected as busy.
 pub const MOST_PROBES: usize = 16;
 
-/// Connections that have not shown the key yet. They have a thread each, for ten seconds at most.
+/// Connections that have not proved the key yet. Each has a thread, for at most ten seconds.
 const STRANGERS: usize = 64;
 
-/// Connections from one address, and from a /24 of IPv4 or a /48 of IPv6.
+/// Maximum number of connections from one address, and from a /24 of IPv4 or a /48 of IPv6.
 const PER_ADDRESS: usize = 24;
 const PER_GROUP: usize = 48;
 
-/// Descriptors of a probe that is served, and those of everything else.
+/// File descriptors of a served probe, and of everything else.
 const DESCRIPTORS_OF_ONE: u64 = 4;
 const OTHER_DESCRIPTORS: u64 = 24;
 
-/// What is done about it that no connection can be accepted: others may end meanwhile.
+/// Pause after a failed accept. Other connections may close meanwhile.
 const RESPITE: StdDuration = StdDuration::from_millis(1);
 
-/// Connections that may wait to be accepted; the kernel cuts it to net.core.somaxconn.
+/// Length of the accept queue. The kernel limits it to net.core.somaxconn.
 const BACKLOG: i32 = 1024;
 
-/// The longest stream that is carried out.
+/// The longest stream that is accepted.
 pub const LONGEST_STREAM: Duration = Duration::from_secs(3600);
 
-/// How long a probe may take for a word, and for all that it says before it has shown the key.
+/// How long a probe may take for a message, and for all messages before it has proved the key.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
-/// Beside a stream itself, exchanges about the time and pauses may take so long.
+/// Time for clock exchanges and pauses, in addition to the stream itself.
 const SLACK: Duration = Duration::from_secs(30);
 
-/// How often a served probe's connection is looked at.
+/// Interval at which the connection of a served probe is checked.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What a far end is to do.
+/// Settings of a far end.
 #[derive(Clone, Debug)]
 pub struct FarEndOrder {
-    /// Addresses of this host at which to listen.
+    /// Addresses of this host to listen on.
     pub listen: Vec<HostAddress>,
-    /// Port of UDP for STAMP.
+    /// UDP port of STAMP.
     pub stamp_port: u16,
-    /// Port of TCP for the probes of netrig's own.
+    /// TCP port of the control protocol.
     pub control_port: u16,
-    /// The key that probes must have; required if an address is not of the loopback interface.
-    pub key: Option<Key>,
-    /// STAMP is authenticated with the key too.
+    /// The key of the probes. It is required if an address is not a loopback address.
+    pub key: Option<HmacKey>,
+    /// STAMP packets are authenticated with the key too.
     pub authenticated: bool,
-    /// Whom STAMP answers.
+    /// Senders of STAMP that are answered.
     pub allowed: Vec<Prefix>,
-    /// Code points that a sender of STAMP may ask for; all if not given.
+    /// DSCP values that a STAMP sender may request; all if absent.
     pub dscps: Option<Vec<u8>>,
-    /// STAMP answers are numbered by the far end.
+    /// The reflector is stateful: it numbers its answers itself.
     pub stateful: bool,
     /// The format of STAMP timestamps.
     pub format: Format,
-    /// The most that a probe may have sent to itself, application bits.
+    /// Highest rate at which the far end sends to a probe, application bits.
     pub most_rate: Rate,
-    /// How many connections there may be; [`FarEndOrder::SLOTS`] if nothing else is wanted.
+    /// Limits on connections; [`FarEndOrder::SLOTS`] by default.
     pub slots: SlotLimits,
 }
 
 impl FarEndOrder {
-    /// As many connections as a far end has if it is not told otherwise.
+    /// The default limits on connections.
     pub const SLOTS: SlotLimits = SlotLimits {
         strangers: STRANGERS,
         known: MOST_PROBES,
@@ -107,20 +110,20 @@ impl FarEndOrder {
     };
 }
 
-/// What a far end did.
+/// Counters of a far end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct FarEndTally {
     /// STAMP packets answered.
     pub answered: u64,
-    /// STAMP packets not answered, by the reason.
+    /// STAMP packets that were not answered, by reason.
     pub unanswered: BTreeMap<String, u64>,
-    /// Streams carried out.
+    /// Completed streams and transfers.
     pub streams: u64,
-    /// Probes turned away or broken off, by the reason.
+    /// Rejected or failed probes, by reason.
     pub failures: BTreeMap<String, u64>,
 }
 
-/// Reasons that are told apart.
+/// Maximum number of distinct reasons. More are counted together.
 const MOST_REASONS: usize = 32;
 
 fn count_reason(counts: &mut BTreeMap<String, u64>, why: String, more: u64) {
@@ -128,7 +131,7 @@ fn count_reason(counts: &mut BTreeMap<String, u64>, why: String, more: u64) {
     *counts.entry(if known { why } else { "other reasons".into() }).or_default() += more;
 }
 
-/// A far end whose sockets stand.
+/// A far end with open sockets.
 pub struct FarEnd {
     order: FarEndOrder,
     stamps: Vec<(ProbeSocket, SocketAddr)>,
@@ -137,15 +140,14 @@ pub struct FarEnd {
 }
 
 impl FarEnd {
-    /// Opens its sockets.
+    /// Opens the sockets.
     ///
-    /// # Errors
-    /// If an address can be reached from other hosts and there is no key, or a port cannot be had.
+    /// If an address can be reached from other hosts and there is no key, or if a port cannot be bound.
     pub fn open(mut order: FarEndOrder) -> Result<Self, ProbeError> {
         let open = order.listen.iter().find(|address| !address.ip().is_loopback());
         if let (Some(address), None) = (open, &order.key) {
             return Err(ProbeError::Request(format!(
-                "{address} can be reached from other hosts: give a key that the probes there have too, with --key FILE or \
+                "{address} can be reached from other hosts: give the key that the probes also have, with --key FILE or \
                  --key-env NAME"
             )));
         }
@@ -168,33 +170,32 @@ impl FarEnd {
         let known = order.slots.known as u64 * DESCRIPTORS_OF_ONE;
         let others = OTHER_DESCRIPTORS + known + 4 * listeners.len() as u64;
         let (strangers, shortage) = connections_within(order.slots.strangers, 2, others);
-        // Without one stranger at a time there would be no far end.
+        // At least one unauthenticated connection must be possible.
         order.slots.strangers = strangers.max(1);
         Ok(Self { order, stamps, listeners, shortage })
     }
 
-    /// What the system lacks, if it allows fewer open files than the connections that may come need.
+    /// The shortage of file descriptors, if the limit on open files is lower than the possible connections need.
     pub const fn shortage(&self) -> Option<DescriptorShortage> {
         self.shortage
     }
 
-    /// Where STAMP is answered, over UDP.
+    /// UDP addresses of the STAMP reflector.
     pub fn stamp_addresses(&self) -> Vec<SocketAddr> {
         self.stamps.iter().map(|(_, address)| *address).collect()
     }
 
-    /// Where probes of netrig's own are expected, over TCP.
+    /// TCP addresses of the control protocol.
     pub fn control_addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().map(|(_, address)| *address).collect()
     }
 
-    /// Serves until told to end.
+    /// Serves until `cancel` is set.
     ///
-    /// # Errors
-    /// If the kernel refuses what it always grants.
-    pub fn serve(self, cancel: &AtomicBool) -> Result<Tally, ProbeError> {
+    /// If a system call fails that normally succeeds.
+    pub fn serve(self, cancel: &AtomicBool) -> Result<FarEndTally, ProbeError> {
         let Self { order, stamps, listeners, .. } = self;
-        let (order, tally) = (&order, &Mutex::new(Tally::default()));
+        let (order, tally) = (&order, &Mutex::new(FarEndTally::default()));
         let served =
             &Served { slots: ThreadSlots::new(order.slots), memory: MemoryBudget::of(MOST_BYTES_TOGETHER) };
         std::thread::scope(|scope| {
@@ -216,13 +217,13 @@ impl FarEnd {
     }
 }
 
-/// What is being served, and what it takes.
+/// Resources that all served probes share.
 struct Served {
     slots: Arc<ThreadSlots>,
     memory: MemoryBudget,
 }
 
-fn locked(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
+fn locked(tally: &Mutex<FarEndTally>) -> MutexGuard<'_, FarEndTally> {
     tally.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -230,29 +231,31 @@ fn unbound(address: SocketAddr, option: &str, error: SocketError) -> ProbeError 
     let SocketError::Refused { source, .. } = &error else { return error.into() };
     let advice = match source.raw_os_error() {
         Some(libc::EACCES) => format!("ports below 1024 are root's: choose a higher one with {option}"),
-        Some(libc::EADDRINUSE) => format!("somebody else has the port: choose another one with {option}"),
+        Some(libc::EADDRINUSE) => {
+            format!("another program has the port: choose a different one with {option}")
+        }
         Some(libc::EADDRNOTAVAIL) => "this host has no such address: see `ip address`".into(),
         _ => return error.into(),
     };
     ProbeError::Request(format!("cannot listen at {address}: {source}; {advice}"))
 }
 
-/// A listening socket that does not block.
+/// A listening socket in non-blocking mode.
 fn listen(address: SocketAddr) -> Result<TcpListener, SocketError> {
     let making = SocketBuilder::open(SocketType::STREAM, Some(ipproto::TCP), address)?;
-    // A search for the path's MTU asks with which MSS the SYN came.
+    // A path MTU search reads the MSS of the saved SYN.
     making.number("TCP_SAVE_SYN", libc::IPPROTO_TCP, libc::TCP_SAVE_SYN, 1)?;
     let socket = making.bound()?;
     rustix::net::listen(&socket, BACKLOG).map_err(|error| refused("listen", address, error))?;
     Ok(socket.into())
 }
 
-/// Answers STAMP until told to end.
+/// Answers STAMP packets until `cancel` is set.
 fn reflect(
     mut socket: ProbeSocket,
     port: u16,
     order: &FarEndOrder,
-    tally: &Mutex<Tally>,
+    tally: &Mutex<FarEndTally>,
     cancel: &AtomicBool,
 ) -> Result<(), ProbeError> {
     let mut reflector = Reflector {
@@ -260,19 +263,20 @@ fn reflect(
         allowed: order.allowed.clone(),
         dscps: order.dscps.clone(),
         port,
-        sessions: order.stateful.then(Sessions::default),
+        sessions: order.stateful.then(ReflectorSessions::default),
     };
     let mut pacer = watching(socket.fd(), Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
     let (mut arrived, mut more) = (Vec::new(), false);
     while !cancel.load(Ordering::Relaxed) {
         if !more {
-            // The pacer looks up every 50 ms.
+            // The pacer returns every 50 ms.
             pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
         }
-        // Each batch is answered before the next is taken: what there is no time for stays in the socket, which counts it.
+        // Each batch is answered before the next is received. If there is not enough time, packets stay in the socket,
+        // which counts its drops.
         let took = socket.receive(|incoming| {
             let received = incoming.stamp.unwrap_or_else(realtime_nanos);
-            // RFC 5357 section 4.2.1: 255 if it is not known.
+            // RFC 5357 section 4.2.1: 255 if the TTL is not known.
             let ttl = incoming.ttl.unwrap_or(255);
             let ingress = Ingress { from: incoming.from, received, ttl, class: incoming.class.unwrap_or(0) };
             arrived.push((incoming.head.to_vec(), ingress));
@@ -281,24 +285,24 @@ fn reflect(
         if !arrived.is_empty() {
             answer(&mut socket, &mut reflector, order.format, arrived.drain(..), &mut locked(tally));
         }
-        // A stamp of what was sent is of no use to an answer that has gone.
+        // Transmit time stamps are discarded: the answers have already left.
         socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
     }
     let drops = socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
     if drops > 0 {
-        let why = "they came faster than they were answered, and the socket had no room for them";
+        let why = "they arrived faster than they were answered, and the socket had no room for them";
         count_reason(&mut locked(tally).unanswered, why.into(), drops.into());
     }
     Ok(())
 }
 
-/// Answers a batch of packets of STAMP.
+/// Answers a batch of STAMP packets.
 fn answer(
     socket: &mut ProbeSocket,
     reflector: &mut Reflector,
     format: Format,
     arrived: impl Iterator<Item = (Vec<u8>, Ingress)>,
-    tally: &mut Tally,
+    tally: &mut FarEndTally,
 ) {
     let clock = KernelClock::read();
     let error = ErrorEstimate::new(clock.synchronised, format, clock.error_ns);
@@ -317,7 +321,7 @@ fn answer(
     }
 }
 
-/// Why a packet was not answered, with no more words than there are reasons.
+/// The reason of a missing answer, without variable numbers, so that the number of distinct texts is bounded.
 fn reason(why: &Unanswered) -> String {
     match why {
         Unanswered::Packet(PacketError::TooShort { least, .. }) => {
@@ -327,19 +331,19 @@ fn reason(why: &Unanswered) -> String {
     }
 }
 
-/// Takes probes of netrig's own until told to end.
+/// Accepts control connections until `cancel` is set.
 fn accept<'scope>(
     scope: &'scope std::thread::Scope<'scope, '_>,
     listener: &TcpListener,
     order: &'scope FarEndOrder,
     served: &'scope Served,
-    tally: &'scope Mutex<Tally>,
+    tally: &'scope Mutex<FarEndTally>,
     cancel: &'scope AtomicBool,
 ) -> Result<(), ProbeError> {
     let mut pacer = watching(listener, Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
     while !cancel.load(Ordering::Relaxed) {
         pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
-        // What a caller does wrong is no reason to stop.
+        // An error of one peer must not stop the loop.
         loop {
             let (control, from) = match listener.accept() {
                 Ok(accepted) => accepted,
@@ -372,15 +376,15 @@ fn accept<'scope>(
     Ok(())
 }
 
-/// Tells a probe that there is no room for it. Its socket has room for that, for nothing was said before.
+/// Rejects a probe as busy. The write does not block, because the socket is still empty.
 fn turn_away(mut control: TcpStream, why: &ThreadSlotError) {
     if let ThreadSlotError::Busy(busy) = why {
-        // Who has gone need not know.
+        // The peer may already have closed the connection.
         let _ = write_frame(&mut control, &FromFarEnd::Busy { why: busy.to_string() });
     }
 }
 
-/// Why a probe was not served to its end.
+/// Why the service of a probe failed.
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
     #[error(transparent)]
@@ -389,11 +393,11 @@ enum ServeError {
     Control(#[from] FrameError),
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    #[error("a probe asked for what it may not have: {0}")]
+    #[error("a probe requested more than is granted: {0}")]
     Refused(String),
 }
 
-/// Serves one probe; how many streams were carried out.
+/// Serves one probe. Returns the number of completed streams.
 fn serve(
     mut control: TcpStream,
     from: SocketAddr,
@@ -403,8 +407,8 @@ fn serve(
     cancel: &AtomicBool,
 ) -> Result<u64, ServeError> {
     control.set_nodelay(true).map_err(FrameError::from)?;
-    let mut wire = Wire::new(&control, cancel, PATIENCE).map_err(FrameError::from)?;
-    // Until it has shown the key, whoever calls holds a place for no longer than this.
+    let mut wire = InterruptibleStream::new(&control, cancel, PATIENCE).map_err(FrameError::from)?;
+    // Until it has proved the key, a peer holds a slot for no longer than this.
     wire.until = Some(StdInstant::now() + PATIENCE);
     let boot = control::boot().unwrap_or_default();
     control::greet_probe(&mut wire, order.key.as_ref(), boot, || slot.prove())?;
@@ -417,7 +421,7 @@ fn serve(
             path_mtu::serve(&mut control, token, from, cancel)?;
             return Ok(1);
         }
-        // Somebody looked whether the key is right.
+        // The peer only checked the key.
         None => return Ok(0),
         _ => return Err(GreetingError::Unexpected.into()),
     };
@@ -437,21 +441,21 @@ fn serve(
     write_frame(&mut control, &FromFarEnd::Ready { port })?;
     let served = carry_out(&mut control, &stream, StreamEnd::listening(socket, stream.token, from), cancel);
     if let Err(ServeError::Probe(error)) = &served {
-        // If the connection is what broke, nobody hears it.
+        // If the connection itself failed, this write fails too.
         let _ = write_frame(&mut control, &FromFarEnd::Refused { why: error.to_string() });
     }
     served.map(|()| 1)
 }
 
-/// A connection that blocks, but never for long.
+/// Puts a connection into blocking mode with time-outs.
 fn blocking(control: &TcpStream) -> io::Result<()> {
     control.set_nonblocking(false)?;
     control.set_read_timeout(Some(PATIENCE))?;
     control.set_write_timeout(Some(PATIENCE))
 }
 
-/// Whether a stream stays within what this far end grants.
-fn check(stream: &Stream, order: &FarEndOrder) -> Result<(), String> {
+/// Checks a stream against the limits of this far end.
+fn check(stream: &StreamRequest, order: &FarEndOrder) -> Result<(), String> {
     stream.plan().check().map_err(|error| error.to_string())?;
     if !(LEAST..=LONGEST_DATAGRAM).contains(&stream.size) {
         return Err(format!("packets of {} B: expected {LEAST} B to {LONGEST_DATAGRAM} B", stream.size));
@@ -467,32 +471,32 @@ fn check(stream: &Stream, order: &FarEndOrder) -> Result<(), String> {
         ));
     }
     let rate = stream.size as f64 * 8.0 * 1e9 / stream.gap_ns as f64;
-    if stream.direction == Direction::Back && rate > order.most_rate.bits_per_s() as f64 {
-        return Err(format!("{rate:.0} bit/s: it sends at most {} (--max-rate)", order.most_rate));
+    if stream.direction == StreamDirection::Back && rate > order.most_rate.bits_per_s() as f64 {
+        return Err(format!("{rate:.0} bit/s: the far end sends at most {} (--max-rate)", order.most_rate));
     }
     Ok(())
 }
 
-/// Arrivals of a stream that are kept: each packet, and a copy of it.
-const fn arrivals(stream: &Stream) -> usize {
+/// Maximum number of recorded arrivals: each packet and one copy of it.
+const fn arrivals(stream: &StreamRequest) -> usize {
     2 * stream.count as usize
 }
 
-/// What is remembered of a stream until it has been told, bytes: a record of each arrival and of each packet sent, and the
-/// records once more while they are told.
-const fn remembered(stream: &Stream) -> usize {
+/// Memory of a stream until its records are sent, bytes: one record of each arrival and of each sent packet, and a
+/// second copy of the records while they are sent.
+const fn remembered(stream: &StreamRequest) -> usize {
     2 * arrivals(stream) * size_of::<(u32, u64)>() + stream.count as usize * size_of::<u64>()
 }
 
-/// Carries a stream out, and tells of it.
+/// Carries a stream out and reports it.
 fn carry_out(
     control: &mut TcpStream,
-    stream: &Stream,
+    stream: &StreamRequest,
     mut end: StreamEnd,
     cancel: &AtomicBool,
 ) -> Result<(), ServeError> {
     let plan = stream.plan();
-    let mut log = Log { most: arrivals(stream), ..Log::default() };
+    let mut log = StreamLog { most: arrivals(stream), ..StreamLog::default() };
     let deadline = Clock::starting_in(stream.lasts() + plan.wait + SLACK);
     let over = |control: &TcpStream| {
         is_readable(control) || cancel.load(Ordering::Relaxed) || deadline.left_until(Instant::ZERO).is_zero()
@@ -503,30 +507,33 @@ fn carry_out(
             continue;
         }
         if !is_readable(control) {
-            return Err(ServeError::Refused("it did not end".into()));
+            return Err(ServeError::Refused("the stream did not end in time".into()));
         }
         match read_frame_within(control, LONGEST_WORD)? {
-            Some(FromProbe::Begin) if stream.direction == Direction::Back => {
+            Some(FromProbe::Begin) if stream.direction == StreamDirection::Back => {
                 let sent = end.stream(plan, stream.size, &mut log, || over(control))?;
                 let numbers = 0..sent.at.len() as u32;
-                tell(control, numbers.zip(sent.at.iter().copied()))?;
+                send_records(control, numbers.zip(sent.at.iter().copied()))?;
                 let faults = source_faults(&sent, plan.gaps, "the far end");
-                let done = Done {
+                let done = StreamSummary {
                     faults,
                     stamped: sent.stamped,
                     source: Some(Box::new(sent.source)),
-                    ..Done::default()
+                    ..StreamSummary::default()
                 };
                 write_frame(control, &FromFarEnd::Done(done))?;
             }
-            Some(FromProbe::Finish) if stream.direction == Direction::There => {
-                tell(control, log.arrivals.iter().copied())?;
+            Some(FromProbe::Finish) if stream.direction == StreamDirection::There => {
+                send_records(control, log.arrivals.iter().copied())?;
                 let drops = end.drops()?;
                 let lost =
                     format!("{drops} packets reached the far end, and its socket had no room for them");
                 let faults = (drops > 0).then_some(lost).into_iter().collect();
-                let Log { stamped, dscps, ttls, .. } = log;
-                write_frame(control, &FromFarEnd::Done(Done { faults, stamped, dscps, ttls, source: None }))?;
+                let StreamLog { stamped, dscps, ttls, .. } = log;
+                write_frame(
+                    control,
+                    &FromFarEnd::Done(StreamSummary { faults, stamped, dscps, ttls, source: None }),
+                )?;
                 return Ok(());
             }
             Some(FromProbe::Finish) | None => return Ok(()),
@@ -535,8 +542,11 @@ fn carry_out(
     }
 }
 
-/// Records, in frames of a bounded length.
-fn tell(control: &mut TcpStream, records: impl Iterator<Item = (u32, u64)>) -> Result<(), FrameError> {
+/// Sends records in frames of bounded length.
+fn send_records(
+    control: &mut TcpStream,
+    records: impl Iterator<Item = (u32, u64)>,
+) -> Result<(), FrameError> {
     let records: Vec<_> = records.collect();
     records.chunks(RECORDS).try_for_each(|chunk| {
         let (numbers, at) = chunk.iter().copied().unzip();

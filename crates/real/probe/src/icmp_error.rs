@@ -1,5 +1,5 @@
-//! What a host on the way says of a packet by ICMP (RFC 792, RFC 1812 section 5.2.7) or ICMPv6 (RFC 4443 section 3), and
-//! what it adds to it (RFC 4884): of MPLS the labels with which the packet came (RFC 4950).
+//! ICMP errors (RFC 792, RFC 1812 section 5.2.7) and ICMPv6 errors (RFC 4443 section 3) about a packet, with their
+//! extensions (RFC 4884): the MPLS labels with which the packet arrived (RFC 4950).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,63 +8,64 @@ use std::net::IpAddr;
 use netrig_core::internet_checksum;
 use serde::{Serialize, Serializer};
 
-use super::icmp::Version;
+use super::icmp::IcmpVersion;
 
-/// Octets of the original datagram that a message repeats before an extension, if it does not say how many (RFC 4884
-/// section 5.5).
+/// Octets of the original datagram before an extension, if the message does not state its length (RFC 4884 section
+/// 5.5).
 const OLD_PLACE: usize = 128;
 
-/// Objects of an extension that are read, at most.
+/// Maximum number of objects read from an extension.
 const MOST_OBJECTS: usize = 16;
 
-/// Labels of one message that are read, at most.
+/// Maximum number of labels read from a message.
 const MOST_LABELS: usize = 16;
 
-/// What is said of a packet.
+/// The meaning of an ICMP message about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Said {
-    /// Its TTL had come to its end.
+pub enum IcmpError {
+    /// The TTL or hop limit expired.
     Expired,
-    /// There is no way, or nobody.
+    /// The destination is unreachable.
     Unreachable(Unreachable),
-    /// Something else.
+    /// Another message.
     Other {
-        /// Type of the message.
+        /// ICMP type.
         kind: u8,
-        /// Its code.
+        /// ICMP code.
         code: u8,
     },
 }
 
-/// Why a packet cannot come where it was to go.
+/// Why a destination is unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unreachable {
-    /// There is no way to the network.
+    /// No route to the network.
     Network,
-    /// The host does not answer on its network.
+    /// The host does not answer on its link.
     Host,
-    /// Nobody there speaks the protocol.
+    /// The host does not support the protocol.
     Protocol,
-    /// Nobody there has the port.
+    /// No program listens on the port.
     Port,
-    /// The packet is longer than this, which is what the next link carries, bytes of IP; 0 if that is not said.
+    /// The packet is longer than the MTU of the next link, bytes of IP; 0 if the message does not state the MTU.
     TooLong(u32),
-    /// The way that the packet names cannot be gone.
+    /// The source route failed.
     SourceRoute,
-    /// A rule forbids it.
+    /// Communication is administratively prohibited.
     Prohibited,
-    /// Something else, by its code.
+    /// Another reason, by its code.
     Code(u8),
 }
 
 impl Unreachable {
-    /// Whether a packet of another length might come further.
+    /// Whether a shorter packet might be forwarded.
     pub const fn is_of_length(self) -> bool {
         matches!(self, Self::TooLong(_))
     }
 }
 
-/// As traceroute writes it: `!N`, `!H`, `!P`, `!F-1400`, `!S`, `!X`, `!<code>`; nothing of a port, which is the end.
+/// The notation of traceroute: `!N`, `!H`, `!P`, `!F-1400`, `!S`, `!X`, `!<code>`; nothing for a closed port, which is
+/// the end.
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -81,28 +82,28 @@ impl fmt::Display for Unreachable {
     }
 }
 
-impl Said {
-    /// What a message of this type and code says; `info` is the MTU where one is told.
-    pub const fn of(version: Version, kind: u8, code: u8, info: u32) -> Self {
+impl IcmpError {
+    /// Meaning of a message of this type and code. `info` is the MTU if the message has one.
+    pub const fn of(version: IcmpVersion, kind: u8, code: u8, info: u32) -> Self {
         use Unreachable::{Code, Host, Network, Port, Prohibited, Protocol, SourceRoute, TooLong};
         let unreachable = match (version, kind, code) {
-            (Version::V4, 11, 0) | (Version::V6, 3, 0) => return Self::Expired,
-            (Version::V4, 3, 0 | 6 | 11) | (Version::V6, 1, 0) => Network,
-            (Version::V4, 3, 1 | 7 | 12) | (Version::V6, 1, 3) => Host,
-            (Version::V4, 3, 2) | (Version::V6, 4, 1) => Protocol,
-            (Version::V4, 3, 3) | (Version::V6, 1, 4) => Port,
-            (Version::V4, 3, 4) | (Version::V6, 2, _) => TooLong(info),
-            (Version::V4, 3, 5) => SourceRoute,
-            (Version::V4, 3, 9 | 10 | 13) | (Version::V6, 1, 1 | 5 | 6) => Prohibited,
-            (Version::V4, 3, code) | (Version::V6, 1, code) => Code(code),
+            (IcmpVersion::V4, 11, 0) | (IcmpVersion::V6, 3, 0) => return Self::Expired,
+            (IcmpVersion::V4, 3, 0 | 6 | 11) | (IcmpVersion::V6, 1, 0) => Network,
+            (IcmpVersion::V4, 3, 1 | 7 | 12) | (IcmpVersion::V6, 1, 3) => Host,
+            (IcmpVersion::V4, 3, 2) | (IcmpVersion::V6, 4, 1) => Protocol,
+            (IcmpVersion::V4, 3, 3) | (IcmpVersion::V6, 1, 4) => Port,
+            (IcmpVersion::V4, 3, 4) | (IcmpVersion::V6, 2, _) => TooLong(info),
+            (IcmpVersion::V4, 3, 5) => SourceRoute,
+            (IcmpVersion::V4, 3, 9 | 10 | 13) | (IcmpVersion::V6, 1, 1 | 5 | 6) => Prohibited,
+            (IcmpVersion::V4, 3, code) | (IcmpVersion::V6, 1, code) => Code(code),
             _ => return Self::Other { kind, code },
         };
         Self::Unreachable(unreachable)
     }
 }
 
-/// In words, as the RFCs name it.
-impl fmt::Display for Said {
+/// The name in the RFCs.
+impl fmt::Display for IcmpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Unreachable::{Code, Host, Network, Port, Prohibited, Protocol, SourceRoute, TooLong};
         match self {
@@ -121,60 +122,60 @@ impl fmt::Display for Said {
     }
 }
 
-/// Different pairs of sender and error that are counted apart, at most: an attacker chooses both.
+/// Maximum number of pairs of sender and error that are counted separately: an attacker chooses both.
 const MOST_ERRORS: usize = 64;
 
-/// The ICMP errors about the packets of one probe, by their sender and by what they say.
+/// The ICMP errors about the packets of one probe, by sender and error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IcmpErrors {
-    counts: BTreeMap<(IpAddr, Said), u64>,
+    counts: BTreeMap<(IpAddr, IcmpError), u64>,
     /// Errors beyond [`MOST_ERRORS`] pairs.
     others: u64,
 }
 
 impl IcmpErrors {
-    /// Counts one more error.
-    pub fn count(&mut self, from: IpAddr, said: Said) {
-        self.add(from, said, 1);
+    /// Counts an error.
+    pub fn count(&mut self, from: IpAddr, error: IcmpError) {
+        self.add(from, error, 1);
     }
 
-    fn add(&mut self, from: IpAddr, said: Said, times: u64) {
+    fn add(&mut self, from: IpAddr, error: IcmpError, times: u64) {
         let is_full = self.counts.len() >= MOST_ERRORS;
-        match self.counts.get_mut(&(from, said)) {
+        match self.counts.get_mut(&(from, error)) {
             Some(count) => *count += times,
             None if is_full => self.others += times,
-            None => drop(self.counts.insert((from, said), times)),
+            None => drop(self.counts.insert((from, error), times)),
         }
     }
 
-    /// Whether there was none.
+    /// Whether no error was counted.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
-    /// Adds what another count of the same probe has.
+    /// Adds the counts of another part of the same probe.
     pub fn append(&mut self, more: &Self) {
-        more.counts.iter().for_each(|((from, said), count)| self.add(*from, *said, *count));
+        more.counts.iter().for_each(|((from, error), count)| self.add(*from, *error, *count));
         self.others += more.others;
     }
 
     /// A sentence for each sender and error.
     pub fn sentences(&self) -> Vec<String> {
-        let sentence = |((from, said), count): (&(IpAddr, Said), &u64)| {
+        let sentence = |((from, error), count): (&(IpAddr, IcmpError), &u64)| {
             let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
-            let advice = match said {
-                Said::Unreachable(Unreachable::Port) => ": no program listens there",
+            let advice = match error {
+                IcmpError::Unreachable(Unreachable::Port) => ": no program listens there",
                 _ => "",
             };
-            format!("{from} refused packets {times} with the ICMP error \u{201c}{said}\u{201d}{advice}")
+            format!("{from} refused packets {times} with the ICMP error \u{201c}{error}\u{201d}{advice}")
         };
         let others = (self.others > 0)
-            .then(|| format!("{} more ICMP errors came, from too many senders to name", self.others));
+            .then(|| format!("{} more ICMP errors arrived, from too many senders to list", self.others));
         self.counts.iter().map(sentence).chain(others).collect()
     }
 }
 
-/// As a list of objects with the sender, the error in words and the count.
+/// Serialised as a list of objects with the sender, the error as text and the count.
 impl Serialize for IcmpErrors {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -183,23 +184,23 @@ impl Serialize for IcmpErrors {
             error: String,
             count: u64,
         }
-        let counted = self.counts.iter().map(|((from, said), count)| IcmpErrorCount {
+        let counted = self.counts.iter().map(|((from, error), count)| IcmpErrorCount {
             from: *from,
-            error: said.to_string(),
+            error: error.to_string(),
             count: *count,
         });
         serializer.collect_seq(counted)
     }
 }
 
-/// A label of MPLS (RFC 3032 section 2.1).
+/// An MPLS label (RFC 3032 section 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Label {
     /// The label, 20 bits.
     pub label: u32,
     /// Its traffic class (RFC 5462), 0 to 7.
     pub class: u8,
-    /// It is the last of the stack.
+    /// The label is the last of the stack.
     pub bottom: bool,
     /// Its time to live.
     pub ttl: u8,
@@ -216,27 +217,27 @@ impl Label {
     }
 }
 
-/// What a message has behind the octets of the packet that it repeats.
+/// The extension behind the quoted packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extension {
-    /// The stack of labels with which the packet came, the outermost first; empty if none is told.
+    /// The label stack of the packet, the outermost first; empty if the message has none.
     pub labels: Vec<Label>,
-    /// Class and type of objects that mean nothing here.
+    /// Class and type of other objects.
     pub others: Vec<(u8, u8)>,
 }
 
 impl Extension {
-    /// The extension that begins at `told` of the octets that a message repeats or, if none was told, where those have it
-    /// that do not say so: only if its checksum stands and is right then. `before` octets of the datagram are no part of what
-    /// is given. Nothing if there is none, or it is not as it should be.
-    pub fn find(repeated: &[u8], told: Option<usize>, before: usize) -> Option<Self> {
-        if let Some(at) = told {
+    /// Finds the extension of a message. If the message states its length, the extension begins at `place` of the
+    /// quoted octets. Otherwise it begins at the default place, and only a correct checksum makes it one. `before`
+    /// octets of the datagram are missing from `repeated`. Nothing if there is no valid extension.
+    pub fn find(repeated: &[u8], place: Option<usize>, before: usize) -> Option<Self> {
+        if let Some(at) = place {
             return Self::read(repeated.get(at..)?, false);
         }
         Self::read(repeated.get(OLD_PLACE.checked_sub(before)?..)?, true)
     }
 
-    /// Reads version, checksum and objects (RFC 4884 sections 7 and 8).
+    /// Parses version, checksum and objects (RFC 4884 sections 7 and 8).
     fn read(bytes: &[u8], checked: bool) -> Option<Self> {
         const VERSION: u8 = 2;
         let (header, mut rest) = bytes.split_first_chunk::<4>()?;
@@ -248,7 +249,7 @@ impl Extension {
         for _ in 0..MOST_OBJECTS {
             let Some((&[high, low, class, kind], _)) = rest.split_first_chunk::<4>() else { break };
             let len = usize::from(u16::from_be_bytes([high, low]));
-            // An object is at least its header, and ends where the message does.
+            // An object has at least its header and ends within the message.
             let object = rest.get(4..len)?;
             match (class, kind) {
                 (1, 1) => extension.push_labels(object),
@@ -271,7 +272,7 @@ mod tests {
 
     use super::*;
 
-    /// RFC 4884's header with a right checksum, and these objects.
+    /// The header of RFC 4884 with a correct checksum, and these objects.
     fn extension(objects: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x20, 0, 0, 0];
         bytes.extend(objects);
@@ -280,7 +281,7 @@ mod tests {
         bytes
     }
 
-    /// Label 0x12345 of class 5, TTL 3, and below it label 16, TTL 1, the last; and an object of another class.
+    /// Label 0x12345 of class 5 with TTL 3; below it the last label, 16 with TTL 1; and an object of another class.
     const OBJECTS: [u8; 20] =
         [0, 12, 1, 1, 0x12, 0x34, 0x5A, 3, 0x00, 0x01, 0x01, 1, 0, 8, 2, 1, 0xAA, 0xBB, 0xCC, 0xDD];
 
@@ -320,8 +321,8 @@ mod tests {
 
     #[test]
     fn codes_are_what_traceroute_writes() {
-        let v4 = |kind, code| match Said::of(Version::V4, kind, code, 1400) {
-            Said::Unreachable(why) => why.to_string(),
+        let v4 = |kind, code| match IcmpError::of(IcmpVersion::V4, kind, code, 1400) {
+            IcmpError::Unreachable(why) => why.to_string(),
             other => format!("{other:?}"),
         };
         let written: Vec<_> = (0..=15).map(|code| v4(3, code)).collect();
@@ -331,19 +332,20 @@ mod tests {
         ];
         assert_eq!(written, expected);
         assert_eq!((v4(11, 0), v4(12, 0)), ("Expired".into(), "Other { kind: 12, code: 0 }".into()));
-        let v6 = |kind, code| Said::of(Version::V6, kind, code, 1280);
+        let v6 = |kind, code| IcmpError::of(IcmpVersion::V6, kind, code, 1280);
         let unreachable = [(1, 0), (1, 1), (1, 3), (1, 4), (2, 0), (4, 1)].map(|(kind, code)| v6(kind, code));
         use Unreachable::{Host, Network, Port, Prohibited, Protocol, TooLong};
-        let expected = [Network, Prohibited, Host, Port, TooLong(1280), Protocol].map(Said::Unreachable);
+        let expected = [Network, Prohibited, Host, Port, TooLong(1280), Protocol].map(IcmpError::Unreachable);
         assert_eq!(unreachable, expected);
-        assert_eq!(v6(3, 0), Said::Expired);
+        assert_eq!(v6(3, 0), IcmpError::Expired);
         assert_eq!(TooLong(0).to_string(), "!F");
     }
 
     #[test]
     fn icmp_errors_are_counted_by_sender_and_named_in_words() {
         let [router, target] = [IpAddr::from([10, 98, 0, 2]), IpAddr::from([10, 99, 0, 1])];
-        let (host, port) = (Said::Unreachable(Unreachable::Host), Said::Unreachable(Unreachable::Port));
+        let (host, port) =
+            (IcmpError::Unreachable(Unreachable::Host), IcmpError::Unreachable(Unreachable::Port));
         let (mut errors, mut more) = (IcmpErrors::default(), IcmpErrors::default());
         assert!(errors.is_empty() && errors.sentences().is_empty());
         (0..4).for_each(|_| errors.count(router, host));
@@ -357,23 +359,23 @@ mod tests {
                 "10.99.0.1 refused packets once with the ICMP error “port unreachable”: no program listens there",
             ]
         );
-        let told = serde_json::to_value(&errors).unwrap();
+        let json = serde_json::to_value(&errors).unwrap();
         assert_eq!(
-            told[0],
+            json[0],
             serde_json::json!({ "from": "10.98.0.2", "error": "host unreachable", "count": 5 })
         );
-        let prohibited = [(Version::V4, 3, 13), (Version::V6, 1, 1)];
+        let prohibited = [(IcmpVersion::V4, 3, 13), (IcmpVersion::V6, 1, 1)];
         for (version, kind, code) in prohibited {
-            assert_eq!(Said::of(version, kind, code, 0).to_string(), "administratively prohibited");
+            assert_eq!(IcmpError::of(version, kind, code, 0).to_string(), "administratively prohibited");
         }
     }
 
-    /// Forged errors from many senders take a bounded amount of memory.
+    /// Forged errors from many senders use a bounded amount of memory.
     #[test]
     fn icmp_errors_of_many_senders_are_bounded() {
         let mut errors = IcmpErrors::default();
         for number in 0..1000_u32 {
-            errors.count(IpAddr::V4(number.into()), Said::Expired);
+            errors.count(IpAddr::V4(number.into()), IcmpError::Expired);
         }
         assert_eq!((errors.counts.len(), errors.others), (MOST_ERRORS, 1000 - MOST_ERRORS as u64));
         assert!(errors.sentences().last().unwrap().starts_with("936 more ICMP errors"));
@@ -382,8 +384,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_an_extension_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0usize..200) {
-            for told in [Some(at), None] {
-                if let Some(read) = Extension::find(&bytes, told, 28) {
+            for place in [Some(at), None] {
+                if let Some(read) = Extension::find(&bytes, place, 28) {
                     prop_assert!(read.labels.len() <= MOST_LABELS && read.others.len() <= MOST_OBJECTS);
                 }
             }

@@ -1,4 +1,4 @@
-//! Datagrams to a receiver, each at its moment, and what came of them.
+//! Scheduled datagrams to a receiver, and their arrivals.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,80 +7,80 @@ use netrig_core::{Duration, Instant};
 
 use super::ProbeError;
 use super::icmp_error::IcmpErrors;
-use super::pacing::{self, Listen, Speak};
-use super::receiver::{Arrival, Remote, Report, generous};
+use super::pacing::{self, PacketReceiver, PacketSender};
+use super::receiver::{ReceivedDatagram, ReceivedDatagrams, Remote, generous};
 use super::socket::{ProbeSocket, is_refusal};
 use netrig_host::{Clock, HostAddress, RequestedGaps};
 
-/// Bytes of a datagram that the receiver keeps: all of any that fits an Ethernet frame.
+/// Bytes of a datagram that the receiver records: all bytes of one that fits into an Ethernet frame.
 const KEEP: u16 = 1_500;
 
-/// A datagram and its moment.
+/// A datagram and its scheduled time.
 #[derive(Clone, Debug)]
-pub(super) struct Scheduled {
+pub(super) struct ScheduledDatagram {
     pub at: Instant,
     pub bytes: Vec<u8>,
 }
 
-/// What delays are measured by.
+/// Clocks behind the delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Delay {
-    /// One clock at both ends.
+pub enum DelayBasis {
+    /// Both ends read one clock.
     OneClock,
-    /// Two clocks of which nothing is known: the shortest delay is taken for half the round trip, so that all delays are
-    /// wrong by the same amount, at most this, s.
+    /// Two unrelated clocks. The shortest delay is assumed to be half the round-trip time. All delays have the same
+    /// error, at most this, s.
     Assumed {
-        /// Half the round trip over the control connection, s.
+        /// Half the round-trip time over the control connection, s.
         within_s: f64,
     },
 }
 
 /// A datagram that arrived.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Came {
-    /// Its place among all that were sent, from 0.
+pub struct MediaDatagram {
+    /// Its index among all sent datagrams, from 0.
     pub number: u64,
-    /// When it was sent, s since the start.
+    /// Time of sending, s since the start.
     pub sent_s: f64,
     /// Its delay, s.
     pub delay_s: f64,
 }
 
-/// What became of a stream.
+/// Results of a stream.
 #[derive(Clone, Debug)]
-pub struct Stream {
-    /// Datagrams that were sent, or should have been.
+pub struct MediaStreamReport {
+    /// Datagrams that were sent or dropped by the sending socket.
     pub sent: u64,
-    /// Those of them for which this host's socket had no room: the path never saw them.
+    /// Datagrams that the sending socket had no room for: they never entered the path.
     pub no_room: u64,
-    /// Those that arrived, in the order of their arrival, copies included.
-    pub came: Vec<Came>,
-    /// What their delays are measured by.
-    pub delay: Delay,
-    /// How late the datagrams left at most.
+    /// Datagrams that arrived, in the order of their arrival, including copies.
+    pub arrivals: Vec<MediaDatagram>,
+    /// Clocks behind the delays.
+    pub delay: DelayBasis,
+    /// Maximum lateness of a datagram when it was sent.
     pub latest: Duration,
-    /// Datagrams that reached the far host and that its socket had no room for.
+    /// Datagrams that reached the far host but were dropped by its socket.
     pub dropped: u32,
-    /// What was said of the datagrams by ICMP.
+    /// ICMP errors about the datagrams.
     pub icmp_errors: IcmpErrors,
-    /// By how much the far host's wall clock, of which the kernel's stamps are, was stepped meanwhile.
+    /// Step of the far host's wall clock during the stream. The kernel's time stamps are of that clock.
     pub stepped: Option<Duration>,
 }
 
-/// Sends what is scheduled, in the order of time, and asks what came. `number_of` tells the place in the schedule of what
-/// arrived, if it is one of ours. It is given up when `cancel` is set.
+/// Sends scheduled datagrams in the order of time and reads the arrivals. `number_of` returns the index of a received
+/// datagram in the schedule, if it is one of them. Ends with an error if `cancel` is set.
 pub(super) fn send(
     remote: &mut Remote,
     dscp: u8,
-    schedule: &[Scheduled],
+    schedule: &[ScheduledDatagram],
     number_of: impl FnMut(&[u8]) -> Option<u64>,
     cancel: &AtomicBool,
-) -> Result<Stream, ProbeError> {
+) -> Result<MediaStreamReport, ProbeError> {
     let lasts = schedule.last().map_or(Duration::ZERO, |last| last.at.since(Instant::ZERO));
     let to = remote.receive(generous(lasts), KEEP)?;
     let local = HostAddress::from(remote.local()?).at(0);
     let socket = ProbeSocket::asking(local, dscp)?;
-    let mut sending = Sending {
+    let mut sending = MediaSender {
         socket,
         to,
         schedule,
@@ -94,33 +94,42 @@ pub(super) fn send(
     if is_over() {
         return Err(ProbeError::Interrupted);
     }
-    let Report { arrivals, dropped, stepped } = remote.came()?;
-    // What was said of the last datagrams came before the far end's report.
+    let ReceivedDatagrams { arrivals, dropped, stepped } = remote.report()?;
+    // ICMP errors about the last datagrams arrived before the report of the far end.
     sending.take()?;
-    let Sending { sent, no_room, icmp_errors, .. } = sending;
+    let MediaSender { sent, no_room, icmp_errors, .. } = sending;
     let round_trip = (!remote.has_our_clock()).then(|| remote.round_trip());
-    let (came, delay) = matched(&arrivals, &sent, ours.epoch_nanos(), round_trip, number_of);
+    let (arrivals, delay) = matched(&arrivals, &sent, ours.epoch_nanos(), round_trip, number_of);
     let latest = meter.lateness().max();
-    Ok(Stream { sent: sent.len() as u64, no_room, came, delay, latest, dropped, icmp_errors, stepped })
+    Ok(MediaStreamReport {
+        sent: sent.len() as u64,
+        no_room,
+        arrivals,
+        delay,
+        latest,
+        dropped,
+        icmp_errors,
+        stepped,
+    })
 }
 
-/// A stream under way.
-struct Sending<'a> {
+/// A stream while it is sent.
+struct MediaSender<'a> {
     socket: ProbeSocket,
     to: SocketAddr,
-    schedule: &'a [Scheduled],
-    /// When each datagram was sent, ns since the schedule's start.
+    schedule: &'a [ScheduledDatagram],
+    /// Time at which each datagram was sent, ns since the start of the schedule.
     sent: Vec<u64>,
     no_room: u64,
     icmp_errors: IcmpErrors,
 }
 
-impl Listen for Sending<'_> {
+impl PacketReceiver for MediaSender<'_> {
     fn socket(&self) -> &ProbeSocket {
         &self.socket
     }
 
-    /// Nobody answers, and when a datagram was given to the kernel is when it was sent.
+    /// There are no answers, and the time of sending is that of the system call.
     fn take(&mut self) -> Result<bool, ProbeError> {
         let taken = self.socket.stamps_and_errors(|_| {}, &mut self.icmp_errors, |_| true);
         taken.map_err(ProbeError::kernel("the error queue"))?;
@@ -128,12 +137,12 @@ impl Listen for Sending<'_> {
     }
 }
 
-impl Speak for Sending<'_> {
+impl PacketSender for MediaSender<'_> {
     fn send(&mut self, clock: &Clock) -> Result<(), ProbeError> {
         let Some(datagram) = self.schedule.get(self.sent.len()) else { return Ok(()) };
         self.sent.push(clock.now().as_nanos());
         let had_room = match self.socket.offer(self.to, &datagram.bytes) {
-            // One that finds no way is lost as on any other host.
+            // A datagram without a route is lost, as it would be on another host.
             Err(error) if is_refusal(&error) => true,
             given => given.map_err(|error| ProbeError::send(self.to, error))?,
         };
@@ -142,16 +151,16 @@ impl Speak for Sending<'_> {
     }
 }
 
-/// Matches what arrived with what was sent. Of a clock that is not ours, the shortest delay is taken for half of
+/// Matches arrivals with sent datagrams. With two unrelated clocks, the shortest delay is assumed to be half of
 /// `round_trip`.
 fn matched(
-    arrivals: &[Arrival],
+    arrivals: &[ReceivedDatagram],
     sent: &[u64],
     epoch_ns: u64,
     round_trip: Option<Duration>,
     mut number_of: impl FnMut(&[u8]) -> Option<u64>,
-) -> (Vec<Came>, Delay) {
-    let known = |arrival: &Arrival| {
+) -> (Vec<MediaDatagram>, DelayBasis) {
+    let known = |arrival: &ReceivedDatagram| {
         let number = number_of(&arrival.head)?;
         let sent_ns = *sent.get(usize::try_from(number).ok()?)?;
         let delay_ns = arrival.at_ns.wrapping_sub(epoch_ns).wrapping_sub(sent_ns).cast_signed();
@@ -161,49 +170,52 @@ fn matched(
     let half_ns = round_trip.map(|round_trip| (round_trip.as_nanos() / 2).cast_signed());
     let shortest = known.iter().map(|(.., delay_ns)| *delay_ns).min().unwrap_or(0);
     let shift = half_ns.map_or(0, |half_ns| shortest.wrapping_sub(half_ns));
-    let came = known.into_iter().map(|(number, sent_s, delay_ns)| Came {
+    let matched = known.into_iter().map(|(number, sent_s, delay_ns)| MediaDatagram {
         number,
         sent_s,
         delay_s: delay_ns.wrapping_sub(shift) as f64 * 1e-9,
     });
-    let delay = half_ns.map_or(Delay::OneClock, |half_ns| Delay::Assumed { within_s: half_ns as f64 * 1e-9 });
-    (came.collect(), delay)
+    let delay = half_ns
+        .map_or(DelayBasis::OneClock, |half_ns| DelayBasis::Assumed { within_s: half_ns as f64 * 1e-9 });
+    (matched.collect(), delay)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn arrival(at_ns: u64, number: u8) -> Arrival {
-        Arrival { at_ns, len: 1, head: vec![number] }
+    fn arrival(at_ns: u64, number: u8) -> ReceivedDatagram {
+        ReceivedDatagram { at_ns, len: 1, head: vec![number] }
     }
 
     fn number(head: &[u8]) -> Option<u64> {
         head.first().copied().map(u64::from)
     }
 
-    /// Three sent at 0, 10, 20 ms after an epoch of 1 s; the second is lost, the third takes 5 ms, the first 3; one that was
-    /// never sent comes too.
+    /// Three datagrams are sent 0, 10 and 20 ms after an epoch of 1 s. The second is lost; the first takes 3 ms, the
+    /// third 5 ms. A datagram that was never sent arrives too.
     #[test]
     fn delays_by_one_clock() {
         let sent = [0, 10_000_000, 20_000_000];
         let arrivals = [arrival(1_003_000_000, 0), arrival(1_025_000_000, 2), arrival(1_030_000_000, 9)];
-        let (came, delay) = matched(&arrivals, &sent, 1_000_000_000, None, number);
-        assert_eq!(delay, Delay::OneClock);
-        assert_eq!(came.iter().map(|came| came.number).collect::<Vec<_>>(), [0, 2]);
-        assert!((came[0].delay_s - 0.003).abs() < 1e-12 && (came[1].delay_s - 0.005).abs() < 1e-12);
+        let (arrivals, delay) = matched(&arrivals, &sent, 1_000_000_000, None, number);
+        assert_eq!(delay, DelayBasis::OneClock);
+        assert_eq!(arrivals.iter().map(|arrival| arrival.number).collect::<Vec<_>>(), [0, 2]);
+        assert!((arrivals[0].delay_s - 0.003).abs() < 1e-12 && (arrivals[1].delay_s - 0.005).abs() < 1e-12);
     }
 
-    /// A far clock that was started an hour later, or earlier: the shortest delay is half of 8 ms, differences stay.
+    /// The far clock has another origin: the shortest delay is half of 8 ms, and the differences stay.
     #[test]
     fn delays_by_two_clocks() {
         for far in [5_000_000_u64, 3_600_000_000_000] {
             let arrivals = [arrival(far + 3_000_000, 0), arrival(far + 25_000_000, 2)];
             let sent = [0, 10_000_000, 20_000_000];
-            let (came, delay) =
+            let (arrivals, delay) =
                 matched(&arrivals, &sent, 1_000_000_000, Some(Duration::from_millis(8)), number);
-            assert_eq!(delay, Delay::Assumed { within_s: 0.004 });
-            assert!((came[0].delay_s - 0.004).abs() < 1e-12 && (came[1].delay_s - 0.006).abs() < 1e-12);
+            assert_eq!(delay, DelayBasis::Assumed { within_s: 0.004 });
+            assert!(
+                (arrivals[0].delay_s - 0.004).abs() < 1e-12 && (arrivals[1].delay_s - 0.006).abs() < 1e-12
+            );
         }
     }
 }

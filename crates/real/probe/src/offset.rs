@@ -1,32 +1,32 @@
-//! How far two clocks are apart, and how well that is known.
+//! The offset between two clocks and its uncertainty.
 
 use super::seconds_between;
 
-/// What is known of the far clock's offset from this one's.
+/// The offset of the far clock from the clock of this host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ClockOffset {
-    /// Both ends are this host's, and by all that was seen they read one clock.
+    /// Both ends are on this host, and all time stamps agree with one clock.
     Same,
-    /// The far clock is ahead by this, within the bound.
+    /// The far clock is ahead by a known amount.
     Bounded {
         /// How far the far clock is ahead, seconds.
         ahead: f64,
-        /// By how much that may be wrong, seconds: half of the least round trip.
+        /// Uncertainty of the offset, seconds: half of the shortest round-trip time.
         bound: f64,
     },
-    /// The clocks moved against each other by more than a round trip while it was measured.
+    /// The offset changed by more than a round-trip time during the measurement.
     Moved,
-    /// Nothing came back.
+    /// No exchange succeeded.
     Unknown,
 }
 
 impl ClockOffset {
-    /// From exchanges of two packets each: sent here, received there, sent there, received here; ns since 1970 by the clocks
-    /// of the two ends.
+    /// The offset from exchanges of two packets each: sent here, received there, sent there, received here. Each time
+    /// is in ns since 1970 by the clock of its end.
     ///
-    /// No packet takes less than no time, so that the far clock is ahead by at most what the way there seems to take, and
-    /// at least by what the way back seems to take less than nothing; the exchange with the least round trip says most.
-    /// Every other exchange must agree with it, or the offset changed.
+    /// No packet has a negative delay. The far clock is therefore ahead by at most the apparent delay to the far end,
+    /// and by at least the negated apparent delay back. The exchange with the shortest round-trip time gives the
+    /// narrowest bounds. If another exchange contradicts them, the offset changed.
     pub fn of(exchanges: &[[u64; 4]]) -> Self {
         let bounds = exchanges.iter().map(|[sent, received, answered, returned]| {
             (-seconds_between(*answered, *returned), seconds_between(*sent, *received))
@@ -44,9 +44,9 @@ impl ClockOffset {
         Self::Bounded { ahead: f64::midpoint(low, high), bound: 0.5 * (high - low) }
     }
 
-    /// The same of ends that have one address, and so ought to read one clock. That is believed as long as no packet took less
-    /// than no time in either direction, but for what the timestamps are rounded by, seconds: a program may have a clock of its
-    /// own, or none.
+    /// The offset between ends with one address, which should read one clock. This is accepted if no packet has a
+    /// negative delay in either direction, except for the rounding of the time stamps, seconds. A program may have its
+    /// own clock, or none.
     pub fn of_one_address(exchanges: &[[u64; 4]], rounding_s: f64) -> Self {
         let takes_time = |earlier: u64, later: u64| seconds_between(earlier, later) >= -rounding_s;
         let is_one = exchanges.iter().all(|[sent, received, answered, returned]| {
@@ -55,16 +55,15 @@ impl ClockOffset {
         if is_one && !exchanges.is_empty() { Self::Same } else { Self::of(exchanges) }
     }
 
-    /// The offset to take out of a one-way delay towards the far end, and how much the result may be wrong by, seconds;
-    /// or why there is no such delay (RFC 7679 section 3.7.1: no error of it is known).
+    /// The offset to subtract from a one-way delay to the far end and the uncertainty of the result, both in seconds.
+    /// Without a bounded error there is no one-way delay (RFC 7679 section 3.7.1).
     ///
-    /// # Errors
-    /// Why one-way delay is undefined, in words.
+    /// Why one-way delay is undefined, as text.
     pub const fn correction(self) -> Result<(f64, f64), &'static str> {
         match self {
             Self::Same => Ok((0.0, 0.0)),
             Self::Bounded { ahead, bound } => Ok((ahead, bound)),
-            Self::Moved => Err("the clocks moved against each other while it was measured"),
+            Self::Moved => Err("the offset of the clocks changed during the measurement"),
             Self::Unknown => Err("nothing bounds the offset of the clocks"),
         }
     }
@@ -78,7 +77,7 @@ mod tests {
 
     #[test]
     fn half_of_the_round_trip_bounds_the_offset() {
-        // By hand: the far clock is 500 ns ahead, 100 ns there, 20 at the reflector, 300 back.
+        // By hand: the far clock is 500 ns ahead. The packet takes 100 ns, the reflector 20 ns and the answer 300 ns.
         let exchange = [1_000, 1_600, 1_620, 1_420];
         let ClockOffset::Bounded { ahead, bound } = ClockOffset::of(&[exchange]) else { panic!() };
         assert!((ahead - 400e-9).abs() < 1e-15 && (bound - 200e-9).abs() < 1e-15, "{ahead} {bound}");
@@ -94,7 +93,7 @@ mod tests {
     fn a_clock_that_is_stepped_between_exchanges_shows() {
         let exchanges = [[1_000, 1_100, 1_100, 1_200], [2_000, 12_100, 12_100, 2_200]];
         assert_eq!(ClockOffset::of(&exchanges), ClockOffset::Moved);
-        // Or within one: the answer arrives before the packet was sent.
+        // A step within one exchange: the answer arrives before the packet was sent.
         assert_eq!(ClockOffset::of(&[[1_000, 1_100, 1_100, 900]]), ClockOffset::Moved);
     }
 
@@ -103,7 +102,7 @@ mod tests {
         let one = |exchanges: &[[u64; 4]]| ClockOffset::of_one_address(exchanges, 2e-9);
         let [here, rounded] = [[1_000, 1_100, 1_120, 1_200], [2_000, 1_998, 2_020, 2_018]];
         assert_eq!(one(&[here, rounded]), ClockOffset::Same);
-        // An hour off, ahead and behind: the round trip bounds what one address does not tell.
+        // The clock is an hour ahead or behind: the round-trip time bounds the offset.
         let hour = 3_600_000_000_000;
         let ahead = [1_000, hour + 1_100, hour + 1_120, 1_200];
         let behind = [hour + 1_000, 1_100, 1_120, hour + 1_200];
@@ -116,7 +115,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the ways there and back take, the true offset is within the bound.
+        /// For any delays in the two directions, the true offset is within the bound.
         #[test]
         fn the_true_offset_is_within_the_bound(
             ahead in -1_000_000_000i64..1_000_000_000,

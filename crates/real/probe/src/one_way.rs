@@ -1,22 +1,24 @@
-//! `probe owd` and `probe loss`: one direction of a path, with a far end that reports what it saw.
+//! `probe owd` and `probe loss`: one direction of a path, measured with a far end that records sent and received
+//! packets.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::Duration;
 use netrig_stats::path::Delays;
-use serde::{Deserialize, Serialize};
 
-use super::control::{self, Call, FromFarEnd, FromProbe, GreetingError, Stream, ungreeted};
+use super::control::{
+    self, ControlConnection, FromFarEnd, FromProbe, GreetingError, StreamDirection, StreamRequest, ungreeted,
+};
 use super::error::ProbeError;
 use super::offset::ClockOffset;
-use super::report::{CONFIDENCE, Punctuality, Report, Section, Stamps};
+use super::report::{CONFIDENCE, ProbeReport, Punctuality, Section, Stamps};
 use super::schedule::{Gaps, source_fault};
 use super::socket::ProbeSocket;
-use super::stamp::Key;
-use super::stream::{Log, SentStream, StreamEnd};
+use super::stamp::HmacKey;
+use super::stream::{SentStream, StreamEnd, StreamLog};
 use super::stream_packet::LEAST;
-use super::two_way::Plan;
+use super::two_way::ProbePlan;
 use super::wire::is_readable;
 use super::{path_sections, seconds_between};
 use netrig_host::RealtimeOffset;
@@ -25,56 +27,35 @@ use netrig_host::random;
 use netrig_host::socket::LONGEST_DATAGRAM;
 use netrig_host::{HostAddress, SourceReport};
 
-/// After an interruption arrivals are waited for no longer than this.
+/// Maximum wait for arrivals after an interruption.
 const SHORT_WAIT: Duration = Duration::from_millis(200);
 
-/// Which way a stream goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// From this host to the far end.
-    #[default]
-    There,
-    /// From the far end to this host.
-    Back,
-}
-
-impl Direction {
-    /// What the far clock's lead has to be multiplied by to be taken out of a delay.
-    const fn sign(self) -> f64 {
-        match self {
-            Self::There => 1.0,
-            Self::Back => -1.0,
-        }
-    }
-}
-
-/// What of a stream is told.
+/// Which results of a stream are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// Delay and loss in one quantile (`owd`).
+pub enum OneWayMetric {
+    /// Quantiles of delay in which a lost packet counts as infinitely late (`owd`).
     Delay,
-    /// Loss, its pattern, and the order of what arrived (`loss`): no clock is needed.
+    /// Loss, its pattern and reordering (`loss`). No clock is needed.
     Loss,
 }
 
-/// What a one-way probe is to do.
+/// Settings of a one-way probe.
 #[derive(Clone, Debug)]
 pub struct OneWayOrder {
-    /// Where the far end listens.
+    /// Address of the far end.
     pub target: SocketAddr,
-    /// Which way the packets go.
-    pub direction: Direction,
-    /// What is told of them.
-    pub told: Told,
-    /// How many packets, and when.
-    pub plan: Plan,
-    /// Octets of UDP payload, 24 at least.
+    /// Direction of the stream.
+    pub direction: StreamDirection,
+    /// Which results are reported.
+    pub metric: OneWayMetric,
+    /// Number of packets, their gaps and the waiting time.
+    pub plan: ProbePlan,
+    /// Octets of UDP payload, at least 24.
     pub size: usize,
-    /// Code point that packets are sent with.
+    /// DSCP of the packets.
     pub dscp: u8,
     /// The far end's key.
-    pub key: Option<Key>,
+    pub key: Option<HmacKey>,
 }
 
 impl OneWayOrder {
@@ -90,29 +71,28 @@ impl OneWayOrder {
     }
 }
 
-/// What both ends know of a stream once it is over.
-struct Passed {
+/// The combined record of both ends of a stream.
+struct StreamOutcome {
     sent: Vec<u64>,
     sent_stamped: usize,
-    log: Log,
+    log: StreamLog,
     source: SourceReport,
     faults: Vec<String>,
     interrupted: bool,
     offset: ClockOffset,
 }
 
-/// Measures one direction.
+/// Measures one direction of a path.
 ///
-/// # Errors
-/// If the order cannot be carried out, or the far end is not there or breaks off.
-pub fn one_way(order: &OneWayOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
+/// If the order is invalid, or the far end cannot be reached or fails.
+pub fn one_way(order: &OneWayOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
     order.check()?;
-    let mut session = Session::open(order, cancel)?;
+    let mut session = OneWaySession::open(order, cancel)?;
     let wall = RealtimeOffset::measure();
     session.ask()?;
     let mut passed = match order.direction {
-        Direction::There => session.there()?,
-        Direction::Back => session.back()?,
+        StreamDirection::There => session.there()?,
+        StreamDirection::Back => session.back()?,
     };
     if let Some(step) = RealtimeOffset::measure().stepped_since(&wall) {
         passed.faults.push(format!("the wall clock was stepped by {} s", step.as_secs_f64()));
@@ -120,20 +100,20 @@ pub fn one_way(order: &OneWayOrder, cancel: &AtomicBool) -> Result<Report, Probe
     report(order, passed)
 }
 
-/// A far end that has agreed to a stream.
-struct Session<'a> {
+/// A measurement with a far end that has accepted the stream.
+struct OneWaySession<'a> {
     order: &'a OneWayOrder,
     cancel: &'a AtomicBool,
     control: TcpStream,
     end: StreamEnd,
-    log: Log,
+    log: StreamLog,
     one_clock: bool,
 }
 
-impl<'a> Session<'a> {
+impl<'a> OneWaySession<'a> {
     fn open(order: &'a OneWayOrder, cancel: &'a AtomicBool) -> Result<Self, ProbeError> {
         let target = order.target;
-        let Call { stream: mut control, one_clock } = control::call(target, order.key.as_ref())?;
+        let ControlConnection { stream: mut control, one_clock } = control::call(target, order.key.as_ref())?;
         let token = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
         let (poisson, gap) = match order.plan.gaps {
             Gaps::Poisson(mean) => (true, mean),
@@ -141,7 +121,7 @@ impl<'a> Session<'a> {
         };
         write_frame(
             &mut control,
-            &FromProbe::Stream(Stream {
+            &FromProbe::Stream(StreamRequest {
                 direction: order.direction,
                 token,
                 count: order.plan.count,
@@ -165,27 +145,27 @@ impl<'a> Session<'a> {
         let peer = HostAddress::from(target).at(port);
         let end = StreamEnd::connected(ProbeSocket::asking(local, order.dscp)?, token, peer);
         let end = end.map_err(|error| ProbeError::send(peer, error))?;
-        let log = Log { most: order.plan.count as usize * 2, ..Log::default() };
+        let log = StreamLog { most: order.plan.count as usize * 2, ..StreamLog::default() };
         Ok(Self { order, cancel, control, end, log, one_clock })
     }
 
-    /// Asks for the far end's time, which also shows it the way here.
+    /// Measures the far end's clock offset. The far end also learns the port of this end.
     fn ask(&mut self) -> Result<(), ProbeError> {
         let cancel = self.cancel;
         if self.end.ask(&mut self.log, || cancel.load(Ordering::Relaxed))? || cancel.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let said = self.log.icmp_errors.sentences();
-        let said: String = said.iter().map(|sentence| format!("; {sentence}")).collect();
+        let sentences = self.log.icmp_errors.sentences();
+        let icmp_errors: String = sentences.iter().map(|sentence| format!("; {sentence}")).collect();
         Err(ProbeError::FarEnd {
             target: self.order.target,
-            why: format!("it answers over TCP, and no packet of UDP came back{said}"),
+            why: format!("the far end answers over TCP, but no UDP packet came back{icmp_errors}"),
             advice: "let UDP through the firewall between the two hosts",
         })
     }
 
-    /// Sends the stream; the far end tells what arrived.
-    fn there(mut self) -> Result<Passed, ProbeError> {
+    /// Sends the stream and reads the arrivals from the far end.
+    fn there(mut self) -> Result<StreamOutcome, ProbeError> {
         let Self { order, cancel, .. } = self;
         let stop = || cancel.load(Ordering::Relaxed);
         let sent = self.end.stream(order.plan, order.size, &mut self.log, stop)?;
@@ -194,18 +174,18 @@ impl<'a> Session<'a> {
         self.end.linger(wait, &mut self.log, || false)?;
         self.end.ask(&mut self.log, || false)?;
         write_frame(&mut self.control, &FromProbe::Finish)?;
-        let Log { exchanges, icmp_errors, .. } = std::mem::take(&mut self.log);
-        let mut log = Log { exchanges, icmp_errors, ..Log::default() };
+        let StreamLog { exchanges, icmp_errors, .. } = std::mem::take(&mut self.log);
+        let mut log = StreamLog { exchanges, icmp_errors, ..StreamLog::default() };
         let mut faults = source_faults(&sent, order.plan.gaps, "this host");
         loop {
-            match self.hear()? {
+            match self.read_message()? {
                 FromFarEnd::Packets { numbers, at }
                     if log.arrivals.len() + at.len() <= 2 * order.plan.count as usize =>
                 {
                     log.arrivals.extend(numbers.into_iter().zip(at));
                 }
                 FromFarEnd::Done(done) => {
-                    log = Log { stamped: done.stamped, dscps: done.dscps, ttls: done.ttls, ..log };
+                    log = StreamLog { stamped: done.stamped, dscps: done.dscps, ttls: done.ttls, ..log };
                     faults.extend(done.faults);
                     break;
                 }
@@ -214,11 +194,11 @@ impl<'a> Session<'a> {
         }
         let offset = self.offset(&log);
         let SentStream { at, stamped, source, .. } = sent;
-        Ok(Passed { sent: at, sent_stamped: stamped, log, source, faults, interrupted, offset })
+        Ok(StreamOutcome { sent: at, sent_stamped: stamped, log, source, faults, interrupted, offset })
     }
 
-    /// Lets the far end send, logs what arrives, and hears what was sent.
-    fn back(mut self) -> Result<Passed, ProbeError> {
+    /// Asks the far end to send, records the arrivals and reads the sending times.
+    fn back(mut self) -> Result<StreamOutcome, ProbeError> {
         write_frame(&mut self.control, &FromProbe::Begin)?;
         let (plan, cancel) = (self.order.plan, self.cancel);
         let (mut sent, mut interrupted) = (Vec::new(), false);
@@ -230,7 +210,7 @@ impl<'a> Session<'a> {
                 interrupted = true;
             }
             if is_readable(&self.control) {
-                match self.hear()? {
+                match self.read_message()? {
                     FromFarEnd::Packets { at, .. } if sent.len() + at.len() <= plan.count as usize => {
                         sent.extend(at);
                     }
@@ -248,38 +228,46 @@ impl<'a> Session<'a> {
         let mut faults = done.faults;
         let drops = self.end.drops()?;
         if drops > 0 {
-            faults.push(format!("{drops} packets reached this host, and the socket had no room for them"));
+            faults.push(format!("{drops} packets reached this host, but the socket had no room for them"));
         }
         let Some(source) = done.source else {
             return Err(ungreeted(self.order.target, &GreetingError::Unexpected));
         };
         let log = std::mem::take(&mut self.log);
         let offset = self.offset(&log);
-        Ok(Passed { sent, sent_stamped: done.stamped, log, source: *source, faults, interrupted, offset })
+        Ok(StreamOutcome {
+            sent,
+            sent_stamped: done.stamped,
+            log,
+            source: *source,
+            faults,
+            interrupted,
+            offset,
+        })
     }
 
-    fn offset(&self, log: &Log) -> ClockOffset {
+    fn offset(&self, log: &StreamLog) -> ClockOffset {
         if self.one_clock { ClockOffset::Same } else { ClockOffset::of(&log.exchanges) }
     }
 
-    fn hear(&mut self) -> Result<FromFarEnd, ProbeError> {
+    fn read_message(&mut self) -> Result<FromFarEnd, ProbeError> {
         match read_frame(&mut self.control)? {
             Some(FromFarEnd::Refused { why }) => Err(ProbeError::FarEnd {
                 target: self.order.target,
                 why,
-                advice: "see what `netrig probe reflect` says there",
+                advice: "check the output of `netrig probe reflect` there",
             }),
             Some(words) => Ok(words),
             None => Err(ProbeError::FarEnd {
                 target: self.order.target,
-                why: "it closed the connection".into(),
-                advice: "see what `netrig probe reflect` says there",
+                why: "the far end closed the connection".into(),
+                advice: "check the output of `netrig probe reflect` there",
             }),
         }
     }
 }
 
-/// Why a source was the limit.
+/// Reasons why a source was the limit.
 pub(super) fn source_faults(sent: &SentStream, gaps: Gaps, whose: &str) -> Vec<String> {
     let mut faults: Vec<_> =
         source_fault(&sent.source, gaps).map(|fault| format!("{whose}: {fault}")).into_iter().collect();
@@ -292,8 +280,8 @@ pub(super) fn source_faults(sent: &SentStream, gaps: Gaps, whose: &str) -> Vec<S
     faults
 }
 
-impl Passed {
-    /// Of each packet how long it took, if it came in time, and the numbers of all that came, in the order of their arrival.
+impl StreamOutcome {
+    /// The delay of each packet that arrived in time, and the numbers of all arrivals in their order.
     fn delays(&self, order: &OneWayOrder) -> (Vec<Option<f64>>, Vec<u64>) {
         let (ahead, bound) = self.offset.correction().unwrap_or((0.0, f64::INFINITY));
         let mut delays: Vec<Option<f64>> = vec![None; self.sent.len()];
@@ -302,13 +290,13 @@ impl Passed {
             let Some(sent) = self.sent.get(*number as usize) else { continue };
             order_of_arrival.push(u64::from(*number));
             let delay = seconds_between(*sent, *at);
-            // RFC 7680 section 2.6: what takes longer than the waiting time is lost.
+            // RFC 7680 section 2.6: a packet that takes longer than the waiting time is lost.
             if delay - order.direction.sign() * ahead - bound <= order.plan.wait.as_secs_f64() {
                 delays[*number as usize].get_or_insert(delay);
             }
         }
         if self.interrupted {
-            // What was sent last may still be on its way: it is neither lost nor not.
+            // The last packets may still be in flight: they are neither lost nor received.
             let last = self.sent.last().copied().unwrap_or(0);
             let still = last.saturating_sub(order.plan.wait.as_nanos());
             let known = self.sent.iter().zip(&delays).map(|(at, delay)| *at < still || delay.is_some());
@@ -317,16 +305,16 @@ impl Passed {
         (delays, order_of_arrival)
     }
 
-    /// What there was to see.
+    /// Sections of the report.
     fn sections(&self, order: &OneWayOrder) -> Result<Vec<Section>, ProbeError> {
         let (delays, order_of_arrival) = self.delays(order);
         let mut section = Section::new(match order.direction {
-            Direction::There => "there",
-            Direction::Back => "back",
+            StreamDirection::There => "there",
+            StreamDirection::Back => "back",
         });
         let lost = delays.iter().map(|delay| delay.map(|_| 0.0));
         path_sections::loss(&mut section, &Delays::new(lost)?)?;
-        if order.told == Told::Delay {
+        if order.metric == OneWayMetric::Delay {
             path_sections::one_way_delay(&mut section, &delays, &self.offset, order.direction.sign())?;
             path_sections::variation(&mut section, &delays)?;
         }
@@ -337,11 +325,11 @@ impl Passed {
     }
 }
 
-fn report(order: &OneWayOrder, passed: Passed) -> Result<Report, ProbeError> {
-    let mut report = Report {
-        probe: match order.told {
-            Told::Delay => "owd",
-            Told::Loss => "loss",
+fn report(order: &OneWayOrder, passed: StreamOutcome) -> Result<ProbeReport, ProbeError> {
+    let mut report = ProbeReport {
+        probe: match order.metric {
+            OneWayMetric::Delay => "owd",
+            OneWayMetric::Loss => "loss",
         },
         target: order.target.to_string(),
         confidence: CONFIDENCE,
@@ -360,10 +348,10 @@ fn report(order: &OneWayOrder, passed: Passed) -> Result<Report, ProbeError> {
         },
     };
     if passed.log.arrivals.len() >= 2 * order.plan.count as usize {
-        report.fault("more copies arrived than the far end counts");
+        report.fault("more copies arrived than the far end records");
     }
-    report.arrived_with(order.dscp, &passed.log.dscps, &passed.log.ttls);
-    if order.told == Told::Delay {
+    report.note_arrival_fields(order.dscp, &passed.log.dscps, &passed.log.ttls);
+    if order.metric == OneWayMetric::Delay {
         report.offset(&passed.offset);
     }
     Ok(report)

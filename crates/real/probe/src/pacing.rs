@@ -1,4 +1,4 @@
-//! Packets at their moments, and what arrives meanwhile: the loops of every probe that keeps a schedule.
+//! Sends packets by a schedule and receives packets meanwhile: the loops of every scheduled probe.
 
 use std::os::fd::AsFd;
 
@@ -9,24 +9,23 @@ use super::socket::ProbeSocket;
 use netrig_host::{Clock, Pacer, SPIN, Watch};
 use netrig_host::{RequestedGaps, SourceMeter};
 
-/// The schedule begins so long after it was made, so that the first packet is as punctual as any.
+/// Time between the creation of a schedule and its start, so that the first packet is as punctual as the others.
 const HEAD_START: Duration = Duration::from_millis(20);
 
-/// Packets that a sender that is late sends before it looks at what has arrived.
+/// Packets that a late sender sends before it receives again.
 const BURST: u32 = 64;
 
-/// Who takes what arrives at a socket.
-pub(super) trait Listen {
-    /// Where it arrives.
+/// Receives the packets of a socket.
+pub(super) trait PacketReceiver {
     fn socket(&self) -> &ProbeSocket;
 
-    /// Takes some of what has arrived; whether there may be more.
+    /// Receives some of the pending packets. Returns whether there may be more.
     fn take(&mut self) -> Result<bool, ProbeError>;
 }
 
-/// Who sends packets, too.
-pub(super) trait Speak: Listen {
-    /// Sends the next packet, now by this clock.
+/// Also sends packets.
+pub(super) trait PacketSender: PacketReceiver {
+    /// Sends the next packet. `clock` gives the current time of the schedule.
     fn send(&mut self, clock: &Clock) -> Result<(), ProbeError>;
 }
 
@@ -37,10 +36,10 @@ pub(super) fn watching(socket: impl AsFd, clock: Clock, tail: Duration) -> Resul
     Ok(pacer)
 }
 
-/// Sends a packet at each moment of a schedule, or as soon after it as this host can, and takes what arrives meanwhile;
-/// until all are sent or `stop` says so. The schedule's clock, and how well its moments were kept.
+/// Sends a packet at each time of a schedule, or as soon after it as possible, and receives packets meanwhile. It ends
+/// after the last packet or when `stop` returns true. Returns the clock of the schedule and a meter of its punctuality.
 pub(super) fn keep(
-    speaker: &mut impl Speak,
+    speaker: &mut impl PacketSender,
     schedule: impl IntoIterator<Item = Instant>,
     asked: RequestedGaps,
     stop: impl Fn() -> bool,
@@ -70,9 +69,9 @@ pub(super) fn keep(
     Ok((clock, meter))
 }
 
-/// Takes what arrives until the moment that `end` names, which is asked what it is now before each wait and told how long
-/// it has lasted; and then what had arrived by then, however much comes after it.
-pub(super) fn linger<L: Listen>(
+/// Receives packets until the time that `end` returns. `end` is called before each wait with the time since the start.
+/// Then receives the packets that had arrived by then, even if more keep arriving.
+pub(super) fn linger<L: PacketReceiver>(
     listener: &mut L,
     tail: Duration,
     mut end: impl FnMut(&L, Instant) -> Instant,

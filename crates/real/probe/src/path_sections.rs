@@ -1,24 +1,25 @@
-//! The path's metrics as sections of a report.
+//! Path metrics as sections of a report.
 
 use netrig_stats::path::{Delays, Duplication, LossPattern, Reordering, Variation};
 
 use super::error::ProbeError;
 use super::offset::ClockOffset;
 use super::report::{CONFIDENCE, Measure, Section};
-use super::two_way::Course;
+use super::two_way::ProbeCourse;
 
-/// The quantiles that are told; the last only of samples that have so many packets beyond it.
+/// Reported quantiles. The last needs at least 1000 packets.
 const QUANTILES: [(f64, &str); 4] =
     [(0.5, "delay_p50"), (0.9, "delay_p90"), (0.99, "delay_p99"), (0.999, "delay_p999")];
 
-/// A packet is lost noticeably if so few packets before it one was lost too (RFC 3357 section 6.1).
+/// A loss is noticeable if another packet was lost at most this many packets before (RFC 3357 section 6.1).
 const NOTICEABLE: u64 = 10;
 
-/// Three duplicate acknowledgements: what a sender of TCP takes for a loss (RFC 5681 section 3.2).
+/// Number of duplicate acknowledgements that a TCP sender takes for a loss (RFC 5681 section 3.2).
 const TCP_THRESHOLD: u64 = 3;
 
-/// Delay there and back with loss as infinite delay, and the sections on loss and order.
-pub(super) fn round_trip(course: &Course, delays: &[Option<f64>]) -> Result<[Section; 2], ProbeError> {
+/// The section on the round-trip time, in which a lost packet counts as infinitely late, and the section on loss and
+/// order.
+pub(super) fn round_trip(course: &ProbeCourse, delays: &[Option<f64>]) -> Result<[Section; 2], ProbeError> {
     let mut delay = Section::new("round_trip");
     delay_and_loss(&mut delay, &Delays::new(delays.iter().copied())?)?;
     variation(&mut delay, delays)?;
@@ -28,7 +29,7 @@ pub(super) fn round_trip(course: &Course, delays: &[Option<f64>]) -> Result<[Sec
     Ok([delay, pattern])
 }
 
-/// Packets and how many of them were lost.
+/// Adds the number of packets and of losses.
 pub(super) fn loss(section: &mut Section, delays: &Delays) -> Result<(), ProbeError> {
     let n = delays.sent();
     section.push(Measure::exact("packets", "packets", Some(n as f64), n));
@@ -39,17 +40,17 @@ pub(super) fn loss(section: &mut Section, delays: &Delays) -> Result<(), ProbeEr
     Ok(())
 }
 
-/// Loss ratio, and quantiles in which a lost packet counts as infinitely late.
+/// Adds the loss ratio, and quantiles of delay in which a lost packet counts as infinitely late.
 pub(super) fn delay_and_loss(section: &mut Section, delays: &Delays) -> Result<(), ProbeError> {
     loss(section, delays)?;
     delay(section, delays)
 }
 
-/// Quantiles in which a lost packet counts as infinitely late.
+/// Adds quantiles of delay in which a lost packet counts as infinitely late.
 fn delay(section: &mut Section, delays: &Delays) -> Result<(), ProbeError> {
     let n = delays.sent();
     if n == 0 {
-        section.push(Measure::undefined("delay_p50", "s", "there was no packet to measure it by"));
+        section.push(Measure::undefined("delay_p50", "s", "no packet was available for the measurement"));
         return Ok(());
     }
     section.push(Measure::exact("delay_min", "s", delays.minimum(), n));
@@ -63,8 +64,8 @@ fn delay(section: &mut Section, delays: &Delays) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// One-way delay, in which a packet that did not arrive is infinitely late, if the offset of the clocks is known (RFC 7679
-/// section 3.7): with the interval that the quantile and the clocks leave.
+/// Adds the one-way delay, in which a lost packet counts as infinitely late, if the offset of the clocks is known (RFC
+/// 7679 section 3.7). The intervals include the uncertainty of the quantile and of the clocks.
 pub(super) fn one_way_delay(
     section: &mut Section,
     raw: &[Option<f64>],
@@ -82,7 +83,7 @@ pub(super) fn one_way_delay(
     let first = section.measures.len();
     delay(section, &delays)?;
     if bound > 0.0 {
-        // What the clocks leave open adds to what the sample leaves open; a missing end of a quantile stays missing.
+        // The uncertainty of the clocks widens the interval. A missing end of an interval stays missing.
         for measure in &mut section.measures[first..] {
             let exact =
                 measure.low.is_none() && measure.high.is_none() && !measure.name.starts_with("delay_p");
@@ -94,7 +95,7 @@ pub(super) fn one_way_delay(
     Ok(())
 }
 
-/// Delay variation, which is defined whatever the clocks' offset is.
+/// Adds the delay variation, which does not depend on the clocks' offset.
 pub(super) fn variation(section: &mut Section, raw: &[Option<f64>]) -> Result<(), ProbeError> {
     let variation = Variation::new(raw)?;
     let pairs = variation.inter_packet().len();
@@ -107,7 +108,7 @@ pub(super) fn variation(section: &mut Section, raw: &[Option<f64>]) -> Result<()
     Ok(())
 }
 
-/// Whether losses come in bursts (RFC 3357).
+/// Adds the loss pattern: whether losses come in bursts (RFC 3357).
 pub(super) fn loss_pattern(section: &mut Section, lost: impl IntoIterator<Item = bool>) {
     let pattern = LossPattern::new(lost);
     let (periods, losses) = (pattern.periods().len(), pattern.lost() as usize);
@@ -122,7 +123,7 @@ pub(super) fn loss_pattern(section: &mut Section, lost: impl IntoIterator<Item =
     section.push(Measure::exact("loss_burst_ratio", "1", pattern.burst_ratio(), losses));
 }
 
-/// Reordering (RFC 4737) and duplication (RFC 5560) of what arrived.
+/// Adds the reordering (RFC 4737) and duplication (RFC 5560) of the arrivals.
 pub(super) fn order(section: &mut Section, arrivals: &[u64]) {
     let reordering = Reordering::new(arrivals.iter().copied());
     let n = reordering.arrived();

@@ -1,4 +1,4 @@
-//! `probe ping`: the echo of ICMP.
+//! `probe ping`: ICMP echo requests.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -7,11 +7,11 @@ use netrig_core::Seeds;
 use rustix::net::{Protocol, SocketType, ipproto};
 
 use super::error::ProbeError;
-use super::icmp::{Echo, HEADER, MARK, Version};
+use super::icmp::{HEADER, IcmpEcho, IcmpVersion, MARK};
 use super::rate_limit::LimitedRate;
-use super::report::Report;
+use super::report::ProbeReport;
 use super::socket::{ProbeSocket, may_not};
-use super::two_way::{Course, Exchange, Far, NoAnswer, Plan, Sent, TwoWay};
+use super::two_way::{Exchange, NoAnswer, ProbeCourse, ProbePlan, ReflectorRecord, SentProbe, TwoWay};
 use super::{path_sections, seconds_between};
 use netrig_host::HostAddress;
 use netrig_host::random;
@@ -19,35 +19,34 @@ use netrig_host::socket::LONGEST_DATAGRAM;
 use netrig_host::socket::SocketError;
 use netrig_host::sys::Incoming;
 
-/// What a ping is to do.
+/// Settings of a ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PingOrder {
     /// The host to probe. The port is ignored.
     pub target: SocketAddr,
-    /// How many packets, and when.
-    pub plan: Plan,
-    /// Octets of data in each, at least [`MARK`].
+    /// Number of packets, their gaps and the waiting time.
+    pub plan: ProbePlan,
+    /// Octets of data in each packet, at least [`MARK`].
     pub size: usize,
-    /// Code point that they are sent with.
+    /// DSCP of the packets.
     pub dscp: u8,
 }
 
-/// Measures there and back.
+/// Measures the round-trip time and the two-way loss.
 ///
-/// # Errors
-/// If the order cannot be carried out; an answer that does not come is a measurement, not an error.
-pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
+/// If the order is invalid. A missing answer is a measurement, not an error.
+pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
     let (course, delays) = exchange(order, cancel)?;
     let mut report = report("ping", order, &course);
     report.sections = path_sections::round_trip(&course, &delays)?.into();
     Ok(report)
 }
 
-/// Sends echoes; what happened, and of each packet how long it took, if it came in time.
+/// Sends echo requests. Returns the course, and the round-trip time of each packet that was answered in time.
 pub(super) fn exchange(
     order: &PingOrder,
     cancel: &AtomicBool,
-) -> Result<(Course, Vec<Option<f64>>), ProbeError> {
+) -> Result<(ProbeCourse, Vec<Option<f64>>), ProbeError> {
     order.plan.check()?;
     if !(MARK..=LONGEST_DATAGRAM - HEADER).contains(&order.size) {
         return Err(ProbeError::Request(format!(
@@ -59,22 +58,22 @@ pub(super) fn exchange(
     let target = HostAddress::from(order.target).at(0);
     let socket = open(target, order.dscp, ProbeSocket::open)?;
     socket.connect(target).map_err(|error| ProbeError::send(target, error))?;
-    let version = if target.is_ipv4() { Version::V4 } else { Version::V6 };
+    let version = if target.is_ipv4() { IcmpVersion::V4 } else { IcmpVersion::V6 };
     let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
     let token = Seeds::new(entropy).stream("probe/token").bits();
     let exchange = Pings { version, token, size: order.size };
     let course = TwoWay { socket, target, exchange, cancel }.run(order.plan)?;
-    let delay = |packet: &Sent| {
+    let delay = |packet: &SentProbe| {
         packet.answer_within(order.plan.wait).map(|answer| seconds_between(packet.at(), answer.at))
     };
     let delays = course.sent.iter().map(delay).collect();
     Ok((course, delays))
 }
 
-/// What is told of every exchange of echoes.
-pub(super) fn report(probe: &'static str, order: &PingOrder, course: &Course) -> Report {
-    let mut report = Report::of_course(probe, HostAddress::from(order.target).to_string(), course);
-    report.told_of_path(course, order.dscp, None);
+/// The common part of the reports on echo requests.
+pub(super) fn report(probe: &'static str, order: &PingOrder, course: &ProbeCourse) -> ProbeReport {
+    let mut report = ProbeReport::of_course(probe, HostAddress::from(order.target).to_string(), course);
+    report.note_path_fields(course, order.dscp, None);
     let unanswered = course.sent.iter().filter(|packet| packet.answer.is_none()).count();
     if let Some(limited) = LimitedRate::of(course) {
         report.notes.push(format!(
@@ -89,7 +88,7 @@ pub(super) fn report(probe: &'static str, order: &PingOrder, course: &Course) ->
     } else if unanswered > 0 && report.is_answered() {
         report.notes.push(format!(
             "{unanswered} of {} echo requests were not answered. Many hosts answer a limited number of echo requests per second, \
-             which looks like loss on the path. A longer --interval shows whether it is that; `netrig probe stamp` towards `netrig \
+             which looks like loss on the path. A longer --interval shows whether this is the reason; `netrig probe stamp` towards `netrig \
              probe reflect` has no such limit",
             course.sent.len()
         ));
@@ -97,14 +96,14 @@ pub(super) fn report(probe: &'static str, order: &PingOrder, course: &Course) ->
     report
 }
 
-/// An interval at which a target that answers so many echo requests per second answers all, as a command takes it: twice the time
-/// between its answers, for random gaps are shorter than their mean at times.
+/// A --interval at which a target with this rate of answers can answer every echo request. It is twice the time between
+/// answers, because random gaps are sometimes shorter than their mean.
 fn longer_interval(answered_per_s: f64) -> String {
     let seconds = 2.0 / answered_per_s;
     if seconds < 1.0 { format!("{:.0}ms", (seconds * 1e3).ceil()) } else { format!("{:.0}s", seconds.ceil()) }
 }
 
-/// A socket for echoes: without rights where the system allows it, else a raw one.
+/// Opens a socket for echo requests: an unprivileged one if the system allows it, otherwise a raw one.
 pub(super) fn open(
     target: SocketAddr,
     dscp: u8,
@@ -118,33 +117,33 @@ pub(super) fn open(
     }
     match open(SocketType::RAW, protocol, any, dscp) {
         Err(error) if may_not(&error) => Err(ProbeError::Request(
-            "it may not open a socket for ICMP: let every group do so with `sysctl -w \
-             net.ipv4.ping_group_range='0 2147483647'`, or run it with CAP_NET_RAW"
+            "no permission to open a socket for ICMP: allow it for every group with `sysctl -w \
+             net.ipv4.ping_group_range='0 2147483647'`, or run netrig with CAP_NET_RAW"
                 .into(),
         )),
         other => Ok(other?),
     }
 }
 
-/// Echoes of one measurement.
+/// The echo requests of one measurement.
 struct Pings {
-    version: Version,
+    version: IcmpVersion,
     token: u64,
     size: usize,
 }
 
 impl Exchange for Pings {
     fn packet(&mut self, number: u32, _: u64) -> Vec<u8> {
-        Echo { token: self.token, number }.request(self.version, self.size)
+        IcmpEcho { token: self.token, number }.request(self.version, self.size)
     }
 
-    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer> {
-        let echo = Echo::reply(self.version, incoming.head).filter(|echo| echo.token == self.token);
+    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<ReflectorRecord>), NoAnswer> {
+        let echo = IcmpEcho::reply(self.version, incoming.head).filter(|echo| echo.token == self.token);
         echo.map(|echo| (echo.number, None)).ok_or(NoAnswer::Foreign)
     }
 
     /// The kernel gives a raw socket the ICMP errors about the echo requests of all processes to this target.
     fn is_quoted(&self, quoted: &[u8]) -> bool {
-        Echo::is_request(self.version, self.token, quoted)
+        IcmpEcho::is_request(self.version, self.token, quoted)
     }
 }

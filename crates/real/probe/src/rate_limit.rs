@@ -1,22 +1,22 @@
-//! Whether missing answers look like those of a target that answers only so many packets per second.
+//! Whether missing answers look like those of a target with a limit on its rate of answers.
 //!
-//! A token bucket answers what comes first, up to its depth, and then one packet for each token: from the first loss on, the
-//! answers are spread over time more evenly than chance would spread them. Their evenness is Kuiper's statistic of the times of
-//! the answered packets against a constant rate (Kuiper, 1960).
+//! A token bucket answers the first packets, up to its depth, and then one packet for each token. From the first loss
+//! on, the answers are therefore spread more evenly over time than by chance. The measure of their evenness is Kuiper's
+//! statistic of the times of the answered packets against a constant rate (Kuiper, 1960).
 
 use super::schedule::Gaps;
-use super::two_way::Course;
+use super::two_way::ProbeCourse;
 
-/// Chance spreads fewer than 2 of 100 measurements so evenly, whatever their number of packets and share of losses is.
+/// By chance, fewer than 2 of 100 measurements are this even, for any number of packets and share of losses.
 const EVEN: f64 = 0.7;
 
-/// Of fewer answers after the first loss nothing is said.
+/// Minimum number of answers after the first loss for a decision.
 const LEAST_ANSWERS: usize = 4;
 
-/// Fewer losses than this share are not many.
+/// Minimum share of losses for a decision.
 const LEAST_LOSS: f64 = 0.1;
 
-/// Answers that come evenly, and at a lower rate than packets were sent.
+/// Evenly spread answers at a lower rate than that of the packets sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LimitedRate {
     /// Packets sent per second.
@@ -26,13 +26,13 @@ pub(super) struct LimitedRate {
 }
 
 impl LimitedRate {
-    /// That of a course, if its losses look like this.
-    pub fn of(course: &Course) -> Option<Self> {
+    /// The limited rate of a course; nothing if its losses do not look like a limit.
+    pub fn of(course: &ProbeCourse) -> Option<Self> {
         let packets: Vec<_> = course.sent.iter().map(|sent| (sent.at(), sent.answer.is_some())).collect();
         Self::of_packets(&packets, course.plan.gaps)
     }
 
-    /// That of packets in the order of sending: when each was sent, ns, and whether it was answered.
+    /// The limited rate of packets in the order of sending, each with its time, ns, and whether it was answered.
     fn of_packets(packets: &[(u64, bool)], gaps: Gaps) -> Option<Self> {
         let first_loss = packets.iter().position(|(_, is_answered)| !is_answered)?;
         let packets = &packets[first_loss..];
@@ -51,8 +51,8 @@ impl LimitedRate {
             counted += f64::from(u8::from(*is_answered));
             highest = highest.max(counted - even);
         }
-        // By chance the count of answers wanders about a constant rate: as that of a sample of the packets, or of random
-        // moments.
+        // By chance, the count of answers varies around a constant rate like that of a sample of the packets, or of
+        // random times.
         let deviation = match gaps {
             Gaps::Periodic(_) => (expected * loss).sqrt(),
             Gaps::Poisson(_) => expected.sqrt(),
@@ -84,7 +84,7 @@ mod tests {
             .collect()
     }
 
-    /// Answers of a host that may send `per_s` of them, and `depth` at once.
+    /// Answers of a host that sends up to `per_s` of them per second, and `depth` at once.
     fn of_token_bucket(moments: &[u64], per_s: f64, depth: f64) -> Vec<(u64, bool)> {
         let (mut tokens, mut before) = (depth, moments[0]);
         let answered = |at: &u64| {
@@ -97,7 +97,7 @@ mod tests {
         moments.iter().map(answered).collect()
     }
 
-    /// Linux's `icmp_global_allow`: credits come every 20 ms, 50 at most.
+    /// Linux's `icmp_global_allow`: credits are added every 20 ms, up to 50.
     fn of_linux(moments: &[u64], per_s: u64) -> Vec<(u64, bool)> {
         let (mut credit, mut stamp) = (50, moments[0]);
         let answered = |at: &u64| {

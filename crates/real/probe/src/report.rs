@@ -1,4 +1,4 @@
-//! What a probe tells: numbers with their unit, interval and n, and whether they can be trusted.
+//! The report of a probe: numbers with their unit, interval and sample size, and whether they are valid.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,35 +10,35 @@ use serde::{Serialize, Serializer};
 
 use super::icmp_error::IcmpErrors;
 use super::offset::ClockOffset;
-use super::two_way::{Course, NoAnswer};
+use super::two_way::{NoAnswer, ProbeCourse};
 use netrig_host::SourceReport;
 
-/// The confidence of all intervals.
+/// Confidence level of all intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// One number.
+/// A measured number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measure {
-    /// What it is.
+    /// Name of the quantity.
     #[serde(skip)]
     pub name: &'static str,
-    /// Its unit; `1` of shares and plain numbers.
+    /// Unit; `1` for shares and plain numbers.
     pub unit: &'static str,
-    /// The number; nothing if it is undefined.
+    /// Value; nothing if it is undefined.
     pub value: Option<f64>,
     /// The lower end of its interval.
     pub low: Option<f64>,
     /// The upper end of its interval.
     pub high: Option<f64>,
-    /// Packets, pairs or periods behind it.
+    /// Sample size: packets, pairs or periods.
     pub n: usize,
-    /// Why it is undefined.
+    /// Why the value is undefined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undefined: Option<String>,
 }
 
 impl Measure {
-    /// A number without an interval; undefined if there is none, because too little arrived.
+    /// A number without an interval. It is undefined if `value` is absent because too few packets arrived.
     pub fn exact(name: &'static str, unit: &'static str, value: Option<f64>, n: usize) -> Self {
         let undefined = value.is_none().then(|| "too little arrived".to_owned());
         Self { name, unit, value, low: None, high: None, n, undefined }
@@ -55,7 +55,7 @@ impl Measure {
 
     /// A quantile with its interval, of `n` packets.
     pub fn quantile(name: &'static str, unit: &'static str, quantile: &Quantile, n: usize) -> Self {
-        let why = "so many packets were lost that it is infinite".to_owned();
+        let why = "too many packets were lost: the quantile is infinite".to_owned();
         Self {
             low: quantile.low,
             high: quantile.high,
@@ -64,8 +64,8 @@ impl Measure {
         }
     }
 
-    /// The rate at which so many bits for each byte take what a byte takes, s; where that may be nothing, only what the rate is
-    /// at least.
+    /// The rate in bit/s at which `bits` per byte take the time per byte, s. If that time may be zero, only a lower
+    /// bound of the rate is given.
     pub fn rate(name: &'static str, bits: f64, per_byte: &Interval) -> Self {
         let of = |seconds: f64| (seconds > 0.0).then(|| bits / seconds);
         let value = of(per_byte.estimate);
@@ -73,36 +73,36 @@ impl Measure {
         let why = match (value, low) {
             (Some(_), _) if high.is_some() || per_byte.low.is_none() => None,
             (_, Some(_)) => {
-                Some("longer packets do not take so much longer that it can be told: it is this or faster")
+                Some("longer packets do not take measurably longer: the rate is at least the lower bound")
             }
-            _ => Some("longer packets take no longer: it cannot be told"),
+            _ => Some("longer packets take no longer: the rate cannot be determined"),
         };
         let value = value.filter(|_| why.is_none());
         Self { low, high, undefined: why.map(str::to_owned), ..Self::exact(name, "bit/s", value, per_byte.n) }
     }
 
-    /// A number that is not defined.
+    /// An undefined number.
     pub fn undefined(name: &'static str, unit: &'static str, why: impl Into<String>) -> Self {
         Self { undefined: Some(why.into()), ..Self::exact(name, unit, None, 0) }
     }
 }
 
-/// Numbers about one thing.
+/// A group of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
-    /// What they are about.
+    /// Name of the section.
     pub name: Cow<'static, str>,
-    /// The numbers, in the order in which they are shown.
+    /// Numbers in the order of display.
     pub measures: Vec<Measure>,
 }
 
 impl Section {
-    /// About `name` nothing yet.
+    /// An empty section.
     pub const fn new(name: &'static str) -> Self {
         Self { name: Cow::Borrowed(name), measures: Vec::new() }
     }
 
-    /// One more number.
+    /// Adds a number.
     pub fn push(&mut self, measure: Measure) {
         self.measures.push(measure);
     }
@@ -113,11 +113,11 @@ impl Section {
 pub struct Punctuality {
     /// Packets per second between the first and the last.
     pub rate: Option<f64>,
-    /// Half of the packets were late by no more than this, s.
+    /// Median lateness of the packets, s.
     pub late_p50: f64,
-    /// 99 of 100 packets were late by no more than this, s.
+    /// 99 % quantile of the lateness, s.
     pub late_p99: f64,
-    /// The longest that one was late, s.
+    /// Maximum lateness, s.
     pub late_max: f64,
 }
 
@@ -132,54 +132,55 @@ impl From<&SourceReport> for Punctuality {
     }
 }
 
-/// Who stamped the packets: of how many the kernel did, of all that could be stamped.
+/// How many packets have time stamps of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stamps {
     /// Packets sent.
     pub sent: usize,
-    /// Of them stamped by the kernel when they went to the device; the others by this program before it gave them to the
-    /// kernel.
+    /// Sent packets that the kernel stamped when they went to the device. This program stamped the others before it
+    /// gave them to the kernel.
     pub sent_by_kernel: usize,
     /// Packets received.
     pub received: usize,
-    /// Of them stamped by the kernel when they came from the device; the others by this program when it read them.
+    /// Received packets that the kernel stamped when they came from the device. This program stamped the others when it
+    /// read them.
     pub received_by_kernel: usize,
 }
 
-/// What a probe measured.
+/// Results of a probe.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
-    /// Which.
+pub struct ProbeReport {
+    /// Name of the probe.
     pub probe: &'static str,
-    /// Of the way to whom.
+    /// The target.
     pub target: String,
-    /// Of all intervals.
+    /// Confidence level of all intervals.
     pub confidence: f64,
-    /// The numbers can be trusted: neither end was the limit.
+    /// The results are valid: neither end was the limit.
     pub valid: bool,
-    /// Why they cannot.
+    /// Reasons why the results are not valid.
     pub faults: Vec<String>,
-    /// Somebody ended it before its time; what was measured until then is told.
+    /// The probe was interrupted; the results cover the time until then.
     pub interrupted: bool,
-    /// What there was to see, by what it is about.
+    /// Sections with the measured numbers.
     #[serde(serialize_with = "as_maps")]
     pub sections: Vec<Section>,
-    /// What hosts on the way, and the target, said of packets by ICMP.
+    /// ICMP errors about the packets.
     pub icmp_errors: IcmpErrors,
-    /// What else is worth knowing.
+    /// Further remarks.
     pub notes: Vec<String>,
     /// How well the sending end kept its schedule.
     pub source: Punctuality,
-    /// Who stamped the packets.
+    /// How many packets have time stamps of the kernel.
     pub stamps: Stamps,
 }
 
-/// Numbers as an object by name, in their order.
+/// Serialises numbers as an object by name, in their order.
 pub(crate) fn as_map<S: Serializer>(measures: &[Measure], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(measures.iter().map(|measure| (measure.name, measure)))
 }
 
-/// Sections as objects by name, in their order.
+/// Serialises sections as objects by name, in their order.
 fn as_maps<S: Serializer>(sections: &[Section], serializer: S) -> Result<S::Ok, S::Error> {
     struct Measures<'a>(&'a [Measure]);
     impl Serialize for Measures<'_> {
@@ -194,9 +195,9 @@ fn as_maps<S: Serializer>(sections: &[Section], serializer: S) -> Result<S::Ok, 
     map.end()
 }
 
-impl Report {
-    /// What is told of every exchange.
-    pub(crate) fn of_course(probe: &'static str, target: String, course: &Course) -> Self {
+impl ProbeReport {
+    /// The common part of the reports on two-way measurements.
+    pub(crate) fn of_course(probe: &'static str, target: String, course: &ProbeCourse) -> Self {
         let answers = || course.sent.iter().filter_map(|packet| packet.answer);
         let stamps = Stamps {
             sent: course.sent.len(),
@@ -232,32 +233,32 @@ impl Report {
         report
     }
 
-    /// Whether anything came back.
+    /// Whether any answer arrived.
     pub const fn is_answered(&self) -> bool {
         self.stamps.received > 0
     }
 
-    /// What became of TTL and code point on the way.
-    pub(crate) fn told_of_path(&mut self, course: &Course, dscp: u8, answer_dscp: Option<u8>) {
+    /// Adds notes on the TTL and DSCP of packets and answers on arrival.
+    pub(crate) fn note_path_fields(&mut self, course: &ProbeCourse, dscp: u8, answer_dscp: Option<u8>) {
         let answers = || course.sent.iter().filter_map(|packet| packet.answer);
-        let mut tell = |what: &str, values: Vec<u8>| {
+        let mut note = |what: &str, values: Vec<u8>| {
             let mut counts = BTreeMap::<u8, usize>::new();
             values.into_iter().for_each(|value| *counts.entry(value).or_default() += 1);
             if !counts.is_empty() {
                 self.notes.push(format!("{what}: {}", listed(&counts)));
             }
         };
-        tell(
+        note(
             "TTL with which packets arrived there",
             answers().filter_map(|answer| Some(answer.far?.ttl)).collect(),
         );
-        tell("TTL with which answers arrived here", answers().filter_map(|answer| answer.ttl).collect());
+        note("TTL with which answers arrived here", answers().filter_map(|answer| answer.ttl).collect());
         let class = || answers().filter_map(|answer| answer.far?.class);
         let there = class().map(|class| class.received).collect();
-        tell(&format!("DSCP with which packets arrived there (sent with {dscp})"), there);
+        note(&format!("DSCP with which packets arrived there (sent with {dscp})"), there);
         let asked = answer_dscp.map_or_else(String::new, |asked| format!(" (asked for {asked})"));
         let back = answers().filter_map(|answer| Some(answer.class? >> 2)).collect();
-        tell(&format!("DSCP with which answers arrived here{asked}"), back);
+        note(&format!("DSCP with which answers arrived here{asked}"), back);
         if class().any(|class| class.refused) {
             self.notes.push("the reflector's policy refuses the DSCP that was asked for".into());
         }
@@ -267,8 +268,13 @@ impl Report {
         }
     }
 
-    /// What TTL and code point packets of one direction arrived with.
-    pub(crate) fn arrived_with(&mut self, dscp: u8, dscps: &BTreeMap<u8, usize>, ttls: &BTreeMap<u8, usize>) {
+    /// Adds notes on the TTL and DSCP of the packets of one direction on arrival.
+    pub(crate) fn note_arrival_fields(
+        &mut self,
+        dscp: u8,
+        dscps: &BTreeMap<u8, usize>,
+        ttls: &BTreeMap<u8, usize>,
+    ) {
         if !ttls.is_empty() {
             self.notes.push(format!("TTL with which packets arrived: {}", listed(ttls)));
         }
@@ -277,12 +283,12 @@ impl Report {
         }
     }
 
-    /// What is known of the clocks.
+    /// Adds a note on the clocks.
     pub(crate) fn offset(&mut self, offset: &ClockOffset) {
         self.notes.push(match offset {
             ClockOffset::Same => "clocks: both ends read one clock".into(),
             ClockOffset::Bounded { ahead, bound } => format!(
-                "clocks: the far one is ahead by {:.3} µs ± {:.3} µs (half of the least round trip); one-way delays may be \
+                "clocks: the far clock is ahead by {:.3} µs ± {:.3} µs (half of the shortest round-trip time); one-way delays may be \
                  wrong by as much",
                 ahead * 1e6,
                 bound * 1e6
@@ -291,7 +297,7 @@ impl Report {
         });
     }
 
-    /// Why the numbers cannot be trusted.
+    /// Adds a reason why the results are not valid.
     pub(crate) fn fault(&mut self, why: impl Into<String>) {
         self.faults.push(why.into());
         self.valid = false;

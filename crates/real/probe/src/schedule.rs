@@ -1,4 +1,4 @@
-//! When packets are to be sent: absolute moments, decided before the first.
+//! Schedules: the absolute sending times of packets, fixed before the first packet.
 
 use netrig_core::{Duration, Instant, Seeds, Stream};
 
@@ -7,9 +7,9 @@ use netrig_host::{RequestedGaps, SourceReport};
 /// The gaps between packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gaps {
-    /// All the same: a periodic stream (RFC 3432). It may beat with what the path does periodically.
+    /// Constant: a periodic stream (RFC 3432). It may synchronise with periodic behaviour of the path.
     Periodic(Duration),
-    /// Exponential with this mean: a Poisson stream, which sees what a random moment sees (RFC 2330 section 11.1.1).
+    /// Exponential with this mean: a Poisson stream, which observes the path at random times (RFC 2330 section 11.1.1).
     Poisson(Duration),
 }
 
@@ -21,7 +21,7 @@ impl Gaps {
         }
     }
 
-    /// What a meter of the source is told.
+    /// The gaps in the form for a meter of the source.
     pub(crate) const fn asked(self) -> RequestedGaps {
         match self {
             Self::Periodic(_) => RequestedGaps::Schedule,
@@ -30,11 +30,11 @@ impl Gaps {
     }
 }
 
-/// Of so few packets a single late one is more than the share of gaps that may be off.
+/// Up to this number of packets, one late packet exceeds the tolerated share of wrong gaps.
 const FEW: u64 = 100;
 
-/// Why a source was the limit: its gaps were not those that were asked for ([`SourceReport::fault`]); of few packets, if most
-/// of them were late by a good part of the gap.
+/// Why a source was the limit: its gaps differ from the requested ones ([`SourceReport::fault`]). With few packets, the
+/// reason is that most of them were late by a large part of the gap.
 pub(crate) fn source_fault(source: &SourceReport, gaps: Gaps) -> Option<String> {
     if source.sent > FEW {
         return source.fault();
@@ -46,7 +46,7 @@ pub(crate) fn source_fault(source: &SourceReport, gaps: Gaps) -> Option<String> 
     })
 }
 
-/// The moments of a stream: a periodic one begins at once, a Poisson one after its first gap.
+/// The sending times of a stream. A periodic stream begins at once, a Poisson stream after its first gap.
 #[derive(Debug)]
 pub struct Schedule {
     gaps: Gaps,
@@ -56,7 +56,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The moments of `count` packets; the same seed gives the same ones.
+    /// The times of `count` packets. They depend only on the arguments.
     pub fn new(gaps: Gaps, count: u32, seed: u64) -> Self {
         let mut schedule =
             Self { gaps, draws: Seeds::new(seed).stream("probe/schedule"), next: Instant::ZERO, left: count };

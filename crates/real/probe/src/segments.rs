@@ -1,5 +1,5 @@
-//! How long TCP's segments may be (MSS, RFC 9293 section 3.7.1, RFC 6691): what each end announces, and what of it arrives. Some
-//! routers make it smaller on the way, so that packets fit a tunnel behind them (clamping).
+//! Sizes of TCP segments (MSS, RFC 9293 section 3.7.1, RFC 6691): the MSS that each end announces, and the MSS that
+//! arrives. Some routers reduce it so that packets fit a tunnel behind them (clamping).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,34 +9,33 @@ use serde::{Deserialize, Serialize};
 use netrig_host::TcpInfo;
 use netrig_host::sys::option_bytes;
 
-/// The longest headers of IP and TCP with their options.
+/// Maximum octets of the IP and TCP headers with their options.
 const LONGEST_SYN: usize = 60 + 40 + 60;
 
-/// Octets of the time stamps' option, filled up (RFC 7323).
+/// Octets of the time stamps option with padding (RFC 7323).
 const TIMESTAMPS: u32 = 12;
 
-/// What one end of a connection knows.
+/// Segment sizes at one end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentEnd {
-    /// The MSS that it announced, bytes.
+    /// MSS that this end announced, bytes.
     pub announced: u32,
-    /// The MSS of the other end, as it arrived here, bytes.
+    /// MSS of the other end as it arrived here, bytes.
     pub received: u32,
-    /// It is that; else it is that or more, and the path's MTU is what keeps segments shorter.
+    /// The received MSS is exact. Otherwise it is a lower bound, because the path MTU limits the segments.
     pub exactly: bool,
-    /// User bytes of the segments that it sends.
+    /// User bytes of a full segment that this end sends.
     pub segment: u32,
-    /// What its kernel takes the path to carry, octets of IP.
+    /// The kernel's estimate of the path MTU, octets of IP.
     pub path_mtu: u32,
 }
 
 impl SegmentEnd {
-    /// Of this end of a connection: exactly if its listener kept the SYN (`TCP_SAVE_SYN`), which can be asked for once; else
-    /// from the segments that it sends.
+    /// Reads the sizes of this end of a connection. They are exact if the listener saved the SYN (`TCP_SAVE_SYN`),
+    /// which can be read once. Otherwise they are derived from the segments that it sends.
     ///
-    /// # Errors
-    /// If the socket is none of TCP.
+    /// If the socket is not a TCP socket.
     pub fn read(socket: impl AsFd, v4: bool) -> io::Result<Self> {
         let info = TcpInfo::read(&socket)?;
         let mut syn = [0; LONGEST_SYN];
@@ -51,34 +50,34 @@ impl SegmentEnd {
     }
 }
 
-/// The MSS that a segment of this length must have come from: that, or more if the path is what keeps it short, or the window
-/// that the other end offered first.
+/// The MSS derived from the length of a segment, and whether it is exact. It is a lower bound if the path MTU or the
+/// first window of the other end limits the segments.
 fn derived(info: &TcpInfo, v4: bool) -> (u32, bool) {
     let own = info.segment + options(info);
     (own, own + headers(v4) < info.path_mtu && !is_of_half_a_window(info))
 }
 
-/// Whether segments may be as short as they are because a window has to have two of them (`tcp_bound_to_half_wnd` in Linux's
-/// include/net/tcp.h). What the handshake offered decides, which nobody tells later: as many bytes as are offered now, or as
-/// its field can say (RFC 9293 section 3.1), less what makes them a multiple of something.
+/// Whether segments may be short because a window must hold two of them (`tcp_bound_to_half_wnd` in Linux's
+/// include/net/tcp.h). The window of the handshake decides, which cannot be read later. It is estimated from the
+/// current window, at most the maximum of its field (RFC 9293 section 3.1), with a margin for the rounding of windows.
 fn is_of_half_a_window(info: &TcpInfo) -> bool {
     const ROUNDED: u64 = 128;
     let offered = if info.window == 0 { u64::MAX } else { info.window };
     2 * u64::from(info.segment) + ROUNDED > offered.min(u16::MAX.into())
 }
 
-/// Octets of the options that every segment has, which the kernel leaves out of both.
+/// Octets of the options in every segment. The kernel excludes them from both sizes.
 const fn options(info: &TcpInfo) -> u32 {
     if info.has_timestamps { TIMESTAMPS } else { 0 }
 }
 
-/// Octets of IP's header and of TCP's without options.
+/// Octets of the IP and TCP headers without options.
 pub const fn headers(v4: bool) -> u32 {
     if v4 { 40 } else { 60 }
 }
 
-/// The MSS of a SYN, which is given from IP's header on; what RFC 9293 section 3.7.1 takes it for if it has none. Nothing of what
-/// is no such packet.
+/// Parses the MSS of a SYN that begins with the IP header; the default of RFC 9293 section 3.7.1 if it has no MSS
+/// option. Nothing if the packet is not a TCP packet.
 pub fn of_syn(packet: &[u8]) -> Option<u32> {
     const NEXT_HEADER: usize = 6;
     let (v4, tcp) = match packet.first()? >> 4 {
@@ -99,25 +98,25 @@ pub fn of_syn(packet: &[u8]) -> Option<u32> {
     }
 }
 
-/// What is known of both ends of a connection.
+/// Segment sizes at both ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ends {
+pub struct SegmentEnds {
     /// This end.
     pub near: SegmentEnd,
-    /// The other, if it is ours too.
+    /// The far end, if it is netrig's.
     pub far: Option<SegmentEnd>,
 }
 
-/// What became of one direction's announcement.
+/// An MSS that was reduced on the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Clamped {
-    /// The MSS as it was announced.
+    /// MSS as announced, bytes.
     pub announced: u32,
-    /// The MSS as it arrived.
+    /// MSS on arrival, bytes.
     pub received: u32,
 }
 
-/// Whether an announcement was made smaller on its way.
+/// Compares the announced and the received MSS; nothing if it was not reduced.
 pub fn clamped(announcing: &SegmentEnd, receiving: &SegmentEnd) -> Option<Clamped> {
     let (announced, received) = (announcing.announced, receiving.received);
     (receiving.exactly && received < announced).then_some(Clamped { announced, received })
@@ -156,7 +155,7 @@ mod tests {
         assert_eq!(of_syn(&syn(true, &among)[..39]), None, "cut");
     }
 
-    /// A listener that keeps SYNs knows the other's announcement; the other end takes it from its segments.
+    /// A listener that saves SYNs knows the announcement of its peer. The other end derives it from its segments.
     #[test]
     fn both_ends_of_a_connection_know_what_was_announced() {
         for at in ["127.0.0.1:0", "[::1]:0"] {
@@ -191,7 +190,7 @@ mod tests {
         assert_eq!(derived(&narrow, true), (1260, false), "a window has two segments");
     }
 
-    /// Over loopback no window has two segments of what the interface carries.
+    /// Over loopback, no window holds two segments of the interface's MTU.
     #[test]
     fn segments_that_a_window_keeps_short_are_not_clamped() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

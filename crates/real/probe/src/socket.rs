@@ -1,4 +1,4 @@
-//! A socket that stamps: what it sends and what it receives.
+//! A datagram socket with kernel time stamps of sent and received packets.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{Protocol, SocketType};
 
-use super::icmp::Version;
-use super::icmp_error::{IcmpErrors, Said};
+use super::icmp::IcmpVersion;
+use super::icmp_error::{IcmpError, IcmpErrors};
 use netrig_host::socket::{
     LONGEST_DATAGRAM, SocketBuilder, SocketError, TimestampMode, class_of, class_option, drops,
 };
@@ -16,28 +16,28 @@ use netrig_host::sys::{
     option_int, send_one, set_option_int,
 };
 
-/// The receive buffer that is asked for, bytes: as much of it as the system grants. What it has no room for is counted, so
-/// that less than was asked for costs a run and never a wrong number.
+/// Requested size of the receive buffer, bytes. The system may grant less. Drops are counted, so a smaller buffer may
+/// make a run invalid, but never gives a wrong number.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Octets that are kept of what a message of ICMP repeats of a packet: as many as fit into the longest that is sent without need
-/// (RFC 4443 section 3), extensions included, and more.
+/// Octets of a quoted packet that are kept. It exceeds the longest message that is sent without fragmentation (RFC 4443
+/// section 3), including extensions.
 const REPEATED: usize = 2048;
 
-/// Octets that are kept of what a message of ICMP repeats of a packet where only the packet's sender is of interest.
+/// Octets of a quoted packet that are kept if only its sender matters.
 const QUOTED: usize = 64;
 
-/// How often a datagram is sent again that the kernel kept back to tell of an earlier one.
+/// Maximum number of resends of a datagram that failed with a pending error about an earlier one.
 const AGAIN: usize = 3;
 
-/// Options that the C library does not know yet (include/uapi/linux/in.h, in6.h).
+/// Options that the C library does not define yet (include/uapi/linux/in.h, in6.h).
 const IP_RECVERR_RFC4884: i32 = 26;
 const IPV6_RECVERR_RFC4884: i32 = 31;
 
-/// What the kernel charges a buffer for a datagram at least, bytes.
+/// Minimum memory that the kernel charges for a datagram, bytes.
 const LEAST_CHARGE: usize = 512;
 
-/// A socket for datagrams with kernel stamps, which tells TTL, DSCP and ECN of what it receives.
+/// A datagram socket with kernel time stamps, which also gives TTL, DSCP and ECN of received packets.
 pub(crate) struct ProbeSocket {
     socket: OwnedFd,
     v4: bool,
@@ -49,19 +49,19 @@ pub(crate) struct ProbeSocket {
 }
 
 impl ProbeSocket {
-    /// A bound UDP socket that sends with this code point. The kernel keeps no ICMP errors for it: it is for far ends, which
-    /// answer many hosts and measure none.
+    /// A bound UDP socket with this DSCP. It does not queue ICMP errors: it is for far ends, which answer many hosts
+    /// and measure none.
     pub fn udp(local: SocketAddr, dscp: u8) -> Result<Self, SocketError> {
         let making = SocketBuilder::open(SocketType::DGRAM, Some(rustix::net::ipproto::UDP), local)?;
         Self::made(making, local, dscp, 1)
     }
 
-    /// A bound UDP socket of a probe, which tells which hosts refuse its packets ([`ProbeSocket::errors`]).
+    /// A bound UDP socket of a probe. It queues the ICMP errors about its packets ([`ProbeSocket::errors`]).
     pub fn asking(local: SocketAddr, dscp: u8) -> Result<Self, SocketError> {
         Self::open(SocketType::DGRAM, rustix::net::ipproto::UDP, local, dscp)
     }
 
-    /// The same of another protocol.
+    /// A bound socket of a probe for any protocol.
     pub fn open(
         kind: SocketType,
         protocol: Protocol,
@@ -73,7 +73,7 @@ impl ProbeSocket {
         Self::made(making, local, dscp, QUOTED)
     }
 
-    /// The same, whose packets leave whole or not at all, however short the kernel takes the path for.
+    /// A bound socket of a probe that never fragments and ignores the kernel's estimate of the path MTU.
     pub fn searching(
         kind: SocketType,
         protocol: Protocol,
@@ -125,12 +125,12 @@ impl ProbeSocket {
         })
     }
 
-    /// Sends to one address only, and hears from it only: also that nobody listens there.
+    /// Connects the socket: it then exchanges packets with one address only and gets that address's port errors.
     pub fn connect(&self, to: SocketAddr) -> io::Result<()> {
         Ok(rustix::net::connect(&self.socket, &to)?)
     }
 
-    /// The address that it is bound to.
+    /// The bound address.
     pub fn local(&self) -> io::Result<SocketAddr> {
         Ok(rustix::net::getsockname(&self.socket)?.try_into()?)
     }
@@ -140,7 +140,7 @@ impl ProbeSocket {
         self.socket.as_fd()
     }
 
-    /// Sends what follows with this code point.
+    /// Sets the DSCP of the following packets.
     pub fn set_dscp(&mut self, dscp: u8) -> io::Result<()> {
         if dscp != self.dscp {
             let (_, level, name) = class_option(self.v4);
@@ -150,7 +150,7 @@ impl ProbeSocket {
         Ok(())
     }
 
-    /// Sends what follows with this TTL or hop limit.
+    /// Sets the TTL or hop limit of the following packets.
     pub fn set_ttl(&mut self, ttl: u8) -> io::Result<()> {
         if self.ttl != Some(ttl) {
             let (level, name) = match self.v4 {
@@ -163,7 +163,7 @@ impl ProbeSocket {
         Ok(())
     }
 
-    /// What the kernel takes the path of a connected socket to carry, octets of IP.
+    /// The kernel's estimate of the path MTU of a connected socket, octets of IP.
     pub fn mtu(&self) -> io::Result<usize> {
         let (level, name) = match self.v4 {
             true => (libc::IPPROTO_IP, libc::IP_MTU),
@@ -178,8 +178,8 @@ impl ProbeSocket {
         send_one(&self.socket, &Outgoing { to: Some(to), pieces: &pieces, segment: None })
     }
 
-    /// Sends one datagram; whether there was room for it. What the kernel tells of an earlier one keeps this one back: it
-    /// is sent again.
+    /// Sends one datagram. Returns whether there was room for it. If a pending error about an earlier datagram makes
+    /// the send fail, it is repeated.
     pub fn offer(&self, to: SocketAddr, bytes: &[u8]) -> io::Result<bool> {
         for _ in 0..AGAIN {
             match self.send(to, bytes) {
@@ -190,8 +190,8 @@ impl ProbeSocket {
         had_room(self.send(to, bytes))
     }
 
-    /// Takes what has arrived, at most one batch; whether there may be more. What the kernel tells of an earlier datagram
-    /// is none that arrived: [`ProbeSocket::errors`] has it.
+    /// Receives at most one batch. Returns whether there may be more. Errors about earlier datagrams are not received
+    /// here but by [`ProbeSocket::errors`].
     pub fn receive(&mut self, mut each: impl FnMut(&Incoming<'_>)) -> io::Result<bool> {
         let count = match self.received.receive(&self.socket) {
             Err(error) if is_of_earlier(&error) => return Ok(true),
@@ -201,14 +201,14 @@ impl ProbeSocket {
         Ok(count == MESSAGES)
     }
 
-    /// Batches in which a full buffer is emptied. Who takes so many has all that had arrived before, however fast more
-    /// comes.
+    /// Number of batches that empty a full receive buffer. After that many, all datagrams that had arrived before have
+    /// been received, even if more keep arriving.
     pub const fn full_buffer(&self) -> usize {
         self.batches
     }
 
-    /// Takes all transmit stamps that have come. There is an end of them: each is of a datagram that was sent before, and
-    /// nothing else comes to this queue.
+    /// Reads all pending transmit time stamps. The loop ends: each belongs to a datagram that was sent before, and
+    /// nothing else enters this queue.
     pub fn transmit_stamps(&mut self, mut each: impl FnMut(TransmitStamp)) -> io::Result<()> {
         loop {
             let count = self.errors.receive_errors(&self.socket)?;
@@ -219,7 +219,8 @@ impl ProbeSocket {
         }
     }
 
-    /// The same, and counts the ICMP errors about datagrams whose repeated octets are `ours`.
+    /// Reads all pending transmit time stamps, and counts the ICMP errors about datagrams whose quoted octets are
+    /// `ours`.
     pub fn stamps_and_errors(
         &mut self,
         left: impl FnMut(TransmitStamp),
@@ -227,17 +228,17 @@ impl ProbeSocket {
         ours: impl Fn(&[u8]) -> bool,
     ) -> io::Result<()> {
         self.errors(left, |objection| {
-            if let Some((from, said)) = icmp(&objection.error).filter(|_| ours(objection.head)) {
-                counted.count(from, said);
+            if let Some((from, error)) = icmp(&objection.error).filter(|_| ours(objection.head)) {
+                counted.count(from, error);
             }
         })
     }
 
-    /// Takes all that has come about what was sent: stamps, and what was said of it.
+    /// Reads all pending transmit time stamps and errors about sent datagrams.
     pub fn errors(
         &mut self,
         mut left: impl FnMut(TransmitStamp),
-        mut said: impl FnMut(&QueuedError<'_>),
+        mut reported: impl FnMut(&QueuedError<'_>),
     ) -> io::Result<()> {
         loop {
             let count = self.errors.receive_errors(&self.socket)?;
@@ -247,30 +248,30 @@ impl ProbeSocket {
             for at in 0..count {
                 match self.errors.transmit_stamp(at) {
                     Some(stamp) => left(stamp),
-                    None => self.errors.queued_error(at).iter().for_each(&mut said),
+                    None => self.errors.queued_error(at).iter().for_each(&mut reported),
                 }
             }
         }
     }
 
-    /// Datagrams that reached the host and that the socket had no room for.
+    /// Datagrams that reached the host but were dropped by the socket.
     pub fn drops(&self) -> io::Result<u32> {
         drops(&self.socket)
     }
 }
 
-/// The host that says something by ICMP, and what it says.
-pub(super) fn icmp(error: &ExtendedError) -> Option<(IpAddr, Said)> {
+/// The sender and the meaning of an ICMP error.
+pub(super) fn icmp(error: &ExtendedError) -> Option<(IpAddr, IcmpError)> {
     let version = match error.origin {
-        ErrorOrigin::Icmp => Version::V4,
-        ErrorOrigin::Icmp6 => Version::V6,
+        ErrorOrigin::Icmp => IcmpVersion::V4,
+        ErrorOrigin::Icmp6 => IcmpVersion::V6,
         _ => return None,
     };
-    Some((error.offender?, Said::of(version, error.kind, error.code, error.info)))
+    Some((error.offender?, IcmpError::of(version, error.kind, error.code, error.info)))
 }
 
-/// Whether a socket tells of what was said of an earlier datagram (net/ipv4/icmp.c, net/ipv6/icmp.c). Some of these are
-/// also said of the datagram that is sent: what is said twice is.
+/// Whether a socket error is an ICMP error about an earlier datagram (net/ipv4/icmp.c, net/ipv6/icmp.c). Some of these
+/// errors can also concern the current datagram: then they persist when the send is repeated.
 pub(super) fn is_of_earlier(error: &io::Error) -> bool {
     let of_icmp = [
         libc::ENETUNREACH,
@@ -287,19 +288,19 @@ pub(super) fn is_of_earlier(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|errno| of_icmp.contains(&errno))
 }
 
-/// Whether there is no way for a datagram.
+/// Whether the network or the host refuses a datagram.
 pub(super) fn is_refusal(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
 }
 
-/// Whether a socket was refused because it needs rights that the program has not.
+/// Whether a socket was refused for lack of privileges.
 pub(super) fn may_not(error: &SocketError) -> bool {
     matches!(error, SocketError::Refused { what: "open", source, .. }
         if matches!(source.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EPROTONOSUPPORT)))
 }
 
-/// Whether there was room, in the socket and at the interface, for a datagram that was given to the kernel.
+/// Whether there was room, in the socket and at the interface, for a datagram.
 fn had_room(given: io::Result<()>) -> io::Result<bool> {
     match given {
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN)) => Ok(false),
@@ -312,7 +313,7 @@ mod tests {
     use super::super::icmp_error::Unreachable;
     use super::*;
 
-    /// Whoever sends faster than we take cannot keep us from looking at anything else.
+    /// A sender that is faster than this receiver cannot keep it from other work.
     #[test]
     fn one_batch_is_taken_at_a_time() {
         let localhost = "127.0.0.1:0".parse().unwrap();
@@ -329,7 +330,7 @@ mod tests {
         assert!(!to.receive(|_| panic!("nothing is left")).unwrap());
     }
 
-    /// What this host has no room for is its own fault, and no loss of the path's.
+    /// A datagram that this host has no room for is not lost on the path.
     #[test]
     fn no_room_is_told_apart_from_what_finds_no_way() {
         let given = |errno| had_room(Err(io::Error::from_raw_os_error(errno)));
@@ -340,8 +341,8 @@ mod tests {
         assert!([libc::EPERM, libc::EMSGSIZE].iter().all(|errno| !is_refusal(&given(*errno).unwrap_err())));
     }
 
-    /// The kernel reports that a port is closed when the next datagram is sent. That datagram leaves all the same, and each ICMP
-    /// error is counted with its sender.
+    /// The kernel reports a closed port at the next send. That datagram is sent nevertheless, and each ICMP error is
+    /// counted with its sender.
     #[test]
     fn what_is_told_of_an_earlier_datagram_keeps_no_other_back() {
         let localhost = "127.0.0.1:0".parse().unwrap();
@@ -356,7 +357,7 @@ mod tests {
         while socket.receive(|_| panic!("a closed port answers")).unwrap() {}
         socket.stamps_and_errors(|_| {}, &mut counted, |quoted| quoted == [1]).unwrap();
         let mut expected = IcmpErrors::default();
-        let port = Said::Unreachable(Unreachable::Port);
+        let port = IcmpError::Unreachable(Unreachable::Port);
         (0..3).for_each(|_| expected.count(closed.ip(), port));
         assert_eq!(counted, expected);
     }

@@ -1,4 +1,4 @@
-//! `probe stamp`: a STAMP Session-Sender (RFC 8762), against a reflector of anybody.
+//! `probe stamp`: a STAMP Session-Sender (RFC 8762) for any reflector.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -8,38 +8,38 @@ use netrig_stats::path::Delays;
 
 use super::error::ProbeError;
 use super::offset::ClockOffset;
-use super::report::{CONFIDENCE, Measure, Report, Section};
+use super::report::{CONFIDENCE, Measure, ProbeReport, Section};
 use super::socket::ProbeSocket;
 use super::stamp::packet::base;
 use super::stamp::tlv::{self, ClassOfService, Tlv, kind};
-use super::stamp::{ErrorEstimate, Format, Key, Reflected, Test};
-use super::two_way::{Course, Exchange, Far, NoAnswer, Plan, Sent, TwoWay};
+use super::stamp::{ErrorEstimate, Format, HmacKey, ReflectedPacket, TestPacket};
+use super::two_way::{Exchange, NoAnswer, ProbeCourse, ProbePlan, ReflectorRecord, SentProbe, TwoWay};
 use super::{path_sections, seconds_between};
 use netrig_host::HostAddress;
 use netrig_host::random;
 use netrig_host::socket::LONGEST_DATAGRAM;
 use netrig_host::sys::{Incoming, KernelClock};
 
-/// What a STAMP session is to do.
+/// Settings of a STAMP session.
 #[derive(Clone, Debug)]
 pub struct StampOrder {
     /// The reflector.
     pub target: SocketAddr,
-    /// How many packets, and when.
-    pub plan: Plan,
-    /// Octets of UDP payload: more than the base packet's are padding (RFC 8972 section 4.1). The base packet's if not given.
+    /// Number of packets, their gaps and the waiting time.
+    pub plan: ProbePlan,
+    /// Octets of UDP payload; those of the base packet if absent. Octets beyond the base packet are padding (RFC 8972
+    /// section 4.1).
     pub size: Option<usize>,
-    /// Code point that packets are sent with.
+    /// DSCP of the packets.
     pub dscp: u8,
-    /// Code point that answers are asked to be sent with, by the extension for the class of service (RFC 8972 section 4.4);
-    /// with it the reflector tells the class that arrived.
+    /// Requested DSCP of the answers, by the class of service extension (RFC 8972 section 4.4). With it the reflector
+    /// also reports the DSCP and ECN on arrival.
     pub answer_dscp: Option<u8>,
     /// The key of authenticated mode.
-    pub key: Option<Key>,
+    pub key: Option<HmacKey>,
     /// The format of this end's timestamps.
     pub format: Format,
-    /// The reflector is known to count its answers (RFC 8762 section 4: stateful), so that loss there can be told from loss on
-    /// the way back.
+    /// The reflector numbers its answers (RFC 8762 section 4: stateful), so that loss can be attributed to a direction.
     pub stateful: bool,
 }
 
@@ -47,7 +47,7 @@ impl StampOrder {
     /// Octets of a packet without padding.
     fn unpadded(&self) -> usize {
         let class = self.answer_dscp.map_or(0, |_| tlv::HEADER + ClassOfService::LEN);
-        // RFC 8972 section 4.8: in authenticated mode extensions but padding alone carry an HMAC.
+        // RFC 8972 section 4.8: in authenticated mode, extensions other than padding need an HMAC.
         let tag =
             self.key.as_ref().filter(|_| class > 0).map_or(0, |_| tlv::HEADER + super::stamp::packet::HMAC);
         base(self.key.as_ref()) + class + tag
@@ -67,35 +67,35 @@ impl StampOrder {
     }
 }
 
-/// Measures there and back.
+/// Measures the round trip and both directions.
 ///
-/// # Errors
-/// If the order cannot be carried out; an answer that does not come is a measurement, not an error.
-pub fn stamp(order: &StampOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
+/// If the order is invalid. A missing answer is a measurement, not an error.
+pub fn stamp(order: &StampOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
     order.check()?;
     let socket = ProbeSocket::asking(HostAddress::unspecified_for(order.target).at(0), order.dscp)?;
     socket.connect(order.target).map_err(|error| ProbeError::send(order.target, error))?;
     let local = socket.local().map_err(ProbeError::kernel("getsockname"))?;
     let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
-    let exchange = Sender::new(order, Seeds::new(entropy).stream("probe/session").below(0xFFFF) as u16 + 1);
+    let exchange =
+        StampSender::new(order, Seeds::new(entropy).stream("probe/session").below(0xFFFF) as u16 + 1);
     let course = TwoWay { socket, target: order.target, exchange, cancel }.run(order.plan)?;
     report(order, local, &course)
 }
 
 /// The sender's side of the protocol.
-struct Sender {
-    key: Option<Key>,
+struct StampSender {
+    key: Option<HmacKey>,
     format: Format,
     session: u16,
     extensions: Vec<u8>,
     answer_dscp: Option<u8>,
     padding: Option<usize>,
-    /// The timestamps that were sent, by which answers are known.
+    /// Timestamps of the sent packets, which identify answers.
     timestamps: Vec<u64>,
 }
 
-impl Sender {
-    /// The session's identifier is any number but 0 (RFC 8972 section 3).
+impl StampSender {
+    /// The session identifier is any number except 0 (RFC 8972 section 3).
     fn new(order: &StampOrder, session: u16) -> Self {
         let padding = order.size.and_then(|size| size.checked_sub(order.unpadded() + tlv::HEADER));
         let mut extensions = Vec::new();
@@ -115,13 +115,13 @@ impl Sender {
     }
 }
 
-impl Exchange for Sender {
+impl Exchange for StampSender {
     fn packet(&mut self, number: u32, now: u64) -> Vec<u8> {
         let clock = KernelClock::read();
         let error = ErrorEstimate::new(clock.synchronised, self.format, clock.error_ns);
         let timestamp = self.format.encode(now);
         self.timestamps.push(timestamp);
-        let test = Test { sequence: number, timestamp, error, session: self.session };
+        let test = TestPacket { sequence: number, timestamp, error, session: self.session };
         let mut packet = test.encode(self.key.as_ref());
         packet.extend(&self.extensions);
         if let Some(key) = self.key.as_ref().filter(|_| !self.extensions.is_empty()) {
@@ -134,71 +134,79 @@ impl Exchange for Sender {
         packet
     }
 
-    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer> {
+    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<ReflectorRecord>), NoAnswer> {
         let key = self.key.as_ref();
-        let told = Reflected::decode(incoming.head, key).ok().filter(|told| self.is_to_ours(told));
-        let told = told.ok_or_else(|| self.mistaken(incoming.head))?;
-        let format = told.own.error.format;
-        // RFC 5905 section 6: zero is no time, but that none is known.
+        let reflected =
+            ReflectedPacket::decode(incoming.head, key).ok().filter(|reflected| self.is_to_ours(reflected));
+        let reflected = reflected.ok_or_else(|| self.mistaken(incoming.head))?;
+        let format = reflected.own.error.format;
+        // RFC 5905 section 6: zero means that the time is not known.
         let time = |bits: u64| format.decode(bits).filter(|_| bits != 0);
         let extensions = incoming.head.get(base(key)..).filter(|_| self.answer_dscp.is_some()).unwrap_or(&[]);
-        let trusted = key.is_none_or(|key| tlv::is_genuine(extensions, told.own.sequence, key));
+        let trusted = key.is_none_or(|key| tlv::is_genuine(extensions, reflected.own.sequence, key));
         let class = tlv::parse(extensions).find(|tlv| tlv.kind == kind::CLASS_OF_SERVICE);
-        // RFC 8972 section 4: what is marked is not used.
+        // RFC 8972 section 4: an extension with flags is not used.
         let class =
             class.filter(|tlv| trusted && tlv.flags == 0).and_then(|tlv| ClassOfService::decode(tlv.value));
-        let far = Far {
-            times: time(told.received).zip(time(told.own.timestamp)).map(<[u64; 2]>::from),
-            number: told.own.sequence,
-            ttl: told.sender_ttl,
-            error: told.own.error,
+        let far = ReflectorRecord {
+            times: time(reflected.received).zip(time(reflected.own.timestamp)).map(<[u64; 2]>::from),
+            number: reflected.own.sequence,
+            ttl: reflected.sender_ttl,
+            error: reflected.own.error,
             class,
         };
-        Ok((told.sender.sequence, Some(far)))
+        Ok((reflected.sender.sequence, Some(far)))
     }
 }
 
-impl Sender {
-    /// Whether an answer repeats what was sent; a reflector of TWAMP Light has no session to repeat.
-    fn is_to_ours(&self, told: &Reflected) -> bool {
-        self.timestamps.get(told.sender.sequence as usize) == Some(&told.sender.timestamp)
-            && [0, self.session].contains(&told.own.session)
+impl StampSender {
+    /// Whether an answer copies a sent packet. A TWAMP Light reflector does not copy a session identifier.
+    fn is_to_ours(&self, reflected: &ReflectedPacket) -> bool {
+        self.timestamps.get(reflected.sender.sequence as usize) == Some(&reflected.sender.timestamp)
+            && [0, self.session].contains(&reflected.own.session)
     }
 
-    /// What a packet is that is no answer as it should be. A reflector of the other mode takes for our timestamp what stands in
-    /// its place there: zeros.
+    /// Classifies a packet that is not a valid answer. A reflector of the other mode reads our timestamp at its own
+    /// offset, where our packet has zeros.
     fn mistaken(&self, head: &[u8]) -> NoAnswer {
-        let is_ours = |told: &Reflected, zeros: bool| {
-            let sent = self.timestamps.get(told.sender.sequence as usize);
-            sent.is_some_and(|sent| *sent == told.sender.timestamp || zeros && told.sender.timestamp == 0)
+        let is_ours = |reflected: &ReflectedPacket, zeros: bool| {
+            let sent = self.timestamps.get(reflected.sender.sequence as usize);
+            sent.is_some_and(|sent| {
+                *sent == reflected.sender.timestamp || zeros && reflected.sender.timestamp == 0
+            })
         };
-        let [open, authenticated] = [false, true].map(|mode| Reflected::claimed(head, mode));
+        let [open, authenticated] = [false, true].map(|mode| ReflectedPacket::claimed(head, mode));
         match self.key {
-            Some(_) if authenticated.is_some_and(|told| is_ours(&told, false)) => NoAnswer::OtherKey,
-            Some(_) if open.is_some_and(|told| is_ours(&told, true)) => NoAnswer::Open,
-            None if authenticated.is_some_and(|told| is_ours(&told, true)) => NoAnswer::Authenticated,
+            Some(_) if authenticated.is_some_and(|reflected| is_ours(&reflected, false)) => {
+                NoAnswer::OtherKey
+            }
+            Some(_) if open.is_some_and(|reflected| is_ours(&reflected, true)) => NoAnswer::Open,
+            None if authenticated.is_some_and(|reflected| is_ours(&reflected, true)) => {
+                NoAnswer::Authenticated
+            }
             _ => NoAnswer::Foreign,
         }
     }
 }
 
-/// A reflector of whose answers a larger share tells times that cannot be is not to be believed.
+/// Maximum share of answers with impossible times. Above it, the report is not valid.
 const IMPOSSIBLE: f64 = 0.01;
 
-/// What a time that was sent may lack by its format: NTP and PTP have better than a nanosecond, and both are rounded.
+/// Rounding error of a time in either format: NTP and PTP resolve better than a nanosecond, and both are rounded.
 const ROUNDING_S: f64 = 2e-9;
 
-/// Whether the reflector held a packet for no less than nothing and no longer than it was away, ns since 1970.
+/// Whether the reflector held a packet for a non-negative time, and not longer than the round trip, ns since 1970.
 fn is_possible(sent: u64, [received, answered]: [u64; 2], back: u64) -> bool {
     let held = seconds_between(received, answered);
     (-ROUNDING_S..=seconds_between(sent, back) + ROUNDING_S).contains(&held)
 }
 
-fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Report, ProbeError> {
+fn report(order: &StampOrder, local: SocketAddr, course: &ProbeCourse) -> Result<ProbeReport, ProbeError> {
     let wait = order.plan.wait;
-    let told = |packet: &Sent| packet.answer_within(wait).and_then(|answer| Some((answer, answer.far?)));
-    let exchange = |packet: &Sent| {
-        let (answer, far) = told(packet)?;
+    let in_time =
+        |packet: &SentProbe| packet.answer_within(wait).and_then(|answer| Some((answer, answer.far?)));
+    let exchange = |packet: &SentProbe| {
+        let (answer, far) = in_time(packet)?;
         let [received, answered] = far.times.filter(|times| is_possible(packet.at(), *times, answer.at))?;
         Some([packet.at(), received, answered, answer.at])
     };
@@ -209,17 +217,18 @@ fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Repo
     } else {
         ClockOffset::of(&exchanges)
     };
-    // RFC 2681 with the time at the reflector taken out: T4 - T1 less T3 - T2, where that can be believed.
-    let round_trip = |packet: &Sent| {
+    // RFC 2681 without the time at the reflector: T4 - T1 less T3 - T2, if those times are plausible.
+    let round_trip = |packet: &SentProbe| {
         let held =
             exchange(packet).map_or(0.0, |[_, received, answered, _]| seconds_between(received, answered));
-        told(packet).map(|(answer, _)| seconds_between(packet.at(), answer.at) - held)
+        in_time(packet).map(|(answer, _)| seconds_between(packet.at(), answer.at) - held)
     };
-    let there = |packet: &Sent| exchange(packet).map(|[sent, received, ..]| seconds_between(sent, received));
-    let back = |packet: &Sent| exchange(packet).map(|[.., answered, at]| seconds_between(answered, at));
-    let column = |of: &dyn Fn(&Sent) -> Option<f64>| course.sent.iter().map(of).collect::<Vec<_>>();
+    let there =
+        |packet: &SentProbe| exchange(packet).map(|[sent, received, ..]| seconds_between(sent, received));
+    let back = |packet: &SentProbe| exchange(packet).map(|[.., answered, at]| seconds_between(answered, at));
+    let column = |of: &dyn Fn(&SentProbe) -> Option<f64>| course.sent.iter().map(of).collect::<Vec<_>>();
 
-    let mut report = Report::of_course("stamp", order.target.to_string(), course);
+    let mut report = ProbeReport::of_course("stamp", order.target.to_string(), course);
     let mut sections = Vec::from(path_sections::round_trip(course, &column(&round_trip))?);
     let residence = Delays::new(exchanges.iter().map(|times| Some(seconds_between(times[1], times[2]))))?;
     sections[0].push(Measure::exact("at_reflector", "s", residence.median(), residence.sent()));
@@ -229,60 +238,62 @@ fn report(order: &StampOrder, local: SocketAddr, course: &Course) -> Result<Repo
     if order.stateful {
         report.sections.push(by_direction(course)?);
     }
-    report.told_of_path(course, order.dscp, order.answer_dscp);
-    let answered: Vec<Far> = course.sent.iter().filter_map(|packet| Some(told(packet)?.1)).collect();
-    tell_of_times(&mut report, &answered, exchanges.len());
-    tell_of_strangers(&mut report, course, order.key.is_some());
+    report.note_path_fields(course, order.dscp, order.answer_dscp);
+    let answered: Vec<ReflectorRecord> =
+        course.sent.iter().filter_map(|packet| Some(in_time(packet)?.1)).collect();
+    note_times(&mut report, &answered, exchanges.len());
+    note_foreign_packets(&mut report, course, order.key.is_some());
     if one_address && offset != ClockOffset::Same && !exchanges.is_empty() {
-        let say = "the reflector's address is this host's, and its clock is another: packets would have taken less than no time";
-        report.notes.push(say.into());
+        let text = "the reflector's address is this host's, and its clock is another: packets would have negative delays";
+        report.notes.push(text.into());
     }
     report.offset(&offset);
     Ok(report)
 }
 
-/// Says of how many answers the times are not used, and why.
-fn tell_of_times(report: &mut Report, answered: &[Far], used: usize) {
+/// Reports how many answers have unusable times, and why.
+fn note_times(report: &mut ProbeReport, answered: &[ReflectorRecord], used: usize) {
     let of = answered.len();
     let timeless = answered.iter().filter(|far| far.times.is_none()).count();
     let impossible = of - timeless - used;
-    for (count, say) in [
+    for (count, text) in [
         (
             timeless,
-            "do not tell when the reflector received the packet and sent the answer; the time between is part of their round \
+            "do not state when the reflector received the packet and sent the answer; the time between is part of their round \
              trip",
         ),
         (
             impossible,
-            "tell that the reflector held the packet for less than nothing, or for longer than the whole round trip took; its \
+            "state that the reflector held the packet for a negative time, or for longer than the whole round trip; its \
              times are not used",
         ),
     ] {
-        let say = format!("{count} of {of} answers {say}");
-        // A clock that is stepped once spoils what is on its way then.
+        let text = format!("{count} of {of} answers {text}");
+        // A single clock step affects only the packets in flight.
         if count as f64 > IMPOSSIBLE * of as f64 {
-            report.fault(say);
+            report.fault(text);
         } else if count > 0 {
-            report.notes.push(say);
+            report.notes.push(text);
         }
     }
 }
 
-/// Says what arrived that was no answer; and of one that authenticates that it answers nobody else, if nothing did.
-fn tell_of_strangers(report: &mut Report, course: &Course, with_key: bool) {
+/// Reports packets that were not answers. If nothing arrived at all, notes that an authenticating reflector ignores
+/// packets with another key.
+fn note_foreign_packets(report: &mut ProbeReport, course: &ProbeCourse, with_key: bool) {
     for (why, count) in &course.foreign {
         report.notes.push(format!("{count} packets that arrived were {why}"));
     }
     if course.foreign.is_empty() && course.icmp_errors.is_empty() && !report.is_answered() {
         let sent = if with_key { "with the HMAC of this key" } else { "without an HMAC" };
         report.notes.push(format!(
-            "a reflector that authenticates answers no packet without its key's HMAC: these were sent {sent}"
+            "a reflector in authenticated mode answers only packets with the HMAC of its key: these were sent {sent}"
         ));
     }
 }
 
-/// Delay in one direction, and its variation, which needs no clock. Loss is of both directions: a packet whose answer did not
-/// come is not counted as delayed in either.
+/// Delay in one direction and its variation, which needs no clock. Loss belongs to both directions: a packet without an
+/// answer does not count as delayed in either.
 fn one_way(
     name: &'static str,
     raw: &[Option<f64>],
@@ -296,11 +307,15 @@ fn one_way(
     Ok(section)
 }
 
-/// Loss there and back apart, by the numbers of a stateful reflector.
-fn by_direction(course: &Course) -> Result<Section, ProbeError> {
+/// Loss in each direction, by the numbers of a stateful reflector.
+fn by_direction(course: &ProbeCourse) -> Result<Section, ProbeError> {
     let mut section = Section::new("by_direction");
     if course.interrupted {
-        section.push(Measure::undefined("loss_there", "1", "it was interrupted, with packets on their way"));
+        section.push(Measure::undefined(
+            "loss_there",
+            "1",
+            "the probe was interrupted with packets in flight",
+        ));
         return Ok(section);
     }
     let answered: Vec<bool> = course.sent.iter().map(|packet| packet.answer.is_some()).collect();
@@ -318,29 +333,30 @@ fn by_direction(course: &Course) -> Result<Section, ProbeError> {
     Ok(section)
 }
 
-/// Packets without an answer, up to the last one that has one, by where they were lost.
+/// Packets without an answer, up to the last answered packet, by the direction of their loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Losses {
     sent: usize,
     there: usize,
-    /// Packets that reached the reflector, of which no answer came back.
+    /// Packets that reached the reflector and whose answers were all lost.
     back: usize,
 }
 
 impl Losses {
-    /// A stateful reflector numbers what it sends (RFC 8762 section 4), one number for each packet that reaches it, copies
-    /// too (RFC 5560). A number that is missing among those that came back is an answer that was lost: it was to a packet
-    /// that has no answer, between those whose answers have the numbers before and behind it; or if there is none, to a
-    /// copy, whose loss is none of a packet. `told` has, of each answer in any order, the packet's number and the
-    /// reflector's. Nothing if there was no answer.
-    fn split(answered: &[bool], told: &[[u32; 2]]) -> Result<Option<Self>, &'static str> {
-        // What was copied on the way back has one number of the reflector's.
-        let mut by_reflector: Vec<(u32, u32)> = told.iter().map(|[ours, theirs]| (*theirs, *ours)).collect();
+    /// A stateful reflector numbers its answers (RFC 8762 section 4), one for each packet that arrives, including
+    /// copies (RFC 5560). A missing number is a lost answer. It belongs to an unanswered packet between those whose
+    /// answers have the previous and the next number. If there is none, it belongs to a copy, and no packet is lost.
+    /// `numbered` has, for each answer in any order, the packet's number and the reflector's. Nothing if there was no
+    /// answer.
+    fn split(answered: &[bool], numbered: &[[u32; 2]]) -> Result<Option<Self>, &'static str> {
+        // Copies of one answer have the same number.
+        let mut by_reflector: Vec<(u32, u32)> =
+            numbered.iter().map(|[ours, theirs]| (*theirs, *ours)).collect();
         by_reflector.sort_unstable();
         by_reflector.dedup_by_key(|(theirs, _)| *theirs);
         let Some(highest) = by_reflector.iter().map(|(_, ours)| *ours).max() else { return Ok(None) };
         let sent = highest as usize + 1;
-        // Of the packets up to each one, those without an answer.
+        // Number of unanswered packets before each packet.
         let lost_before: Vec<usize> = std::iter::once(0)
             .chain(answered.iter().scan(0, |lost, answered| {
                 *lost += usize::from(!answered);
@@ -367,11 +383,11 @@ impl Losses {
         }
         let most = missing_in_all.min(lost);
         if copies == 0 {
-            // Each missing number is a packet's, in whichever order they arrived.
+            // Each missing number belongs to a packet, in any order of arrival.
             back = most;
         } else if is_reordered && back != most {
             return Err(
-                "packets were copied and reordered on the way there: which answers are missing is unknown",
+                "packets were duplicated and reordered on the forward path: which answers are missing is unknown",
             );
         }
         if missing_in_all - back > copies + back {
@@ -381,51 +397,55 @@ impl Losses {
     }
 }
 
-/// Numbers of another session, or of none.
+/// The numbers do not match this session.
 const NOT_OF_THIS_SESSION: &str = "the reflector's numbers are not those of this session";
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::schedule::Gaps;
-    use crate::stamp::Key;
+    use crate::stamp::HmacKey;
     use netrig_core::Duration;
 
-    /// A sender that has sent packet 0, and the packet.
-    fn sent(key: Option<&[u8]>) -> (Sender, Vec<u8>) {
+    /// A sender that has sent packet 0, and that packet.
+    fn sent(key: Option<&[u8]>) -> (StampSender, Vec<u8>) {
         let gaps = Gaps::Periodic(Duration::from_millis(1));
         let order = StampOrder {
             target: ([127, 0, 0, 1], 862).into(),
-            plan: Plan { count: 1, gaps, wait: Duration::from_secs(1), seed: 1 },
+            plan: ProbePlan { count: 1, gaps, wait: Duration::from_secs(1), seed: 1 },
             size: Some(200),
             dscp: 0,
             answer_dscp: None,
-            key: key.map(|octets| Key::new(octets).unwrap()),
+            key: key.map(|octets| HmacKey::new(octets).unwrap()),
             format: Format::Ntp,
             stateful: false,
         };
-        let mut sender = Sender::new(&order, 7);
+        let mut sender = StampSender::new(&order, 7);
         let packet = sender.packet(0, 1_790_000_000_000_000_000);
         (sender, packet)
     }
 
-    /// What a reflector makes of a packet if it believes any HMAC: RFC 8762 figures 5 and 6.
-    fn reflection(packet: &[u8], key: Option<&Key>) -> Vec<u8> {
+    /// The answer of a reflector that accepts any HMAC: RFC 8762 figures 5 and 6.
+    fn reflection(packet: &[u8], key: Option<&HmacKey>) -> Vec<u8> {
         let mut seen = packet.to_vec();
         if key.is_some() {
-            // What it takes to be zeros it does not look at.
+            // The reflector does not check the MBZ fields.
             seen[4..16].fill(0);
         }
-        let own = Reflected::claimed(&seen, key.is_some()).unwrap().own;
+        let own = ReflectedPacket::claimed(&seen, key.is_some()).unwrap().own;
         let time = Format::Ntp.encode(1_790_000_000_000_100_000);
-        let told =
-            Reflected { own: Test { timestamp: time, ..own }, received: time, sender: own, sender_ttl: 64 };
-        let mut bytes = told.encode(key);
+        let reflected = ReflectedPacket {
+            own: TestPacket { timestamp: time, ..own },
+            received: time,
+            sender: own,
+            sender_ttl: 64,
+        };
+        let mut bytes = reflected.encode(key);
         bytes.extend(&packet[bytes.len()..]);
         bytes
     }
 
-    /// Each end as it may be set up, and what the sender takes the other's answers for.
+    /// Each combination of keys, and the sender's classification of the answers.
     #[test]
     fn answers_of_the_other_mode_are_known_for_what_they_are() {
         let (right, wrong) = (&b"0123456789abcdef"[..], &b"fedcba9876543210"[..]);
@@ -437,12 +457,12 @@ mod tests {
             (None, Some(right), Some(NoAnswer::Authenticated)),
         ] {
             let (sender, packet) = sent(ours);
-            let bytes = reflection(&packet, theirs.and_then(Key::new).as_ref());
-            let told = Reflected::decode(&bytes, sender.key.as_ref());
-            let is_answer = told.is_ok_and(|told| sender.is_to_ours(&told));
+            let bytes = reflection(&packet, theirs.and_then(HmacKey::new).as_ref());
+            let reflected = ReflectedPacket::decode(&bytes, sender.key.as_ref());
+            let is_answer = reflected.is_ok_and(|reflected| sender.is_to_ours(&reflected));
             let known = (!is_answer).then(|| sender.mistaken(&bytes));
             assert_eq!(known, expected, "{ours:?} and {theirs:?}");
-            // What is to somebody else's packet is nobody's fault.
+            // An answer to another packet is foreign.
             let mut strange = bytes;
             [24, 48].into_iter().for_each(|at| strange[at] = 9);
             assert_eq!(sender.mistaken(&strange), NoAnswer::Foreign);
@@ -450,36 +470,37 @@ mod tests {
         }
     }
 
-    /// What a path does to packets 0 to `count`: those of `there` are lost there, those of `copied` arrive twice, and of the
-    /// reflector's numbers those of `back` are lost on the way back, where each answer in `echoed` arrives twice.
+    /// Simulates a path for packets 0 to `count`. Packets in `there` are lost on the forward path; those in `copied`
+    /// arrive twice. Of the reflector's numbers, those in `back` are lost on the return path; those in `echoed` arrive
+    /// twice.
     fn split(count: u32, [there, copied, back, echoed]: [&[u32]; 4]) -> Result<Option<Losses>, &'static str> {
         let arrive = |ours: &u32| 1 + usize::from(copied.contains(ours));
         let reached = (0..count).filter(|ours| !there.contains(ours));
         let reached = reached.flat_map(|ours| std::iter::repeat_n(ours, arrive(&ours)));
-        let mut told = Vec::new();
+        let mut numbered = Vec::new();
         for (ours, theirs) in reached.zip(0..).filter(|(_, theirs)| !back.contains(theirs)) {
-            told.extend(std::iter::repeat_n([ours, theirs], 1 + usize::from(echoed.contains(&theirs))));
+            numbered.extend(std::iter::repeat_n([ours, theirs], 1 + usize::from(echoed.contains(&theirs))));
         }
         let answered: Vec<bool> =
-            (0..count).map(|ours| told.iter().any(|[known, _]| *known == ours)).collect();
-        Losses::split(&answered, &told)
+            (0..count).map(|ours| numbered.iter().any(|[known, _]| *known == ours)).collect();
+        Losses::split(&answered, &numbered)
     }
 
     #[test]
     fn loss_by_direction_is_defined_with_copies_too() {
         let of = |sent, there, back| Ok(Some(Losses { sent, there, back }));
         let dropped = [30, 31, 32, 60];
-        // Four of 200 are lost there; of the 196 that reach the reflector four answers are lost.
+        // Four of 200 packets are lost on the forward path, and four of the 196 answers.
         assert_eq!(split(200, [&dropped, &[], &dropped, &[]]), of(200, 4, 4));
-        // Each copy has a number of its own: the answer with number 30 is that to packet 28 now.
+        // Each copy has its own number: the answer with number 30 is now the one to packet 28.
         let copied = [2, 9, 77, 150];
         for echoed in [&[][..], &[1, 40, 41, 100]] {
             assert_eq!(split(200, [&dropped, &copied, &dropped, echoed]), of(200, 4, 4), "{echoed:?}");
         }
-        // More arrive there than were sent, which is no fault of the reflector's.
+        // More packets arrive than were sent, which is not an error of the reflector.
         let many: Vec<u32> = (0..200).filter(|ours| ours % 5 == 0).collect();
         assert_eq!(split(200, [&dropped, &many, &[], &[]]), of(200, 4, 0));
-        // Of packet 10, which arrived twice as numbers 10 and 11, one answer is lost: the packet is not.
+        // Packet 10 arrived twice, as numbers 10 and 11. One of its answers is lost: the packet is not.
         for lost in [10, 11] {
             assert_eq!(split(200, [&[], &[10, 20], &[lost], &[]]), of(200, 0, 0), "{lost}");
         }
@@ -490,13 +511,13 @@ mod tests {
     #[test]
     fn reordering_leaves_loss_by_direction_defined_and_foreign_numbers_do_not() {
         let all = [true, true, false, true];
-        // Packets 1 and 2 change places on the way there, and the answer to 2, which is number 1, is lost.
-        let told = [[0, 0], [1, 2], [3, 3]];
-        assert_eq!(Losses::split(&all, &told), Ok(Some(Losses { sent: 4, there: 0, back: 1 })));
-        // The reflector began to count long before.
-        let later = told.map(|[ours, theirs]| [ours, theirs + 5000]);
+        // Packets 1 and 2 are reordered on the forward path. The answer to 2, with number 1, is lost.
+        let numbered = [[0, 0], [1, 2], [3, 3]];
+        assert_eq!(Losses::split(&all, &numbered), Ok(Some(Losses { sent: 4, there: 0, back: 1 })));
+        // The reflector's count began long before.
+        let later = numbered.map(|[ours, theirs]| [ours, theirs + 5000]);
         assert_eq!(Losses::split(&all, &later), Err(NOT_OF_THIS_SESSION));
-        // A number that belongs to no packet of ours.
+        // A number without a packet.
         assert_eq!(Losses::split(&all, &[[4, 0]]), Err(NOT_OF_THIS_SESSION));
     }
 }

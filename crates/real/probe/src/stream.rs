@@ -1,4 +1,4 @@
-//! One end of a one-way stream: sends it, or logs what arrives; answers what the other asks about the time.
+//! One end of a one-way stream: it sends packets or records arrivals, and answers clock questions of the other end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -8,85 +8,85 @@ use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
 use super::icmp_error::IcmpErrors;
-use super::pacing::{self, Listen, Speak};
+use super::pacing::{self, PacketReceiver, PacketSender};
 use super::schedule::Schedule;
 use super::socket::{ProbeSocket, is_refusal};
 use super::stream_packet::{Content, StreamPacket};
-use super::two_way::Plan;
+use super::two_way::ProbePlan;
 use netrig_host::sys::TransmitStamp;
 use netrig_host::{Clock, realtime_nanos};
 use netrig_host::{SourceMeter, SourceReport};
 
-/// Exchanges about the time before a stream, and after it.
+/// Number of clock exchanges before a stream and after it.
 const EXCHANGES: u32 = 16;
 
-/// Time between two exchanges, and how long an answer may take.
+/// Time between two clock exchanges, and maximum wait for an answer.
 const EXCHANGE_GAP: Duration = Duration::from_millis(5);
 const EXCHANGE_WAIT: Duration = Duration::from_secs(2);
 
-/// What an end has seen.
+/// Observations of one end.
 #[derive(Default)]
-pub(super) struct Log {
-    /// Data that arrived: number, and when, ns since 1970.
+pub(super) struct StreamLog {
+    /// Arrived data packets: number and time of arrival, ns since 1970.
     pub arrivals: Vec<(u32, u64)>,
-    /// How many arrivals are kept.
+    /// Maximum number of recorded arrivals.
     pub most: usize,
-    /// Arrivals that the kernel stamped.
+    /// Arrivals with a time stamp of the kernel.
     pub stamped: usize,
-    /// DSCP with which data arrived, and how often.
+    /// Number of arrivals by DSCP.
     pub dscps: BTreeMap<u8, usize>,
-    /// TTL or hop limit with which data arrived, and how often.
+    /// Number of arrivals by TTL or hop limit.
     pub ttls: BTreeMap<u8, usize>,
-    /// What was said by ICMP of what this end sent.
+    /// ICMP errors about the packets of this end.
     pub icmp_errors: IcmpErrors,
-    /// Exchanges about the time: sent, received, answered, returned.
+    /// Clock exchanges: sent, received, answered, returned; ns since 1970.
     pub exchanges: Vec<[u64; 4]>,
 }
 
 /// A stream that was sent.
 pub(super) struct SentStream {
-    /// When each packet was sent, ns since 1970.
+    /// Time of sending of each packet, ns since 1970.
     pub at: Vec<u64>,
-    /// How many of them the kernel stamped.
+    /// Packets with a time stamp of the kernel.
     pub stamped: usize,
     pub source: SourceReport,
     /// Packets for which the socket had no room.
     pub no_room: usize,
 }
 
-/// One end's socket.
+/// The socket of one end.
 pub(super) struct StreamEnd {
     socket: ProbeSocket,
     token: u64,
-    /// The other end; a far end learns its port from the first packet that has the token.
+    /// Address of the other end. A far end learns its port from the first packet with the token.
     peer: SocketAddr,
     connected: bool,
-    /// When questions were sent that have no answer yet.
+    /// Times of sending of unanswered clock questions.
     open: BTreeSet<u64>,
-    /// Datagrams sent until now, as the kernel counts them.
+    /// Number of sent datagrams, as the kernel counts them.
     datagrams: u32,
 }
 
 impl StreamEnd {
-    /// An end that knows the other's address.
+    /// An end that knows the address of its peer.
     pub fn connected(socket: ProbeSocket, token: u64, peer: SocketAddr) -> io::Result<Self> {
         socket.connect(peer)?;
         Ok(Self { socket, token, peer, connected: true, open: BTreeSet::new(), datagrams: 0 })
     }
 
-    /// An end that hears from one host, and sends to the port from which that sends the token first.
+    /// An end that accepts packets from one host. It sends to the port of the first packet with the token.
     pub const fn listening(socket: ProbeSocket, token: u64, peer: SocketAddr) -> Self {
         Self { socket, token, peer, connected: false, open: BTreeSet::new(), datagrams: 0 }
     }
 
-    /// Datagrams that reached this host and that the socket had no room for.
+    /// Datagrams that reached this host but were dropped by the socket.
     pub fn drops(&self) -> Result<u32, ProbeError> {
         self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))
     }
 
-    /// Takes what has arrived, at most one batch, answers questions, and takes what has come about what was sent; whether
-    /// there may be more.
-    fn take(&mut self, log: &mut Log, left: impl FnMut(TransmitStamp)) -> Result<bool, ProbeError> {
+    /// Receives at most one batch, answers clock questions, and reads time stamps and errors. Returns whether there may
+    /// be more packets.
+    fn take(&mut self, log: &mut StreamLog, left: impl FnMut(TransmitStamp)) -> Result<bool, ProbeError> {
         let (token, host, connected) = (self.token, self.peer.ip(), self.connected);
         let open = &mut self.open;
         let mut questions = Vec::new();
@@ -94,7 +94,7 @@ impl StreamEnd {
         let took = self.socket.receive(|incoming| {
             let now = incoming.stamp.unwrap_or_else(realtime_nanos);
             let packet = StreamPacket::decode(incoming.head).filter(|packet| packet.token == token);
-            // Until the socket is connected anybody's packets arrive.
+            // Until the socket is connected, packets of any host arrive.
             let Some(packet) = packet.filter(|_| connected || incoming.from.ip() == host) else { return };
             learnt.get_or_insert(incoming.from);
             match packet.content {
@@ -109,7 +109,8 @@ impl StreamEnd {
                 }
                 Content::Data => {}
                 Content::Question(sent) => questions.push((packet.number, sent, now)),
-                // One answer to each question: what nobody asked for, and copies, say nothing of the time.
+                // Only the first answer to a question counts: unsolicited answers and copies say nothing about the
+                // clock.
                 Content::Answer([sent, received, answered]) if open.remove(&sent) => {
                     log.exchanges.push([sent, received, answered, now]);
                 }
@@ -131,49 +132,49 @@ impl StreamEnd {
         Ok(more)
     }
 
-    /// Sends one datagram; whether there was room.
+    /// Sends one datagram. Returns whether there was room for it.
     fn send(&mut self, bytes: &[u8]) -> Result<bool, ProbeError> {
         match self.socket.offer(self.peer, bytes) {
             Ok(had_room) => {
                 self.datagrams = self.datagrams.wrapping_add(u32::from(had_room));
                 Ok(had_room)
             }
-            // It found no way, and is lost.
+            // A datagram without a route is lost.
             Err(error) if is_refusal(&error) => Ok(true),
             Err(error) => Err(ProbeError::send(self.peer, error)),
         }
     }
 
-    /// Sends a stream by its schedule, until it is over or `stop` says so.
+    /// Sends a stream by its schedule until it ends or `stop` returns true.
     pub fn stream(
         &mut self,
-        plan: Plan,
+        plan: ProbePlan,
         size: usize,
-        log: &mut Log,
+        log: &mut StreamLog,
         stop: impl Fn() -> bool,
     ) -> Result<SentStream, ProbeError> {
         let nothing = SourceMeter::new(plan.gaps.asked()).report();
         let sent = SentStream { at: Vec::new(), stamped: 0, source: nothing, no_room: 0 };
-        let mut sending = Sending { end: self, log, size, sent, datagrams: Vec::new() };
+        let mut sending = StreamSender { end: self, log, size, sent, datagrams: Vec::new() };
         let schedule = Schedule::new(plan.gaps, plan.count, plan.seed);
         let (_, meter) = pacing::keep(&mut sending, schedule, plan.gaps.asked(), stop)?;
         pacing::linger(&mut sending, Duration::ZERO, |_, _| Instant::ZERO + EXCHANGE_GAP)?;
         Ok(SentStream { source: meter.report(), ..sending.sent })
     }
 
-    /// Takes what arrives for so long, or until `stop` says so.
+    /// Receives packets for this time, or until `stop` returns true.
     pub fn linger(
         &mut self,
         span: Duration,
-        log: &mut Log,
+        log: &mut StreamLog,
         stop: impl Fn() -> bool,
     ) -> Result<(), ProbeError> {
-        let mut hearing = Hearing { end: self, log };
+        let mut hearing = StreamListener { end: self, log };
         pacing::linger(&mut hearing, Duration::ZERO, |_, now| if stop() { now } else { Instant::ZERO + span })
     }
 
-    /// Asks for the time, several times; whether there was an answer.
-    pub fn ask(&mut self, log: &mut Log, stop: impl Fn() -> bool) -> Result<bool, ProbeError> {
+    /// Asks several times for the peer's clock. Returns whether there was an answer.
+    pub fn ask(&mut self, log: &mut StreamLog, stop: impl Fn() -> bool) -> Result<bool, ProbeError> {
         let before = log.exchanges.len();
         for number in 0..EXCHANGES {
             let sent = realtime_nanos();
@@ -190,13 +191,13 @@ impl StreamEnd {
     }
 }
 
-/// An end that only listens.
-struct Hearing<'a> {
+/// An end that only receives.
+struct StreamListener<'a> {
     end: &'a mut StreamEnd,
-    log: &'a mut Log,
+    log: &'a mut StreamLog,
 }
 
-impl Listen for Hearing<'_> {
+impl PacketReceiver for StreamListener<'_> {
     fn socket(&self) -> &ProbeSocket {
         &self.end.socket
     }
@@ -207,27 +208,27 @@ impl Listen for Hearing<'_> {
 }
 
 /// An end that sends a stream.
-struct Sending<'a> {
+struct StreamSender<'a> {
     end: &'a mut StreamEnd,
-    log: &'a mut Log,
+    log: &'a mut StreamLog,
     size: usize,
     sent: SentStream,
-    /// Of each packet of the stream, which datagram of the socket it was.
+    /// Number of the socket's datagram for each packet of the stream.
     datagrams: Vec<u32>,
 }
 
-impl Listen for Sending<'_> {
+impl PacketReceiver for StreamSender<'_> {
     fn socket(&self) -> &ProbeSocket {
         &self.end.socket
     }
 
-    /// Takes what has arrived, and the kernel's stamps of what was sent.
+    /// Receives packets and reads the transmit time stamps.
     fn take(&mut self) -> Result<bool, ProbeError> {
         let (SentStream { at, stamped, .. }, datagrams) = (&mut self.sent, &self.datagrams);
         self.end.take(self.log, |stamp| {
             let place = datagrams.partition_point(|datagram| *datagram < stamp.number);
             let ours = datagrams.get(place) == Some(&stamp.number);
-            // A stamp from before the packet was made is another's.
+            // A time stamp from before the packet was built belongs to another packet.
             if let Some(at) = at.get_mut(place).filter(|at| ours && stamp.at >= **at) {
                 *at = stamp.at;
                 *stamped += 1;
@@ -236,7 +237,7 @@ impl Listen for Sending<'_> {
     }
 }
 
-impl Speak for Sending<'_> {
+impl PacketSender for StreamSender<'_> {
     fn send(&mut self, _: &Clock) -> Result<(), ProbeError> {
         let number = self.sent.at.len() as u32;
         let packet = StreamPacket { token: self.end.token, number, content: Content::Data };
@@ -254,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    /// An end that answers what nobody asked, and each question three times, is heard once for each question.
+    /// The peer sends unsolicited answers and answers each question three times: one answer per question is recorded.
     #[test]
     fn answers_are_kept_to_open_questions_only() {
         const TOKEN: u64 = 7;
@@ -266,7 +267,7 @@ mod tests {
             let content = Content::Answer([sent, sent + 1, sent + 2]);
             far.send(&StreamPacket { token: TOKEN, number: 0, content }.encode(0)).unwrap();
         };
-        let mut log = Log::default();
+        let mut log = StreamLog::default();
         (0..100).for_each(answer);
         end.linger(EXCHANGE_GAP, &mut log, || false).unwrap();
         assert_eq!(log.exchanges.len(), 0);

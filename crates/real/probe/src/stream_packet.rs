@@ -1,14 +1,14 @@
-//! Packets of netrig's own one-way streams, and of the exchanges that bound the clocks' offset.
+//! Packets of netrig's one-way streams, and of the exchanges that bound the clock offset.
 //!
 //! | octets | what |
 //! |---|---|
 //! | 0–3 | `nrp1` |
-//! | 4 | 0 data, 1 a question about the time, 2 its answer |
+//! | 4 | 0 data, 1 a clock question, 2 its answer |
 //! | 8–15 | the stream's token |
 //! | 16–19 | the packet's number |
-//! | 24–47 | of questions and answers: sent, received, answered, each ns since 1970 by the clock of who did it |
+//! | 24–47 | in questions and answers: sent, received, answered; each in ns since 1970 by the clock of the acting end |
 //!
-//! Everything is big-endian, all other octets are zero. A question is as long as its answer.
+//! All numbers are big-endian, all other octets are zero. A question is as long as its answer.
 
 /// Octets of the shortest packet with data.
 pub const LEAST: usize = 24;
@@ -23,25 +23,25 @@ const MAGIC: [u8; 4] = *b"nrp1";
 pub struct StreamPacket {
     /// The stream's token.
     pub token: u64,
-    /// Its number among packets of its kind.
+    /// Number among the packets of its kind.
     pub number: u32,
-    /// What it is for.
+    /// Content of the packet.
     pub content: Content,
 }
 
-/// What a packet is for.
+/// Content of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// It is measured.
+    /// A measured packet.
     Data,
-    /// What time is it, sent at this one?
+    /// A clock question, with the time of sending.
     Question(u64),
-    /// Sent, received and answered then.
+    /// The answer to a clock question: times of sending, reception and answering.
     Answer([u64; 3]),
 }
 
 impl StreamPacket {
-    /// As octets: of data `size` of them, at least [`LEAST`].
+    /// Encodes the packet. A data packet has `size` octets, at least [`LEAST`].
     pub fn encode(&self, size: usize) -> Vec<u8> {
         let (kind, len, times) = match self.content {
             Content::Data => (0, size.max(LEAST), [0; 3]),
@@ -61,7 +61,7 @@ impl StreamPacket {
         bytes
     }
 
-    /// What octets say; nothing of those that are no packet of a stream.
+    /// Decodes a packet; nothing if the octets are not one.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
         let content = match (bytes.get(..4)? == MAGIC, *bytes.get(4)?) {

@@ -1,4 +1,4 @@
-//! `probe train`: trains of echoes, each of packets of one size, and how much longer the longer ones take.
+//! `probe train`: trains of echo requests, each with one packet size, and how the round-trip time depends on the size.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -10,53 +10,53 @@ use netrig_stats::fit::line;
 use super::error::ProbeError;
 use super::path_sections;
 use super::ping::{self, PingOrder};
-use super::report::{CONFIDENCE, Measure, Punctuality, Report, Section};
+use super::report::{CONFIDENCE, Measure, ProbeReport, Punctuality, Section};
 use super::schedule::Gaps;
-use super::two_way::Plan;
+use super::two_way::ProbePlan;
 
-/// Echoes of one size.
+/// Echo requests of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Train {
-    /// How many.
+    /// Number of packets.
     pub count: u32,
-    /// Octets of data in each.
+    /// Octets of data in each packet.
     pub size: usize,
 }
 
-/// What is to be sent.
+/// Settings of trains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainOrder {
     /// The host to probe. The port is ignored.
     pub target: SocketAddr,
-    /// One after the other.
+    /// The trains, in order of sending.
     pub trains: Vec<Train>,
-    /// Between two packets.
+    /// Gap between two packets.
     pub gap: Duration,
-    /// What takes longer is lost.
+    /// A packet without an answer after this time is lost.
     pub wait: Duration,
-    /// Code point that they are sent with.
+    /// DSCP of the packets.
     pub dscp: u8,
 }
 
-/// Trains of one order, at most.
+/// Maximum number of trains.
 const MOST_TRAINS: usize = 64;
 
-/// Bits that cross the path for each octet of data: there, and back.
+/// Bits on the path per octet of data, in both directions together.
 const BOTH_WAYS: f64 = 16.0;
 
-/// Sends trains, and fits a line to their round trips.
+/// Sends trains and fits a line to their round-trip times.
 ///
-/// # Errors
-/// If the order cannot be carried out; an answer that does not come is a measurement, not an error.
-pub fn train(order: &TrainOrder, cancel: &AtomicBool) -> Result<Report, ProbeError> {
+/// If the order is invalid. A missing answer is a measurement, not an error.
+pub fn train(order: &TrainOrder, cancel: &AtomicBool) -> Result<ProbeReport, ProbeError> {
     if order.trains.is_empty() || order.trains.len() > MOST_TRAINS {
         let trains = order.trains.len();
         return Err(ProbeError::Request(format!("{trains} trains: expected 1 to {MOST_TRAINS}")));
     }
-    let mut whole: Option<Report> = None;
+    let mut whole: Option<ProbeReport> = None;
     let (mut sizes, mut trips) = (Vec::new(), Vec::new());
     for train in &order.trains {
-        let plan = Plan { count: train.count, gaps: Gaps::Periodic(order.gap), wait: order.wait, seed: 0 };
+        let plan =
+            ProbePlan { count: train.count, gaps: Gaps::Periodic(order.gap), wait: order.wait, seed: 0 };
         let ping = PingOrder { target: order.target, plan, size: train.size, dscp: order.dscp };
         let (course, delays) = ping::exchange(&ping, cancel)?;
         for delay in delays.iter().flatten() {
@@ -75,14 +75,14 @@ pub fn train(order: &TrainOrder, cancel: &AtomicBool) -> Result<Report, ProbeErr
             break;
         }
     }
-    // There is one train at least.
+    // There is at least one train.
     let mut report = whole.ok_or(ProbeError::Interrupted)?;
     report.sections.push(slope(&sizes, &trips)?);
     Ok(report)
 }
 
-/// One report of two: of each what is worse.
-fn joined(mut before: Report, after: Report) -> Report {
+/// Joins two reports: the worse value of each property counts.
+fn joined(mut before: ProbeReport, after: ProbeReport) -> ProbeReport {
     before.valid &= after.valid;
     before.interrupted |= after.interrupted;
     before.sections.extend(after.sections);
@@ -106,7 +106,7 @@ fn joined(mut before: Report, after: Report) -> Report {
     before
 }
 
-/// What an octet more takes, there and back: of all packets, and of the fastest of each size, which waited least.
+/// The round-trip time per octet: over all packets, and over the fastest of each size, which waited least.
 fn slope(sizes: &[f64], trips: &[f64]) -> Result<Section, ProbeError> {
     let mut section = Section::new("slope");
     let mut least = BTreeMap::<u64, f64>::new();
@@ -115,7 +115,7 @@ fn slope(sizes: &[f64], trips: &[f64]) -> Result<Section, ProbeError> {
         *known = known.min(*trip);
     }
     if least.len() < 2 {
-        let why = "packets of one size alone came back";
+        let why = "only packets of one size were answered";
         section.push(Measure::undefined("time_per_byte", "s/B", why));
         section.push(Measure::undefined("two_way_rate", "bit/s", why));
         return Ok(section);
@@ -138,7 +138,7 @@ mod tests {
         section.measures.iter().find(|measure| measure.name == name).cloned().unwrap()
     }
 
-    /// 10 Mbit/s in both directions: an octet takes 0.8 µs there and as long back.
+    /// 10 Mbit/s in both directions: an octet takes 0.8 µs in each.
     #[test]
     fn the_rate_of_a_link_comes_back_from_the_times() {
         let sizes: Vec<f64> = (0..21).map(|number| if number < 11 { 100.0 } else { 1000.0 }).collect();

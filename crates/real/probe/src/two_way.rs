@@ -1,4 +1,4 @@
-//! Packets that somebody answers: sent by a schedule, matched with their answers.
+//! Two-way measurements: packets sent by a schedule and matched with their answers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use netrig_core::{Duration, Instant};
 
 use super::error::ProbeError;
 use super::icmp_error::IcmpErrors;
-use super::pacing::{self, Listen, Speak};
+use super::pacing::{self, PacketReceiver, PacketSender};
 use super::schedule::{Gaps, Schedule, source_fault};
 use super::socket::ProbeSocket;
 use super::stamp::{ErrorEstimate, tlv::ClassOfService};
@@ -17,23 +17,23 @@ use netrig_host::sys::{Incoming, TransmitStamp};
 use netrig_host::{Clock, SPIN, realtime_nanos};
 use netrig_host::{SourceMeter, SourceReport};
 
-/// Packets in one measurement, at most: each is remembered.
+/// Maximum number of packets in one measurement: each is recorded.
 pub const MOST_PACKETS: u32 = 1_000_000;
 
-/// Once all packets have an answer, copies of the last are waited for so many times the longest round trip, and no less than
-/// this; but never longer than for an answer.
+/// Once all packets are answered, the wait for copies of the last answer is this multiple of the longest round-trip
+/// time. It is at least [`LEAST_LINGER`], and at most the waiting time of an answer.
 const LINGER: u64 = 3;
 const LEAST_LINGER: Duration = Duration::from_millis(100);
 
-/// Batches of answers that are taken before it is seen whether a packet is due.
+/// Batches of answers that are received before the schedule is checked.
 const LOOK: usize = 8;
 
-/// How many packets, when, and how long an answer may take.
+/// Number of packets, their gaps and the waiting time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ProbePlan {
     /// Packets, 1 to [`MOST_PACKETS`].
     pub count: u32,
-    /// The gaps between them.
+    /// Gaps between the packets.
     pub gaps: Gaps,
     /// A packet without an answer after so long is lost (RFC 6673 section 4.2: Tmax).
     pub wait: Duration,
@@ -41,18 +41,17 @@ pub struct Plan {
     pub seed: u64,
 }
 
-impl Plan {
-    /// That it can be carried out.
+impl ProbePlan {
+    /// Checks the plan.
     ///
-    /// # Errors
-    /// What is wrong, in words.
+    /// The first invalid value.
     pub fn check(&self) -> Result<(), ProbeError> {
         let wrong = |why: String| Err(ProbeError::Request(why));
         if self.count == 0 || self.count > MOST_PACKETS {
             return wrong(format!("{} packets: expected 1 to {MOST_PACKETS}", self.count));
         }
         if self.gaps.mean().is_zero() {
-            return wrong("an interval of 0 s: expected more than nothing between packets".into());
+            return wrong("an interval of 0 s: expected more than 0 s between packets".into());
         }
         if self.wait.is_zero() || self.wait > Duration::from_secs(3600) {
             return wrong(format!(
@@ -64,105 +63,105 @@ impl Plan {
     }
 }
 
-/// What a far end says of a packet.
+/// A reflector's record of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Far {
-    /// When it received the packet and when it sent the answer, by its clock, ns since 1970; nothing if it does not tell.
+pub(crate) struct ReflectorRecord {
+    /// Times of reception and of the answer by the reflector's clock, ns since 1970; nothing if it does not state them.
     pub times: Option<[u64; 2]>,
-    /// The number that it gave the answer.
+    /// The reflector's number of the answer.
     pub number: u32,
-    /// TTL with which the packet arrived.
+    /// TTL of the packet on arrival.
     pub ttl: u8,
-    /// How far its clock may be wrong.
+    /// Error estimate of its clock.
     pub error: ErrorEstimate,
-    /// Class of service as it says it arrived.
+    /// Class of service on arrival.
     pub class: Option<ClassOfService>,
 }
 
-/// Why what arrived is no answer.
+/// Why a packet is not an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub(crate) enum NoAnswer {
-    /// It has nothing to do with what was sent.
-    #[error("no answers to these packets")]
+    /// The packet is unrelated to the sent packets.
+    #[error("not answers to these packets")]
     Foreign,
-    /// We have a key, and the reflector answers as those do that have none.
+    /// This end has a key, and the reflector does not authenticate.
     #[error(
         "answers without an HMAC, which are not used: the reflector does not authenticate; give it the key \
          (`probe reflect --key FILE --authenticated`), or measure without --key"
     )]
     Open,
-    /// We have a key, and the reflector signs with another one.
+    /// This end has a key, and the reflector has another.
     #[error(
         "answers whose HMAC is wrong, which are not used: the reflector's key is another one, or they were changed"
     )]
     OtherKey,
-    /// We have no key, and the reflector answers as those do that have one.
+    /// This end has no key, and the reflector authenticates.
     #[error("answers with an HMAC, which are not used: the reflector authenticates; give its key with --key")]
     Authenticated,
 }
 
 /// The first answer to a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Answer {
-    /// When it arrived, ns since 1970.
+pub(crate) struct ProbeAnswer {
+    /// Time of arrival, ns since 1970.
     pub at: u64,
-    /// That the kernel stamped it, not this program.
+    /// The time is the kernel's, not this program's.
     pub stamped: bool,
     pub ttl: Option<u8>,
     /// DSCP and ECN.
     pub class: Option<u8>,
-    pub far: Option<Far>,
+    pub far: Option<ReflectorRecord>,
 }
 
-/// One packet.
+/// A sent packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Sent {
-    /// When it was given to the kernel, ns since 1970.
+pub(crate) struct SentProbe {
+    /// Time at which the packet was given to the kernel, ns since 1970.
     pub given: u64,
-    /// When the kernel gave it to the device.
+    /// Time at which the kernel gave the packet to the device, ns since 1970.
     pub stamped: Option<u64>,
-    pub answer: Option<Answer>,
+    pub answer: Option<ProbeAnswer>,
 }
 
-impl Sent {
-    /// When it was sent, as well as is known.
+impl SentProbe {
+    /// The best known time of sending.
     pub fn at(&self) -> u64 {
         self.stamped.unwrap_or(self.given)
     }
 
-    /// The answer, if it came in time.
-    pub fn answer_within(&self, wait: Duration) -> Option<Answer> {
+    /// The answer, if it arrived in time.
+    pub fn answer_within(&self, wait: Duration) -> Option<ProbeAnswer> {
         self.answer.filter(|answer| answer.at.saturating_sub(self.at()) <= wait.as_nanos())
     }
 }
 
-/// What happened.
-pub(crate) struct Course {
-    pub plan: Plan,
-    pub sent: Vec<Sent>,
-    /// The numbers of the packets that answers were to, as they arrived, copies too.
+/// The record of a two-way measurement.
+pub(crate) struct ProbeCourse {
+    pub plan: ProbePlan,
+    pub sent: Vec<SentProbe>,
+    /// Packet numbers of the answers in the order of arrival, including copies.
     pub arrivals: Vec<u64>,
-    /// Of each of these, copies too, the packet's number and the far end's own number of the answer.
+    /// Packet number and the far end's number of each answer, including copies.
     pub numbered: Vec<[u32; 2]>,
-    /// Arrivals beyond those that are kept: two for each packet of the plan.
+    /// Arrivals beyond the recorded ones: two for each packet of the plan.
     pub uncounted: u64,
-    /// Packets with an answer.
+    /// Number of answered packets.
     pub answered: usize,
     pub source: SourceReport,
-    /// Packets that were no answers, by what they were.
+    /// Number of packets that were not answers, by reason.
     pub foreign: BTreeMap<NoAnswer, u64>,
-    /// What hosts on the way, and the target, said of packets by ICMP.
+    /// ICMP errors about the packets.
     pub icmp_errors: IcmpErrors,
-    /// Packets for which the sending socket had no room: they count as sent, and the run as invalid.
+    /// Packets that the sending socket had no room for. They count as sent, and the run as invalid.
     pub no_room: u64,
-    /// Why the tester was the limit.
+    /// Reasons why this host was the limit.
     pub faults: Vec<String>,
     pub interrupted: bool,
 }
 
-impl Course {
-    /// Of a plan of which nothing has happened yet.
-    fn new(plan: Plan) -> Self {
+impl ProbeCourse {
+    /// An empty record of a plan.
+    fn new(plan: ProbePlan) -> Self {
         Self {
             plan,
             sent: Vec::new(),
@@ -180,21 +179,22 @@ impl Course {
     }
 }
 
-/// The words that are exchanged.
+/// The packet format of a two-way measurement.
 pub(crate) trait Exchange {
-    /// Packet `number`, to be sent at `now` (ns since 1970).
+    /// Builds packet `number`, to be sent at `now`, ns since 1970.
     fn packet(&mut self, number: u32, now: u64) -> Vec<u8>;
 
-    /// Which packet this is the answer to, and what the far end says of it; or why it is none.
-    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer>;
+    /// Parses an answer: the packet's number and the reflector's record, or why the packet is not an answer.
+    fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<ReflectorRecord>), NoAnswer>;
 
-    /// Whether what an ICMP error repeats is of these packets, where the kernel gives this socket those of others too.
+    /// Whether the packet quoted in an ICMP error is one of these. Raw sockets also get errors about packets of other
+    /// sockets.
     fn is_quoted(&self, _: &[u8]) -> bool {
         true
     }
 }
 
-/// Carries a plan out over a connected socket.
+/// A two-way measurement over a connected socket.
 pub(crate) struct TwoWay<'a, E> {
     pub socket: ProbeSocket,
     pub target: SocketAddr,
@@ -203,40 +203,41 @@ pub(crate) struct TwoWay<'a, E> {
 }
 
 impl<E: Exchange> TwoWay<'_, E> {
-    /// Sends, and waits for the last answer and copies of it.
-    pub fn run(self, plan: Plan) -> Result<Course, ProbeError> {
+    /// Sends all packets and waits for the last answer and its copies.
+    pub fn run(self, plan: ProbePlan) -> Result<ProbeCourse, ProbeError> {
         let Self { socket, target, exchange, cancel } = self;
         let offset = RealtimeOffset::measure();
         let is_over = || cancel.load(Ordering::Relaxed);
-        let mut talk = Talk { socket, target, exchange, course: Course::new(plan), longest: Duration::ZERO };
+        let mut run =
+            TwoWayRun { socket, target, exchange, course: ProbeCourse::new(plan), longest: Duration::ZERO };
         let schedule = Schedule::new(plan.gaps, plan.count, plan.seed);
-        let (_, meter) = pacing::keep(&mut talk, schedule, plan.gaps.asked(), is_over)?;
+        let (_, meter) = pacing::keep(&mut run, schedule, plan.gaps.asked(), is_over)?;
         let mut copies = None;
         pacing::linger(
-            &mut talk,
+            &mut run,
             SPIN,
-            |talk, now| {
-                if is_over() { now } else { talk.listens_until(now, &mut copies) }
+            |run, now| {
+                if is_over() { now } else { run.listens_until(now, &mut copies) }
             },
         )?;
-        talk.course.interrupted = is_over();
-        talk.course.source = meter.report();
-        talk.judge(&offset)?;
-        Ok(talk.course)
+        run.course.interrupted = is_over();
+        run.course.source = meter.report();
+        run.judge(&offset)?;
+        Ok(run.course)
     }
 }
 
-/// An exchange under way.
-struct Talk<E> {
+/// A two-way measurement in progress.
+struct TwoWayRun<E> {
     socket: ProbeSocket,
     target: SocketAddr,
     exchange: E,
-    course: Course,
-    /// The longest round trip until now.
+    course: ProbeCourse,
+    /// The longest round-trip time so far.
     longest: Duration,
 }
 
-impl<E: Exchange> Speak for Talk<E> {
+impl<E: Exchange> PacketSender for TwoWayRun<E> {
     fn send(&mut self, _: &Clock) -> Result<(), ProbeError> {
         let course = &mut self.course;
         let now = realtime_nanos();
@@ -244,17 +245,17 @@ impl<E: Exchange> Speak for Talk<E> {
         let had_room = self.socket.offer(self.target, &bytes);
         let had_room = had_room.map_err(|error| ProbeError::send(self.target, error))?;
         course.no_room += u64::from(!had_room);
-        course.sent.push(Sent { given: now, stamped: None, answer: None });
+        course.sent.push(SentProbe { given: now, stamped: None, answer: None });
         Ok(())
     }
 }
 
-impl<E: Exchange> Listen for Talk<E> {
+impl<E: Exchange> PacketReceiver for TwoWayRun<E> {
     fn socket(&self) -> &ProbeSocket {
         &self.socket
     }
 
-    /// Takes some batches of answers, and the stamps of what was sent.
+    /// Receives some batches of answers and reads the transmit time stamps.
     fn take(&mut self) -> Result<bool, ProbeError> {
         let mut more = true;
         for _ in 0..LOOK {
@@ -264,10 +265,10 @@ impl<E: Exchange> Listen for Talk<E> {
             }
         }
         let Self { socket, exchange, course, .. } = self;
-        let Course { sent, icmp_errors, .. } = course;
+        let ProbeCourse { sent, icmp_errors, .. } = course;
         let stamped = |stamp: TransmitStamp| {
             let packet = sent.get_mut(stamp.number as usize);
-            // A stamp from before the packet was made is another packet's.
+            // A time stamp from before the packet was built belongs to another packet.
             packet.filter(|packet| stamp.at >= packet.given).into_iter().for_each(|packet| {
                 packet.stamped.get_or_insert(stamp.at);
             });
@@ -278,9 +279,9 @@ impl<E: Exchange> Listen for Talk<E> {
     }
 }
 
-impl<E: Exchange> Talk<E> {
-    /// Until when answers are waited for, `now` after the last packet was sent: as long as one may take, or from the moment at
-    /// which all had come, which `copies` keeps, as long as a copy of the last may.
+impl<E: Exchange> TwoWayRun<E> {
+    /// The end of the wait for answers, where `now` is the time since the last packet. Without all answers it is the
+    /// waiting time of an answer. Once all have arrived, which `copies` records, it is the wait for copies of the last.
     fn listens_until(&self, now: Instant, copies: &mut Option<Instant>) -> Instant {
         if self.course.answered == self.course.sent.len() {
             copies.get_or_insert(now + LEAST_LINGER.max(self.longest * LINGER));
@@ -289,11 +290,11 @@ impl<E: Exchange> Talk<E> {
         copies.map_or(last, |copies| last.min(copies))
     }
 
-    /// Takes a batch of answers; whether there may be more.
+    /// Receives a batch of answers. Returns whether there may be more.
     fn answers(&mut self) -> Result<bool, ProbeError> {
         let Self { socket, exchange, course, longest, .. } = self;
         let most = 2 * course.plan.count as usize;
-        let Course { sent, arrivals, numbered, uncounted, answered, foreign, .. } = course;
+        let ProbeCourse { sent, arrivals, numbered, uncounted, answered, foreign, .. } = course;
         let took = socket.receive(|incoming| {
             let now = realtime_nanos();
             let answer = exchange.answer(incoming).and_then(|(number, far)| {
@@ -313,7 +314,7 @@ impl<E: Exchange> Talk<E> {
                 let at = incoming.stamp.unwrap_or(now);
                 *answered += 1;
                 *longest = (*longest).max(Duration::from_nanos(at.saturating_sub(packet.at())));
-                packet.answer = Some(Answer {
+                packet.answer = Some(ProbeAnswer {
                     at,
                     stamped: incoming.stamp.is_some(),
                     ttl: incoming.ttl,
@@ -325,7 +326,7 @@ impl<E: Exchange> Talk<E> {
         took.map_err(ProbeError::kernel("recvmmsg"))
     }
 
-    /// Whether the tester was the limit.
+    /// Records the reasons why this host was the limit.
     fn judge(&mut self, offset: &RealtimeOffset) -> Result<(), ProbeError> {
         let Self { socket, course, .. } = self;
         if course.no_room > 0 {
@@ -336,20 +337,20 @@ impl<E: Exchange> Talk<E> {
         }
         if course.uncounted > 0 {
             let copies = course.uncounted;
-            course.faults.push(format!("{copies} copies of answers arrived beyond those that are counted"));
+            course.faults.push(format!("{copies} copies of answers arrived beyond the recorded ones"));
         }
         course.faults.extend(source_fault(&course.source, course.plan.gaps));
         let drops = socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
         if drops > 0 {
             course
                 .faults
-                .push(format!("{drops} answers reached this host, and the socket had no room for them"));
+                .push(format!("{drops} answers reached this host, but the socket had no room for them"));
         }
         if let Some(step) = RealtimeOffset::measure().stepped_since(offset) {
             course.faults.push(format!("the wall clock was stepped by {} s", step.as_secs_f64()));
         }
         if course.interrupted {
-            // What was sent so lately may still be answered: it is neither lost nor not.
+            // The last packets may still be answered: they are neither lost nor answered.
             let still = realtime_nanos().saturating_sub(course.plan.wait.as_nanos());
             course.sent.retain(|packet| packet.answer.is_some() || packet.at() < still);
         }
@@ -363,21 +364,21 @@ mod tests {
 
     use super::*;
 
-    /// Its packets are their numbers.
-    struct Numbers;
+    /// Packets that contain only their numbers.
+    struct NumberPackets;
 
-    impl Exchange for Numbers {
+    impl Exchange for NumberPackets {
         fn packet(&mut self, number: u32, _: u64) -> Vec<u8> {
             number.to_be_bytes().into()
         }
 
-        fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<Far>), NoAnswer> {
+        fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<ReflectorRecord>), NoAnswer> {
             let number = incoming.head.first_chunk().ok_or(NoAnswer::Foreign)?;
             Ok((u32::from_be_bytes(*number), None))
         }
     }
 
-    /// A far end that answers everything five times does not fill our memory, and is told of.
+    /// A far end that answers every packet five times does not fill the memory and is reported.
     #[test]
     fn copies_of_answers_are_kept_up_to_a_bound() {
         const COUNT: u32 = 20;
@@ -385,7 +386,7 @@ mod tests {
         let target = far.local_addr().unwrap();
         let socket = ProbeSocket::udp("127.0.0.1:0".parse().unwrap(), 0).unwrap();
         socket.connect(target).unwrap();
-        let plan = Plan {
+        let plan = ProbePlan {
             count: COUNT,
             gaps: Gaps::Periodic(Duration::from_millis(2)),
             wait: Duration::from_secs(10),
@@ -400,70 +401,70 @@ mod tests {
                     (0..5).for_each(|_| assert_eq!(far.send_to(&packet, from).unwrap(), 4));
                 }
             });
-            TwoWay { socket, target, exchange: Numbers, cancel: &cancel }.run(plan).unwrap()
+            TwoWay { socket, target, exchange: NumberPackets, cancel: &cancel }.run(plan).unwrap()
         });
         assert_eq!((course.answered, course.arrivals.len()), (COUNT as usize, 2 * COUNT as usize));
-        // All have come, but perhaps copies of the last.
+        // All answers have arrived, except perhaps copies of the last.
         assert!(course.uncounted > 0 && course.uncounted <= u64::from(3 * COUNT), "{}", course.uncounted);
         assert!(course.faults.iter().any(|fault| fault.contains("copies of answers")), "{:?}", course.faults);
     }
 
-    /// A talk over loopback of so many packets that were sent, and the far end that has taken them.
-    fn sent(count: u32) -> (Talk<Numbers>, UdpSocket) {
+    /// A measurement over loopback with `count` sent packets, and the far end that has received them.
+    fn sent(count: u32) -> (TwoWayRun<NumberPackets>, UdpSocket) {
         let far = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = far.local_addr().unwrap();
         let socket = ProbeSocket::udp("127.0.0.1:0".parse().unwrap(), 0).unwrap();
         socket.connect(target).unwrap();
         far.connect(socket.local().unwrap()).unwrap();
         let gaps = Gaps::Periodic(Duration::from_millis(1));
-        let plan = Plan { count, gaps, wait: Duration::from_secs(10), seed: 1 };
-        let course = Course::new(plan);
-        let mut talk = Talk { socket, target, exchange: Numbers, course, longest: Duration::ZERO };
+        let plan = ProbePlan { count, gaps, wait: Duration::from_secs(10), seed: 1 };
+        let course = ProbeCourse::new(plan);
+        let mut run = TwoWayRun { socket, target, exchange: NumberPackets, course, longest: Duration::ZERO };
         let clock = Clock::starting_in(Duration::ZERO);
         for number in 0..count {
-            talk.send(&clock).unwrap();
+            run.send(&clock).unwrap();
             let mut packet = [0; 4];
             far.recv(&mut packet).unwrap();
             assert_eq!(u32::from_be_bytes(packet), number);
         }
-        (talk, far)
+        (run, far)
     }
 
-    /// Until all packets have an answer as long as one may take; then three times the longest round trip, 100 ms at least,
-    /// and no longer than that. The time is told here, not taken.
+    /// Until all packets are answered, the wait is that for an answer. Then it is three times the longest round-trip
+    /// time, at least 100 ms and at most the wait for an answer. Times are arguments here.
     #[test]
     fn copies_of_the_last_answer_are_waited_for_by_the_longest_round_trip() {
         let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
-        let (mut talk, _far) = sent(5);
-        talk.course.answered = 4;
+        let (mut run, _far) = sent(5);
+        run.course.answered = 4;
         let mut copies = None;
-        assert_eq!(talk.listens_until(at(300), &mut copies), at(10_000));
-        talk.course.answered = 5;
+        assert_eq!(run.listens_until(at(300), &mut copies), at(10_000));
+        run.course.answered = 5;
         for (longest, all_there, until) in
             [(200, 300, 900), (200, 9_700, 10_000), (33, 300, 400), (34, 300, 402)]
         {
-            (talk.longest, copies) = (Duration::from_millis(longest), None);
-            assert_eq!(talk.listens_until(at(all_there), &mut copies), at(until));
-            // Once all are there the end does not move.
-            assert_eq!(talk.listens_until(at(all_there + 50), &mut copies), at(until));
+            (run.longest, copies) = (Duration::from_millis(longest), None);
+            assert_eq!(run.listens_until(at(all_there), &mut copies), at(until));
+            // Once all have arrived, the end of the wait stays.
+            assert_eq!(run.listens_until(at(all_there + 50), &mut copies), at(until));
         }
     }
 
-    /// What comes then is counted, and moves neither the answers nor the longest round trip.
+    /// A late copy is counted. It changes neither the answers nor the longest round-trip time.
     #[test]
     fn a_copy_of_the_last_answer_is_heard() {
-        let (mut talk, far) = sent(5);
-        let hear = |talk: &mut Talk<Numbers>, arrivals: usize| {
-            while talk.course.arrivals.len() < arrivals {
-                talk.take().unwrap();
+        let (mut run, far) = sent(5);
+        let receive = |run: &mut TwoWayRun<NumberPackets>, arrivals: usize| {
+            while run.course.arrivals.len() < arrivals {
+                run.take().unwrap();
             }
         };
         (0..5_u32).for_each(|number| assert_eq!(far.send(&number.to_be_bytes()).unwrap(), 4));
-        hear(&mut talk, 5);
-        let (answered, longest) = (talk.course.answered, talk.longest);
+        receive(&mut run, 5);
+        let (answered, longest) = (run.course.answered, run.longest);
         assert_eq!(far.send(&4_u32.to_be_bytes()).unwrap(), 4);
-        hear(&mut talk, 6);
-        assert_eq!((answered, talk.course.answered, talk.longest), (5, 5, longest));
-        assert_eq!(talk.course.arrivals, [0, 1, 2, 3, 4, 4]);
+        receive(&mut run, 6);
+        assert_eq!((answered, run.course.answered, run.longest), (5, 5, longest));
+        assert_eq!(run.course.arrivals, [0, 1, 2, 3, 4, 4]);
     }
 }

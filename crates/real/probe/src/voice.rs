@@ -1,4 +1,4 @@
-//! A call over a real path: RTP packets to a receiver, at the pace of a codec.
+//! A call over a real path: RTP packets to a receiver, with the packet intervals of a codec.
 
 use std::sync::atomic::AtomicBool;
 
@@ -7,41 +7,45 @@ use netrig_traffic::rtp::{Packet, SequenceExtender};
 use netrig_traffic::{AppAction, AppEvent, FlowContext, Settings, Voice, VoiceCodec, react};
 
 use super::ProbeError;
-use super::media_stream::{Scheduled, Stream, send};
+use super::media_stream::{MediaStreamReport, ScheduledDatagram, send};
 use super::receiver::Remote;
 
 /// RTP's clock for these codecs (RFC 3551 section 6), ticks per second.
 const TICKS_PER_S: u64 = 8_000;
 
-/// A call that is to be made.
+/// Settings of a call.
 #[derive(Clone, Debug)]
 pub struct VoiceOrder {
-    /// The codec, its packets and when there is speech.
+    /// Codec, packet interval and speech activity.
     pub voice: Voice,
-    /// How long it lasts.
+    /// Duration.
     pub lasts: Duration,
-    /// Code point of the packets, below 64.
+    /// DSCP of the packets, below 64.
     pub dscp: u8,
-    /// What the talk spurts are drawn from.
+    /// Seed of the talk spurts.
     pub seed: u64,
 }
 
-/// Makes a call to a receiver.
+/// Sends a call to a receiver.
 ///
 /// # Errors
 /// If the receiver or a socket fails; if `cancel` was set.
-pub fn call(remote: &mut Remote, order: &VoiceOrder, cancel: &AtomicBool) -> Result<Stream, ProbeError> {
+pub fn call(
+    remote: &mut Remote,
+    order: &VoiceOrder,
+    cancel: &AtomicBool,
+) -> Result<MediaStreamReport, ProbeError> {
     let mut extender = SequenceExtender::default();
     let number_of = |head: &[u8]| {
         let packet = Packet::parse(head).ok()?;
-        // The first round of sequence numbers is the extender's second.
+        // The extender starts with its second cycle of sequence numbers.
         extender.extend(packet.sequence).checked_sub(1 << 16)
     };
     send(remote, order.dscp, &schedule(order), number_of, cancel)
 }
 
-/// All packets of a call: those that the application `voice` sends in every substrate.
-fn schedule(order: &VoiceOrder) -> Vec<Scheduled> {
+/// All packets of a call: the same as those of the application `voice` on every substrate.
+fn schedule(order: &VoiceOrder) -> Vec<ScheduledDatagram> {
     let context = FlowContext {
         name: "call".to_owned(),
         seeds: Seeds::new(order.seed),
@@ -53,14 +57,17 @@ fn schedule(order: &VoiceOrder) -> Vec<Scheduled> {
         streams: 1,
     };
     let mut speaker = Settings::Voice(order.voice.clone()).ends(&context).client;
-    let mut packets: Vec<Scheduled> = Vec::new();
+    let mut packets: Vec<ScheduledDatagram> = Vec::new();
     let mut before = None;
     let mut next = react(&mut *speaker, Instant::ZERO, AppEvent::Started, |_| {});
     while let Some(at) = next.filter(|at| at.as_nanos() <= order.lasts.as_nanos()) {
         next = react(&mut *speaker, at, AppEvent::Timeout, |action| {
             if let AppAction::Datagram { data, .. } = action {
                 let begins = before.is_none_or(|before| at - before > order.voice.packet);
-                packets.push(Scheduled { at, bytes: packet(&order.voice, packets.len(), at, begins, &data) });
+                packets.push(ScheduledDatagram {
+                    at,
+                    bytes: packet(&order.voice, packets.len(), at, begins, &data),
+                });
                 before = Some(at);
             }
         });
@@ -70,7 +77,7 @@ fn schedule(order: &VoiceOrder) -> Vec<Scheduled> {
 
 /// One packet of silence.
 fn packet(voice: &Voice, number: usize, at: Instant, marker: bool, data: &Data) -> Vec<u8> {
-    // RFC 3551 Table 4: PCMU and G729; its zero is the byte 255.
+    // RFC 3551 Table 4: PCMU, whose zero is the byte 255, and G729.
     let (payload_type, silence) = match voice.codec {
         VoiceCodec::G711 | VoiceCodec::G711Concealed => (0, 0xFF),
         VoiceCodec::G729a => (18, 0),
@@ -87,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// RFC 3551: 160 samples in each packet of 20 ms, the marker on the first of a spurt.
+    /// RFC 3551: 160 samples in each packet of 20 ms, and the marker on the first packet of a spurt.
     #[test]
     fn the_packets_of_a_call() {
         let voice = Voice {

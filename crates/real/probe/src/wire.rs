@@ -1,4 +1,4 @@
-//! A connection on which every wait ends: with what is waited for, with its patience, or when the far end is to end.
+//! A connection whose waits always end: with success, a time-out, or the end of the far end.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -9,25 +9,25 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// How long one wait for a socket is at most: then it is seen whether all is over.
+/// Maximum duration of one wait for a socket, after which the stop flag is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Waits a little for a socket to have something.
+/// Waits briefly until a socket is readable.
 pub(super) fn readable(socket: impl AsFd) -> io::Result<bool> {
     ready(socket, PollFlags::IN, LOOK_EVERY)
 }
 
-/// Waits a little for room in a socket.
+/// Waits briefly until a socket is writable.
 pub(super) fn writable(socket: impl AsFd) -> io::Result<bool> {
     ready(socket, PollFlags::OUT, LOOK_EVERY)
 }
 
-/// Whether a word, or the end, can be read at once.
+/// Whether data or the end of the stream can be read at once.
 pub(super) fn is_readable(socket: &impl AsFd) -> bool {
     ready(socket, PollFlags::IN, Duration::ZERO).unwrap_or(false)
 }
 
-/// Whether something can be done with a socket within so long; a signal ends the wait early.
+/// Whether a socket becomes ready within this time. A signal ends the wait early.
 fn ready(socket: impl AsFd, what: PollFlags, within: Duration) -> io::Result<bool> {
     let timeout = Timespec::try_from(within).map_err(io::Error::other)?;
     match poll(&mut [PollFd::new(&socket, what)], Some(&timeout)) {
@@ -37,25 +37,25 @@ fn ready(socket: impl AsFd, what: PollFlags, within: Duration) -> io::Result<boo
     }
 }
 
-/// A connection that looks, while it waits, at whether it is to end.
+/// A connection that checks a stop flag while it waits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wire<'a> {
+pub(super) struct InterruptibleStream<'a> {
     stream: &'a TcpStream,
     stop: &'a AtomicBool,
-    /// How long the other side may take for what is waited for.
+    /// Time-out of a single wait.
     pub patience: Duration,
-    /// When all must have been said, if there is such a moment.
+    /// Deadline of all waits, if there is one.
     pub until: Option<Instant>,
 }
 
-impl<'a> Wire<'a> {
-    /// Over a connection, which does not block from now on.
+impl<'a> InterruptibleStream<'a> {
+    /// Wraps a connection and puts it into non-blocking mode.
     pub fn new(stream: &'a TcpStream, stop: &'a AtomicBool, patience: Duration) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self { stream, stop, patience, until: None })
     }
 
-    /// Does something with the connection as soon as it can be done.
+    /// Repeats an operation until it does not block.
     fn when_ready<T>(
         &self,
         what: PollFlags,
@@ -69,7 +69,7 @@ impl<'a> Wire<'a> {
                 done => return done,
             }
             if self.stop.load(Ordering::Relaxed) {
-                return Err(io::Error::other("the far end was told to end"));
+                return Err(io::Error::other("the far end is shutting down"));
             }
             if Instant::now() >= deadline {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -79,13 +79,13 @@ impl<'a> Wire<'a> {
     }
 }
 
-impl Read for Wire<'_> {
+impl Read for InterruptibleStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.when_ready(PollFlags::IN, |mut stream| stream.read(buffer))
     }
 }
 
-impl Write for Wire<'_> {
+impl Write for InterruptibleStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.when_ready(PollFlags::OUT, |mut stream| stream.write(bytes))
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use netrig_core::Duration;
-use netrig_probe::video::{Watched, png, side_by_side, worst};
+use netrig_probe::video::{WatchedClip, png, side_by_side, worst};
 use netrig_store::Store;
 
 use crate::arguments::{Capture, Export};
@@ -35,7 +35,7 @@ pub fn video(arguments: &Export, id: &str, out: &Path) -> Result<ExitCode, Failu
         })?;
         viewers.push((flow.name.as_str(), viewing));
     }
-    let watched: Vec<&Watched> = viewers.iter().map(|(_, viewing)| &viewing.watched).collect();
+    let watched: Vec<&WatchedClip> = viewers.iter().map(|(_, viewing)| &viewing.watched).collect();
     let picture = worst(&watched, wanted)
         .ok_or_else(|| Failure::request("no picture was sent in that part of the run"))?;
     let frame = side_by_side(&watched, picture)

@@ -73,12 +73,12 @@ pub struct Packets {
 
 impl Packets {
     /// As the agent takes it.
-    pub fn plan(&self) -> agent::Plan {
+    pub fn plan(&self) -> agent::ProbePlan {
         let gaps = match self.gaps {
             GapsName::Poisson => agent::Gaps::Poisson(self.interval),
             GapsName::Periodic => agent::Gaps::Periodic(self.interval),
         };
-        agent::Plan { count: self.count, gaps, wait: self.wait, seed: self.seed }
+        agent::ProbePlan { count: self.count, gaps, wait: self.wait, seed: self.seed }
     }
 }
 

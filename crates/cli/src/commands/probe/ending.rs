@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use netrig_probe::{ProbeError, Report};
+use netrig_probe::{ProbeError, ProbeReport};
 
 use super::path_arguments::Form;
 use super::show;
 use crate::failure::{FAILED, Failure, INTERRUPTED, TESTER, print};
 
 /// Prints what was measured; the exit code says whether it can be used.
-pub fn tell(report: &Report, form: Form) -> Result<ExitCode, Failure> {
+pub fn tell(report: &ProbeReport, form: Form) -> Result<ExitCode, Failure> {
     if form.json {
         print(serde_json::to_string_pretty(report).map_err(Failure::failed)?)?;
     } else {

@@ -1,13 +1,13 @@
 //! Keys, from where they are kept.
 
 use netrig_host::user_file::read_secret;
-use netrig_probe::stamp::Key;
+use netrig_probe::stamp::HmacKey;
 
 use super::path_arguments::KeyPlace;
 use crate::failure::Failure;
 
 /// The key, if one was named.
-pub fn read(place: &KeyPlace) -> Result<Option<Key>, Failure> {
+pub fn read(place: &KeyPlace) -> Result<Option<HmacKey>, Failure> {
     let (whence, octets) = match (&place.key, &place.key_env) {
         (Some(file), _) => {
             let octets = read_secret(file).map_err(|error| {
@@ -24,8 +24,8 @@ pub fn read(place: &KeyPlace) -> Result<Option<Key>, Failure> {
         (None, None) => return Ok(None),
     };
     let key = octets.trim_ascii();
-    let made = Key::new(key).ok_or_else(|| {
-        let (len, least) = (key.len(), Key::LEAST);
+    let made = HmacKey::new(key).ok_or_else(|| {
+        let (len, least) = (key.len(), HmacKey::LEAST);
         Failure::request(format!(
             "the key in {whence} has {len} bytes: expected at least {least}; `openssl rand -hex 32` makes one"
         ))

@@ -19,7 +19,7 @@ mod web;
 
 use std::process::ExitCode;
 
-use netrig_probe::Told;
+use netrig_probe::OneWayMetric;
 
 use crate::failure::Failure;
 
@@ -32,8 +32,8 @@ pub use target::{host, loopback, resolve};
 /// Measures a path, or is the far end of who does.
 pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {
     match &arguments.kind {
-        Kind::Owd(arguments) => one_way::one_way(arguments, Told::Delay),
-        Kind::Loss(arguments) => one_way::one_way(arguments, Told::Loss),
+        Kind::Owd(arguments) => one_way::one_way(arguments, OneWayMetric::Delay),
+        Kind::Loss(arguments) => one_way::one_way(arguments, OneWayMetric::Loss),
         Kind::Ping(arguments) => ping::ping(arguments),
         Kind::Trace(arguments) => trace::trace(arguments),
         Kind::Mtu(arguments) => mtu::mtu(arguments),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use netrig_core::Size;
 use netrig_probe::control::PORT;
-use netrig_probe::path_mtu::{Far, PathMtuOrder, PathMtuReport, path_mtu};
+use netrig_probe::path_mtu::{MtuResponder, PathMtuOrder, PathMtuReport, path_mtu};
 
 use super::arguments::Mtu;
 use super::ending::{exit_code, failure};
@@ -15,14 +15,14 @@ use crate::interruption::until_interrupted;
 
 pub fn mtu(arguments: &Mtu) -> Result<ExitCode, Failure> {
     let bytes = |size: Option<Size>| size.map(|size| usize::try_from(size.bytes()).unwrap_or(usize::MAX));
-    let far = if arguments.far_end {
-        Far::FarEnd(key::read(&arguments.key)?)
+    let responder = if arguments.far_end {
+        MtuResponder::FarEnd(key::read(&arguments.key)?)
     } else {
-        Far::Echo(arguments.tcp_port)
+        MtuResponder::Echo(arguments.tcp_port)
     };
     let order = PathMtuOrder {
         target: target::resolve(&arguments.target, if arguments.far_end { PORT } else { 0 })?,
-        far,
+        responder,
         base: bytes(arguments.base),
         most: bytes(arguments.most),
         probes: arguments.count,

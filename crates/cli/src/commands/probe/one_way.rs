@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use netrig_probe as agent;
-use netrig_probe::{Direction, OneWayOrder, Told, control};
+use netrig_probe::{OneWayMetric, OneWayOrder, StreamDirection, control};
 
 use super::arguments::OneWay;
 use super::ending::{failure, tell};
@@ -11,11 +11,11 @@ use super::{key, target};
 use crate::failure::Failure;
 use crate::interruption::until_interrupted;
 
-pub fn one_way(arguments: &OneWay, told: Told) -> Result<ExitCode, Failure> {
+pub fn one_way(arguments: &OneWay, metric: OneWayMetric) -> Result<ExitCode, Failure> {
     let order = OneWayOrder {
         target: target::resolve(&arguments.target, control::PORT)?,
-        direction: if arguments.reverse { Direction::Back } else { Direction::There },
-        told,
+        direction: if arguments.reverse { StreamDirection::Back } else { StreamDirection::There },
+        metric,
         plan: arguments.packets.plan(),
         size: usize::try_from(arguments.size.bytes()).unwrap_or(usize::MAX),
         dscp: arguments.packets.dscp.0,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use netrig_core::Prefix;
-use netrig_probe::{FarEnd, FarEndOrder, Tally};
+use netrig_probe::{FarEnd, FarEndOrder, FarEndTally};
 use serde_json::json;
 
 use super::arguments::Reflect;
@@ -47,14 +47,14 @@ pub fn reflect(arguments: &Reflect) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn as_json(tally: &Tally) -> serde_json::Value {
+fn as_json(tally: &FarEndTally) -> serde_json::Value {
     json!({
         "answered": tally.answered, "unanswered": tally.unanswered,
         "streams": tally.streams, "failures": tally.failures,
     })
 }
 
-fn as_text(tally: &Tally) -> String {
+fn as_text(tally: &FarEndTally) -> String {
     let mut text =
         format!("{} STAMP packets answered, {} streams carried out\n", tally.answered, tally.streams);
     for (why, count) in &tally.unanswered {

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use netrig_core::number::{Unit, plain};
-use netrig_probe::{Measure, Report, Stamps};
+use netrig_probe::{Measure, ProbeReport, Stamps};
 
 /// All that a report says.
-pub fn table(report: &Report) -> String {
+pub fn table(report: &ProbeReport) -> String {
     let mut text = String::new();
     let mut line = |words: &str| writeln!(text, "{words}").unwrap_or_default();
     let verdict = if report.valid { "" } else { ": INVALID, the tester was the limit" };

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use netrig_probe::Measure;
-use netrig_probe::flow::packet::Method;
-use netrig_probe::trace::{Hop, SpeedOrder, TraceOrder, TraceReport, trace as carry_out};
+use netrig_probe::flow::packet::FlowMethod;
+use netrig_probe::trace::{SpeedOrder, TraceHop, TraceOrder, TraceReport, trace as carry_out};
 
 use super::arguments::{MethodName, Trace};
 use super::ending::{exit_code, failure};
@@ -21,9 +21,9 @@ const TCP_PORT: u16 = 80;
 
 pub fn trace(arguments: &Trace) -> Result<ExitCode, Failure> {
     let (method, port) = match arguments.method {
-        MethodName::Udp => (Method::Udp, UDP_PORT),
-        MethodName::Icmp => (Method::Icmp, 0),
-        MethodName::Tcp => (Method::Tcp, TCP_PORT),
+        MethodName::Udp => (FlowMethod::Udp, UDP_PORT),
+        MethodName::Icmp => (FlowMethod::Icmp, 0),
+        MethodName::Tcp => (FlowMethod::Tcp, TCP_PORT),
     };
     let order = TraceOrder {
         target: target::resolve(&arguments.target, port)?,
@@ -69,9 +69,9 @@ fn table(report: &TraceReport) -> String {
 }
 
 /// `10.0.0.1`, or `10.0.0.1 (2), 10.0.0.5 (1)`, with labels of MPLS behind.
-fn who(hop: &Hop) -> String {
+fn who(hop: &TraceHop) -> String {
     let several = hop.addresses.len() > 1;
-    let name = |address: &netrig_probe::trace::Address| {
+    let name = |address: &netrig_probe::trace::HopAddress| {
         let mut text = address.address.to_string();
         if several {
             text += &format!(" ({})", address.answers);
@@ -90,7 +90,7 @@ fn who(hop: &Hop) -> String {
 }
 
 /// A hop: who, round trips, why it is the end, and the speed of the link before it.
-fn line(hop: &Hop, width: usize) -> String {
+fn line(hop: &TraceHop, width: usize) -> String {
     let unit = Unit::fitting("s", hop.round_trips.iter().copied().flatten());
     let trip = |trip: &Option<f64>| trip.map_or_else(|| "*".to_owned(), |seconds| quantity(seconds, &unit));
     let who = who(hop);

@@ -178,7 +178,9 @@ impl FlowEnd {
         let Some(place) = self.place_of(id) else { return Ok(()) };
         match &mut self.sockets {
             CarrierSockets::Udp(_) => {}
-            CarrierSockets::Tcp(tcp) => tcp.get(place).into_iter().for_each(tcp_connection::TcpConnection::close),
+            CarrierSockets::Tcp(tcp) => {
+                tcp.get(place).into_iter().for_each(tcp_connection::TcpConnection::close)
+            }
             CarrierSockets::Sctp(sctp) => sctp.close(place, around.clock)?,
         }
         self.queue_turn(place);

@@ -27,7 +27,7 @@ use crate::order::EndOrder;
 use crate::roster::{Named, Roster};
 use crate::side::FlowSide;
 use netrig_bulk::sctp_socket::ReceivedPacket;
-pub(crate) use netrig_bulk::sctp_socket::{PathSocket, PacketOutcome};
+pub(crate) use netrig_bulk::sctp_socket::{PacketOutcome, PathSocket};
 use netrig_host::RealtimeOffset;
 use netrig_host::socket::{SocketError, drops};
 use netrig_host::sys::ReceiveBatch;

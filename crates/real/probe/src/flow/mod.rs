@@ -1,42 +1,42 @@
-//! Packets of one flow, and what is heard of each: what a trace and a search for the path's MTU are made of.
+//! Packets of one flow and the responses to them: the basis of traces and of path MTU searches.
 //!
-//! What packets are is in [`packet`], without a socket. A socket takes what hosts on the way say from the kernel's error queue
-//! (ip(7), `IP_RECVERR`), which needs no rights, in the place of reading all ICMP that comes to this host.
+//! The packet formats are in [`packet`], without a socket. The socket reads ICMP errors from the kernel's error queue
+//! (ip(7), `IP_RECVERR`). That needs no privileges, unlike reading all ICMP messages of this host.
 
 pub mod packet;
 mod socket;
 
 use std::net::IpAddr;
 
-use super::icmp_error::{Label, Said};
-use packet::How;
+use super::icmp_error::{IcmpError, Label};
+use packet::AnswerKind;
 
-pub(crate) use socket::{Event, FlowSocket, Given};
+pub(crate) use socket::{FlowEvent, FlowSendOutcome, FlowSocket};
 
-/// What is said of a packet, or to it.
+/// How a host responded to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// By a message of ICMP that repeats it.
-    Said(Said),
-    /// By who it was for, to it.
-    Answered(How),
+pub enum ResponseKind {
+    /// With an ICMP error that quotes the packet.
+    IcmpError(IcmpError),
+    /// With an answer from the target.
+    Answer(AnswerKind),
 }
 
-/// What was heard of a packet.
+/// A response to a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
-    /// Who says it.
+pub struct FlowResponse {
+    /// Address of the responding host.
     pub from: IpAddr,
-    /// What.
-    pub what: What,
-    /// When it came, ns since 1970.
+    /// ICMP error or answer.
+    pub kind: ResponseKind,
+    /// Time of arrival, ns since 1970.
     pub at: u64,
-    /// That the kernel stamped it.
+    /// The time stamp is the kernel's.
     pub stamped: bool,
-    /// TTL with which it came.
+    /// TTL of the response on arrival.
     pub ttl: Option<u8>,
-    /// Octets that it repeats or answers with.
+    /// Octets that the response quotes or contains.
     pub length: usize,
-    /// Labels of MPLS with which the packet came there.
+    /// MPLS labels of the packet at the responding host.
     pub labels: Vec<Label>,
 }

@@ -1,47 +1,48 @@
-//! Packets that are one flow to whoever shares a load by flows, and told apart by whoever sees what is said of them.
+//! Packets that load balancers see as one flow, but whose responses can be distinguished.
 //!
-//! Ports, addresses and protocol are the same in all; of ICMP also the checksum, which stands where others have ports, and by
-//! which some routers choose a way (Augustin and others 2006). What makes packets differ is balanced by a word behind it.
+//! All packets have the same ports, addresses and protocol. ICMP packets also have the same checksum: it is where
+//! others have ports, and some routers choose a route by it (Augustin and others 2006). A balancing word compensates
+//! the part that differs.
 //!
 //! | octets of the data | what |
 //! |---|---|
 //! | 0–7 | the flow's token |
 //! | 8–11 | the packet's number |
-//! | 12–13 | a word that makes the checksum that of every other packet |
+//! | 12–13 | the balancing word, which gives all packets the same checksum |
 //!
-//! A packet of TCP has no data: its number is added to its sequence number.
+//! A TCP packet has no data: its number is added to its sequence number.
 
 use std::net::{IpAddr, SocketAddr};
 
 use netrig_core::internet_checksum;
 
-use super::super::icmp::{Echo, HEADER as ICMP_HEADER, Version};
+use super::super::icmp::{HEADER as ICMP_HEADER, IcmpEcho, IcmpVersion};
 
-/// Octets of data that every packet has, but one of TCP.
+/// Minimum octets of data in a UDP or ICMP packet.
 pub const MARK: usize = 14;
 
-/// Octets of UDP's header.
+/// Octets of the UDP header.
 const UDP_HEADER: usize = 8;
 
-/// Octets of the header of our SYN: with the option that says how long segments may be (RFC 9293 section 3.2).
+/// Octets of the header of a SYN with the MSS option (RFC 9293 section 3.2).
 const SYN: usize = 24;
 
-/// Segments that a SYN says may come, bytes.
+/// MSS that a SYN announces, bytes.
 const SEGMENT: u16 = 1460;
 
-/// How a flow asks.
+/// Type of the packets of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// Datagrams to a port that nobody should have: the end says so. Needs no rights.
+pub enum FlowMethod {
+    /// Datagrams to a port that no program should use: the target answers with an ICMP error. Needs no privileges.
     Udp,
-    /// Echoes.
+    /// Echo requests.
     Icmp,
-    /// Openings of a connection, which is never made.
+    /// SYNs of connections that are never established.
     Tcp,
 }
 
-impl Method {
-    /// Its name, as it is typed.
+impl FlowMethod {
+    /// Name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -51,86 +52,87 @@ impl Method {
     }
 }
 
-/// What is said back by who was asked.
+/// Type of an answer from the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// An echo.
+pub enum AnswerKind {
+    /// An echo reply.
     Echo,
     /// A datagram.
     Datagram,
-    /// The connection could be opened.
+    /// SYN and ACK: the port is open.
     Open,
-    /// It is refused.
+    /// RST: the port is closed.
     Closed,
 }
 
-/// What a message repeats of a packet.
+/// Which packet an ICMP error quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quote {
-    /// One of ours, this one.
+    /// The packet of this flow with this number.
     Of(u32),
-    /// Too little to tell which of ours.
+    /// The quote is too short to identify the packet.
     Unnamed,
-    /// Another's.
+    /// A packet of another flow.
     Foreign,
 }
 
-/// What all packets share.
+/// Properties that all packets of a flow share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// How it asks.
-    pub method: Method,
-    /// From where; of ICMP the port means nothing.
+pub struct ProbeFlow {
+    /// Type of the packets.
+    pub method: FlowMethod,
+    /// Source of the packets. The port is ignored for ICMP.
     pub source: SocketAddr,
-    /// Whom.
+    /// Destination of the packets. The port is ignored for ICMP.
     pub target: SocketAddr,
-    /// Tells its packets from all others.
+    /// Token that distinguishes the packets from those of other flows.
     pub token: u64,
 }
 
-impl Flow {
-    /// The version of IP.
-    pub const fn version(&self) -> Version {
-        if self.target.is_ipv4() { Version::V4 } else { Version::V6 }
+impl ProbeFlow {
+    /// IP version of the flow.
+    pub const fn version(&self) -> IcmpVersion {
+        if self.target.is_ipv4() { IcmpVersion::V4 } else { IcmpVersion::V6 }
     }
 
-    /// Octets of IP's header, without options.
+    /// Octets of the IP header, without options.
     pub const fn ip_header(&self) -> usize {
         if self.target.is_ipv4() { 20 } else { 40 }
     }
 
-    /// The shortest packet, octets of IP.
+    /// Length of the shortest packet, octets of IP.
     pub const fn shortest(&self) -> usize {
         self.ip_header()
             + match self.method {
-                Method::Udp => UDP_HEADER + MARK,
-                Method::Icmp => ICMP_HEADER + MARK,
-                Method::Tcp => SYN,
+                FlowMethod::Udp => UDP_HEADER + MARK,
+                FlowMethod::Icmp => ICMP_HEADER + MARK,
+                FlowMethod::Tcp => SYN,
             }
     }
 
-    /// Octets of a packet that the kernel leaves out of what it says a message repeats: IP's header, and UDP's.
+    /// Octets of a quoted packet that the kernel omits: the IP header, and for UDP its header too.
     pub const fn unrepeated(&self) -> usize {
         match self.method {
-            Method::Udp => self.ip_header() + UDP_HEADER,
-            Method::Icmp | Method::Tcp => self.ip_header(),
+            FlowMethod::Udp => self.ip_header() + UDP_HEADER,
+            FlowMethod::Icmp | FlowMethod::Tcp => self.ip_header(),
         }
     }
 
-    /// Packet `number` of so many octets of IP, as it is given to its socket; not shorter than [`Flow::shortest`].
+    /// Packet `number` with this length, octets of IP, in the form in which its socket takes it. The length is at least
+    /// [`ProbeFlow::shortest`].
     pub fn packet(&self, number: u32, length: usize) -> Vec<u8> {
         let length = length.max(self.shortest());
         match self.method {
-            Method::Udp => {
+            FlowMethod::Udp => {
                 let mut data = vec![0; length - self.ip_header() - UDP_HEADER];
                 self.mark(&mut data, number, &[]);
                 data
             }
-            Method::Icmp => {
+            FlowMethod::Icmp => {
                 let data = length - self.ip_header() - ICMP_HEADER;
-                let mut bytes = Echo { token: self.token, number }.request(self.version(), data);
+                let mut bytes = IcmpEcho { token: self.token, number }.request(self.version(), data);
                 let sequence = number as u16;
-                // ICMPv6 sums the length too, which is the kernel's to do.
+                // ICMPv6 also sums the length, which the kernel adds.
                 let length = if self.target.is_ipv4() { 0 } else { bytes.len() as u16 };
                 self.mark(&mut bytes[ICMP_HEADER..], number, &[sequence, length]);
                 if self.target.is_ipv4() {
@@ -140,11 +142,11 @@ impl Flow {
                 }
                 bytes
             }
-            Method::Tcp => self.syn(number),
+            FlowMethod::Tcp => self.syn(number),
         }
     }
 
-    /// Writes token, number and the word that balances the number and `others`.
+    /// Writes the token, the number and the word that balances the number and `others`.
     fn mark(&self, data: &mut [u8], number: u32, others: &[u16]) {
         data[..8].copy_from_slice(&self.token.to_be_bytes());
         data[8..12].copy_from_slice(&number.to_be_bytes());
@@ -153,7 +155,7 @@ impl Flow {
         data[12..MARK].copy_from_slice(&balance.to_be_bytes());
     }
 
-    /// The sequence number of TCP's packet 0.
+    /// TCP sequence number of packet 0.
     const fn first_sequence(&self) -> u32 {
         (self.token >> 32) as u32
     }
@@ -183,21 +185,22 @@ impl Flow {
         bytes
     }
 
-    /// Which packet a message of ICMP repeats, of which the kernel gives these octets.
+    /// Identifies the packet that an ICMP error quotes, from the octets that the kernel gives.
     pub fn quoted(&self, repeated: &[u8]) -> Quote {
         match self.method {
-            Method::Udp => self.marked(repeated),
-            Method::Icmp => match (repeated.first_chunk::<8>(), repeated.get(ICMP_HEADER..)) {
+            FlowMethod::Udp => self.marked(repeated),
+            FlowMethod::Icmp => match (repeated.first_chunk::<8>(), repeated.get(ICMP_HEADER..)) {
                 (Some(header), Some(data)) => {
                     match self.marked(data) {
-                        // The least that is repeated has the sequence number, which is the low half of the packet's.
+                        // The shortest quote contains the sequence number, which is the low half of the packet's
+                        // number.
                         Quote::Unnamed => Quote::Of(u16::from_be_bytes([header[6], header[7]]).into()),
                         other => other,
                     }
                 }
                 _ => Quote::Unnamed,
             },
-            Method::Tcp => match repeated.first_chunk::<8>() {
+            FlowMethod::Tcp => match repeated.first_chunk::<8>() {
                 Some(&[a, b, c, d, sequence @ ..]) => {
                     let ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
                     let number = u32::from_be_bytes(sequence).wrapping_sub(self.first_sequence());
@@ -209,7 +212,7 @@ impl Flow {
         }
     }
 
-    /// Which packet this is the data of.
+    /// Identifies a packet by its data.
     fn marked(&self, data: &[u8]) -> Quote {
         match (data.first_chunk::<8>(), data.get(8..12).and_then(|bytes| bytes.first_chunk::<4>())) {
             (Some(token), Some(number)) if u64::from_be_bytes(*token) == self.token => {
@@ -220,18 +223,18 @@ impl Flow {
         }
     }
 
-    /// Which packet this, which came from the target, answers. A raw socket of IPv4 gives the IP header too.
-    pub fn answered(&self, bytes: &[u8]) -> Option<(u32, How)> {
+    /// Identifies the packet that a datagram from the target answers. A raw IPv4 socket also gives the IP header.
+    pub fn answered(&self, bytes: &[u8]) -> Option<(u32, AnswerKind)> {
         match self.method {
-            Method::Udp => match self.marked(bytes) {
-                Quote::Of(number) => Some((number, How::Datagram)),
+            FlowMethod::Udp => match self.marked(bytes) {
+                Quote::Of(number) => Some((number, AnswerKind::Datagram)),
                 _ => None,
             },
-            Method::Icmp => {
-                let echo = Echo::reply(self.version(), bytes).filter(|echo| echo.token == self.token)?;
-                Some((echo.number, How::Echo))
+            FlowMethod::Icmp => {
+                let echo = IcmpEcho::reply(self.version(), bytes).filter(|echo| echo.token == self.token)?;
+                Some((echo.number, AnswerKind::Echo))
             }
-            Method::Tcp => {
+            FlowMethod::Tcp => {
                 let skip = match self.target {
                     SocketAddr::V4(_) => usize::from(bytes.first()? & 0xF) * 4,
                     SocketAddr::V6(_) => 0,
@@ -241,7 +244,7 @@ impl Flow {
         }
     }
 
-    fn answered_by_tcp(&self, header: &[u8; 20]) -> Option<(u32, How)> {
+    fn answered_by_tcp(&self, header: &[u8; 20]) -> Option<(u32, AnswerKind)> {
         const SYN_AND_ACK: u8 = 0x12;
         const RST: u8 = 4;
         let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -252,9 +255,9 @@ impl Flow {
         let number = acknowledged.wrapping_sub(self.first_sequence()).wrapping_sub(1);
         let flags = header[13];
         if flags & RST != 0 {
-            Some((number, How::Closed))
+            Some((number, AnswerKind::Closed))
         } else if flags & SYN_AND_ACK == SYN_AND_ACK {
-            Some((number, How::Open))
+            Some((number, AnswerKind::Open))
         } else {
             None
         }
@@ -274,37 +277,37 @@ mod tests {
 
     use super::*;
 
-    fn flow(method: Method, v4: bool, token: u64) -> Flow {
+    fn flow(method: FlowMethod, v4: bool, token: u64) -> ProbeFlow {
         let (source, target) = if v4 {
             ("192.0.2.1:50000", "198.51.100.7:33434")
         } else {
             ("[2001:db8::1]:50000", "[2001:db8:1::7]:33434")
         };
-        Flow { method, source: source.parse().unwrap(), target: target.parse().unwrap(), token }
+        ProbeFlow { method, source: source.parse().unwrap(), target: target.parse().unwrap(), token }
     }
 
-    /// The checksum that the kernel writes into what it sends: of ICMPv6 and UDP over a pseudo-header, too.
-    fn checksum(flow: &Flow, packet: &[u8]) -> u16 {
+    /// The checksum that the kernel computes. For ICMPv6 and UDP it includes a pseudo-header.
+    fn checksum(flow: &ProbeFlow, packet: &[u8]) -> u16 {
         let protocol = match flow.method {
-            Method::Udp => 17,
-            Method::Icmp => 58,
-            Method::Tcp => 6,
+            FlowMethod::Udp => 17,
+            FlowMethod::Icmp => 58,
+            FlowMethod::Tcp => 6,
         };
         let udp: Vec<u8> = [flow.source.port(), flow.target.port(), packet.len() as u16 + 8, 0]
             .iter()
             .flat_map(|word| word.to_be_bytes())
             .collect();
-        let header = if flow.method == Method::Udp { &udp[..] } else { &[] };
+        let header = if flow.method == FlowMethod::Udp { &udp[..] } else { &[] };
         let length = ((packet.len() + header.len()) as u32).to_be_bytes();
         let pseudo =
             [&octets(flow.source.ip())[..], &octets(flow.target.ip()), &length, &[0, 0, 0, protocol]];
         let pseudo =
-            if flow.method == Method::Icmp && flow.target.is_ipv4() { vec![] } else { pseudo.concat() };
+            if flow.method == FlowMethod::Icmp && flow.target.is_ipv4() { vec![] } else { pseudo.concat() };
         internet_checksum(&[&pseudo, header, packet])
     }
 
-    /// As it stands in an answer: of raw sockets of IPv4 behind an IP header.
-    fn answer(flow: &Flow, flags: u8, acknowledged: u32) -> Vec<u8> {
+    /// An answer as a raw socket gives it, for IPv4 behind an IP header.
+    fn answer(flow: &ProbeFlow, flags: u8, acknowledged: u32) -> Vec<u8> {
         let mut bytes = if flow.target.is_ipv4() { vec![0x45; 20] } else { vec![] };
         let start = bytes.len();
         bytes.extend([0; 20]);
@@ -318,39 +321,41 @@ mod tests {
     #[test]
     fn tcp_is_answered_by_what_acknowledges_a_syn_of_ours() {
         for v4 in [true, false] {
-            let flow = flow(Method::Tcp, v4, 0xFFFF_FFFF_0000_0000);
-            // Sequence numbers begin anew on the way.
+            let flow = flow(FlowMethod::Tcp, v4, 0xFFFF_FFFF_0000_0000);
+            // The sequence numbers wrap.
             let acknowledged = 5_u32;
-            for (flags, how) in [(0x12, Some(How::Open)), (0x14, Some(How::Closed)), (0x10, None), (2, None)]
+            for (flags, how) in
+                [(0x12, Some(AnswerKind::Open)), (0x14, Some(AnswerKind::Closed)), (0x10, None), (2, None)]
             {
                 let expected = how.map(|how| (5, how));
                 assert_eq!(flow.answered(&answer(&flow, flags, acknowledged)), expected);
             }
-            let other = Flow { source: "192.0.2.1:1".parse().unwrap(), ..flow };
+            let other = ProbeFlow { source: "192.0.2.1:1".parse().unwrap(), ..flow };
             assert_eq!(other.answered(&answer(&flow, 0x12, acknowledged)), None);
         }
     }
 
     #[test]
     fn of_echoes_the_least_that_is_repeated_says_which() {
-        let flow = flow(Method::Icmp, true, 7);
+        let flow = flow(FlowMethod::Icmp, true, 7);
         let packet = flow.packet(300, 100);
         assert_eq!(flow.quoted(&packet[..8]), Quote::Of(300));
         assert_eq!(flow.quoted(&packet[..7]), Quote::Unnamed);
-        let other = Flow { token: 8, ..flow };
+        let other = ProbeFlow { token: 8, ..flow };
         assert_eq!(other.quoted(&packet), Quote::Foreign);
-        let udp = Flow { method: Method::Udp, ..flow };
+        let udp = ProbeFlow { method: FlowMethod::Udp, ..flow };
         assert_eq!(udp.quoted(&udp.packet(300, 100)[..8]), Quote::Unnamed);
     }
 
     proptest! {
-        /// What differs between packets of one length is balanced, and of ICMP what differs between any two.
+        /// The balancing word compensates the differences between packets of one length, and for ICMP those between any
+        /// two.
         #[test]
         fn all_packets_have_one_checksum(v4: bool, token: u64, one: u32, other: u32, length in 100usize..1400, longer in 0usize..100) {
-            for (method, longer) in [(Method::Udp, 0), (Method::Icmp, longer)] {
+            for (method, longer) in [(FlowMethod::Udp, 0), (FlowMethod::Icmp, longer)] {
                 let flow = flow(method, v4, token);
                 let [a, b] = [flow.packet(one, length), flow.packet(other, length + longer)];
-                if method == Method::Icmp && v4 {
+                if method == FlowMethod::Icmp && v4 {
                     prop_assert_eq!(&a[..4], &b[..4]);
                     prop_assert_eq!(internet_checksum(&[&a]), 0);
                 } else {
@@ -362,7 +367,7 @@ mod tests {
 
         #[test]
         fn a_syn_sums_to_nothing_and_is_known(v4: bool, token: u64, number: u32) {
-            let flow = flow(Method::Tcp, v4, token);
+            let flow = flow(FlowMethod::Tcp, v4, token);
             let packet = flow.packet(number, 0);
             prop_assert_eq!(checksum(&flow, &packet), 0);
             prop_assert_eq!(flow.quoted(&packet), Quote::Of(number));
@@ -371,7 +376,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_an_answer_or_not(v4: bool, bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
-            for method in [Method::Udp, Method::Icmp, Method::Tcp] {
+            for method in [FlowMethod::Udp, FlowMethod::Icmp, FlowMethod::Tcp] {
                 let flow = flow(method, v4, 7);
                 let _ = (flow.answered(&bytes), flow.quoted(&bytes));
             }

@@ -1,4 +1,4 @@
-//! A flow over a socket of this host.
+//! A socket that sends and receives one flow.
 
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -10,75 +10,75 @@ use super::super::error::ProbeError;
 use super::super::icmp_error::Extension;
 use super::super::ping;
 use super::super::socket::{ProbeSocket, icmp, may_not};
-use super::packet::{Flow, Method, Quote};
-use super::{Heard, What};
+use super::packet::{FlowMethod, ProbeFlow, Quote};
+use super::{FlowResponse, ResponseKind};
 use netrig_host::RealtimeOffset;
 use netrig_host::random;
 use netrig_host::socket::SocketError;
 use netrig_host::sys::{ErrorOrigin, QueuedError};
 use netrig_host::{HostAddress, realtime_nanos};
 
-/// Batches of answers that are taken before it is seen what is to be sent.
+/// Batches of answers that are received before the next packet may be sent.
 const LOOK: usize = 8;
 
-/// What became of a packet that was to be sent.
+/// Result of sending a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Given {
-    /// It left, or there was no room for it.
+pub enum FlowSendOutcome {
+    /// The packet was sent, or dropped because the socket had no room.
     Sent,
-    /// It is longer than this host's interface carries: so much, or 0 if that is not known.
+    /// The packet is longer than this MTU of the interface; 0 if the MTU is not known.
     TooLong(u32),
 }
 
-/// What has come.
+/// An event of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A packet went to the device, at this moment, ns since 1970.
+pub enum FlowEvent {
+    /// The packet with this number went to the device at this time, ns since 1970.
     Left(u32, u64),
-    /// Something was heard of a packet, by its number.
-    Heard(u32, Heard),
-    /// Something was heard of one of the packets.
-    Unnamed(Heard),
+    /// A response to the packet with this number.
+    Response(u32, FlowResponse),
+    /// A response that does not identify its packet.
+    Unnamed(FlowResponse),
 }
 
-/// A socket whose packets are all of one flow.
+/// A socket whose packets all belong to one flow.
 pub struct FlowSocket {
-    flow: Flow,
-    /// The target as the socket takes it: a raw one knows no port.
+    flow: ProbeFlow,
+    /// The target in the form of the socket: raw sockets need port 0.
     target: SocketAddr,
     socket: ProbeSocket,
-    /// Of each datagram that left, which packet it was.
+    /// Packet number of each datagram sent.
     datagrams: Vec<u32>,
-    /// What this host said last that its interface carries.
+    /// MTU of the interface in the last local error.
     local_mtu: u32,
     no_room: u64,
     wall: RealtimeOffset,
-    /// Keeps the port of TCP from others.
+    /// Reserves the TCP port.
     _port: Option<OwnedFd>,
 }
 
 impl FlowSocket {
-    /// Opens what the method needs, and a flow with a token of its own.
-    pub fn open(method: Method, target: SocketAddr, dscp: u8) -> Result<Self, ProbeError> {
+    /// Opens the socket of the method, with a random token.
+    pub fn open(method: FlowMethod, target: SocketAddr, dscp: u8) -> Result<Self, ProbeError> {
         let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
         let token = Seeds::new(entropy).stream("probe/token").bits();
         Self::open_from(HostAddress::unspecified_for(target).at(0), method, target, dscp, token)
     }
 
-    /// The same with this token, from this address.
+    /// Opens the socket of the method with this token and this local address.
     pub fn open_from(
         local: SocketAddr,
-        method: Method,
+        method: FlowMethod,
         target: SocketAddr,
         dscp: u8,
         token: u64,
     ) -> Result<Self, ProbeError> {
         let (socket, held) = match method {
-            Method::Udp => (ProbeSocket::searching(SocketType::DGRAM, ipproto::UDP, local, dscp)?, None),
-            Method::Icmp => (ping::open(local, dscp, ProbeSocket::searching)?, None),
-            Method::Tcp => (raw_tcp(local, dscp)?, Some(hold_port(local)?)),
+            FlowMethod::Udp => (ProbeSocket::searching(SocketType::DGRAM, ipproto::UDP, local, dscp)?, None),
+            FlowMethod::Icmp => (ping::open(local, dscp, ProbeSocket::searching)?, None),
+            FlowMethod::Tcp => (raw_tcp(local, dscp)?, Some(hold_port(local)?)),
         };
-        let port = if method == Method::Udp { target.port() } else { 0 };
+        let port = if method == FlowMethod::Udp { target.port() } else { 0 };
         let to = HostAddress::from(target).at(port);
         socket.connect(to).map_err(|error| ProbeError::send(target, error))?;
         let mut source = socket.local().map_err(ProbeError::kernel("getsockname"))?;
@@ -86,7 +86,7 @@ impl FlowSocket {
             source.set_port(port);
         }
         Ok(Self {
-            flow: Flow { method, source, target, token },
+            flow: ProbeFlow { method, source, target, token },
             target: to,
             socket,
             datagrams: Vec::new(),
@@ -97,90 +97,89 @@ impl FlowSocket {
         })
     }
 
-    /// What all its packets share.
-    pub const fn flow(&self) -> &Flow {
+    pub const fn flow(&self) -> &ProbeFlow {
         &self.flow
     }
 
-    /// The descriptor, which can be read when something has come.
+    /// The descriptor. It is readable when an event is pending.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.fd()
     }
 
-    /// What the kernel takes the path to carry, octets of IP.
+    /// The kernel's estimate of the path MTU, octets of IP.
     pub fn mtu(&self) -> Result<usize, ProbeError> {
         self.socket.mtu().map_err(ProbeError::kernel("IP_MTU"))
     }
 
-    /// Sends what follows with this TTL.
+    /// Sets the TTL of the following packets.
     pub fn set_ttl(&mut self, ttl: u8) -> Result<(), ProbeError> {
         self.socket.set_ttl(ttl).map_err(ProbeError::kernel("IP_TTL"))
     }
 
-    /// Sends a packet of so many octets of IP; `each` is told what had come before.
+    /// Sends a packet with this length, octets of IP. Passes pending events to `each`.
     pub fn send(
         &mut self,
         number: u32,
         length: usize,
-        mut each: impl FnMut(Event),
-    ) -> Result<Given, ProbeError> {
+        mut each: impl FnMut(FlowEvent),
+    ) -> Result<FlowSendOutcome, ProbeError> {
         let bytes = self.flow.packet(number, length);
         let mut sent = self.socket.send(self.target, &bytes);
         if sent.is_err() {
-            // What was said of an earlier packet keeps this one back: it is taken, and this one sent again.
+            // A pending error about an earlier packet made this send fail: it is read, and the packet is sent again.
             self.take(&mut each)?;
             sent = self.socket.send(self.target, &bytes);
         }
         let Err(error) = sent else {
             self.datagrams.push(number);
-            return Ok(Given::Sent);
+            return Ok(FlowSendOutcome::Sent);
         };
         match error.raw_os_error() {
             Some(libc::EMSGSIZE) => {
                 self.local_mtu = 0;
                 self.take(each)?;
-                Ok(Given::TooLong(self.local_mtu))
+                Ok(FlowSendOutcome::TooLong(self.local_mtu))
             }
             Some(libc::EAGAIN | libc::ENOBUFS) => {
                 self.no_room += 1;
-                Ok(Given::Sent)
+                Ok(FlowSendOutcome::Sent)
             }
             _ => Err(ProbeError::send(self.flow.target, error)),
         }
     }
 
-    /// Takes what has come: answers, what is said of packets, and when they left.
-    pub fn take(&mut self, mut each: impl FnMut(Event)) -> Result<(), ProbeError> {
+    /// Passes all pending events to `each`: time stamps, ICMP errors and answers.
+    pub fn take(&mut self, mut each: impl FnMut(FlowEvent)) -> Result<(), ProbeError> {
         let Self { flow, socket, datagrams, local_mtu, .. } = self;
-        let (mut left, mut heard) = (Vec::new(), Vec::new());
+        let (mut left, mut responses) = (Vec::new(), Vec::new());
         let taken = socket.errors(
             |stamp| {
                 let number = datagrams.get(stamp.number as usize);
-                left.extend(number.map(|number| Event::Left(*number, stamp.at)));
+                left.extend(number.map(|number| FlowEvent::Left(*number, stamp.at)));
             },
             |objection| match objection.error.origin {
                 ErrorOrigin::Local if objection.error.errno == libc::EMSGSIZE => {
                     *local_mtu = objection.error.info
                 }
-                _ => heard.extend(event(flow, objection)),
+                _ => responses.extend(event(flow, objection)),
             },
         );
         taken.map_err(ProbeError::kernel("the error queue"))?;
-        left.into_iter().chain(heard).for_each(&mut each);
+        left.into_iter().chain(responses).for_each(&mut each);
         self.answers(each)
     }
 
-    /// Takes what the target itself sent.
-    fn answers(&mut self, mut each: impl FnMut(Event)) -> Result<(), ProbeError> {
+    /// Receives answers of the target.
+    fn answers(&mut self, mut each: impl FnMut(FlowEvent)) -> Result<(), ProbeError> {
         let Self { flow, socket, .. } = self;
         for _ in 0..LOOK {
             let took = socket.receive(|incoming| {
                 let Some((number, how)) = flow.answered(incoming.head) else { return };
-                each(Event::Heard(
+                each(FlowEvent::Response(
                     number,
-                    Heard {
+                    FlowResponse {
                         from: incoming.from.ip(),
-                        what: What::Answered(how),
+                        kind: ResponseKind::Answer(how),
                         at: incoming.stamp.unwrap_or_else(realtime_nanos),
                         stamped: incoming.stamp.is_some(),
                         ttl: incoming.ttl,
@@ -196,7 +195,7 @@ impl FlowSocket {
         Ok(())
     }
 
-    /// Why this host was the limit.
+    /// Reasons why this host was the limit.
     pub fn faults(&self) -> Result<Vec<String>, ProbeError> {
         let mut faults = Vec::new();
         if self.no_room > 0 {
@@ -205,7 +204,7 @@ impl FlowSocket {
         }
         let drops = self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
         if drops > 0 {
-            faults.push(format!("{drops} answers reached this host, and the socket had no room for them"));
+            faults.push(format!("{drops} answers reached this host, but the socket had no room for them"));
         }
         if let Some(step) = RealtimeOffset::measure().stepped_since(&self.wall) {
             faults.push(format!("the wall clock was stepped by {} s", step.as_secs_f64()));
@@ -214,14 +213,14 @@ impl FlowSocket {
     }
 }
 
-/// What a message of ICMP says of a packet of a flow.
-fn event(flow: &Flow, objection: &QueuedError<'_>) -> Option<Event> {
+/// The event of an ICMP error; nothing if it quotes another flow.
+fn event(flow: &ProbeFlow, objection: &QueuedError<'_>) -> Option<FlowEvent> {
     let error = objection.error;
-    let (from, said) = icmp(&error)?;
+    let (from, icmp_error) = icmp(&error)?;
     let extension = Extension::find(objection.head, error.extension(), flow.unrepeated());
-    let heard = Heard {
+    let response = FlowResponse {
         from,
-        what: What::Said(said),
+        kind: ResponseKind::IcmpError(icmp_error),
         at: objection.stamp.unwrap_or_else(realtime_nanos),
         stamped: objection.stamp.is_some(),
         ttl: objection.ttl,
@@ -229,23 +228,23 @@ fn event(flow: &Flow, objection: &QueuedError<'_>) -> Option<Event> {
         labels: extension.map_or_else(Vec::new, |extension| extension.labels),
     };
     match flow.quoted(objection.head) {
-        Quote::Of(number) => Some(Event::Heard(number, heard)),
-        Quote::Unnamed => Some(Event::Unnamed(heard)),
+        Quote::Of(number) => Some(FlowEvent::Response(number, response)),
+        Quote::Unnamed => Some(FlowEvent::Unnamed(response)),
         Quote::Foreign => None,
     }
 }
 
-/// A raw socket of TCP.
+/// A raw TCP socket.
 fn raw_tcp(any: SocketAddr, dscp: u8) -> Result<ProbeSocket, ProbeError> {
     match ProbeSocket::searching(SocketType::RAW, ipproto::TCP, any, dscp) {
         Err(error) if may_not(&error) => Err(ProbeError::Request(
-            "a trace by TCP writes its own headers: run it with CAP_NET_RAW, or take --method udp".into(),
+            "a trace by TCP writes its own headers: run it with CAP_NET_RAW, or use --method udp".into(),
         )),
         other => Ok(other?),
     }
 }
 
-/// A port of TCP that nobody else gets as long as it is held, and which it is.
+/// Reserves a TCP port. Returns the socket that holds it and the port.
 fn hold_port(any: SocketAddr) -> Result<(OwnedFd, u16), ProbeError> {
     let failed =
         |error: rustix::io::Errno| SocketError::Refused { what: "bind", address: any, source: error.into() };

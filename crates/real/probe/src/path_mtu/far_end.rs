@@ -1,4 +1,5 @@
-//! The far end of a search: each datagram with the search's token is answered with its first octets.
+//! The far end of a path MTU search: it answers each datagram that has the search's token with the first octets of that
+//! datagram.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,11 +16,11 @@ use super::super::wire::is_readable;
 use netrig_host::frames::write_frame;
 use netrig_host::{Clock, HostAddress};
 
-/// No search takes longer.
+/// Maximum duration of a search.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Answers until the connection says something or ends. Nothing is sent to another host than that of the connection, nothing
-/// before the token came from there, and never more than came.
+/// Answers until the connection is readable or closed. Answers go only to the host of the connection, only after a
+/// datagram with the token arrived from it, and are never longer than that datagram.
 pub fn serve(
     control: &mut TcpStream,
     token: u64,
@@ -38,7 +39,7 @@ pub fn serve(
     let end = Instant::ZERO + LONGEST;
     while !is_readable(control) && !cancel.load(Ordering::Relaxed) && clock.now() < end {
         if !more {
-            // The pacer looks up every 50 ms.
+            // The pacer returns every 50 ms.
             pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
         }
         let took = socket.receive(|incoming| {
@@ -49,10 +50,10 @@ pub fn serve(
         });
         more = took.map_err(ProbeError::kernel("recvmmsg"))?;
         for (to, mark) in arrived.drain(..) {
-            // What finds no room or no way is lost, as any packet may be.
+            // An answer without room in the socket or without a route is lost, like any packet.
             let _ = socket.offer(to, &mark);
         }
-        // A stamp of what was sent is of no use to an answer that has gone.
+        // Transmit time stamps are discarded: the answers have already left.
         socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
     }
     Ok(())

@@ -1,10 +1,11 @@
-//! `probe mtu`: how long packets may be on the way to another host, whether somebody says so of longer ones or they vanish, and
+//! `probe mtu`: the path MTU to another host, whether longer packets are refused by an ICMP error or vanish, and
 //! whether TCP's segments fit.
 //!
-//! [`search`] is the search, without a socket or a clock. Its packets are echoes, or datagrams that netrig's own far end answers
-//! with a few octets, so that only the way there decides.
+//! [`search`] is the search, without a socket or a clock. Its packets are echo requests, or datagrams that netrig's far
+//! end answers with a few octets, so that only the forward path limits them.
 
 mod far_end;
+mod order;
 mod report;
 pub mod search;
 #[cfg(test)]
@@ -15,119 +16,63 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Instant};
 
-use super::control::{self, Call, FromFarEnd, FromProbe, GreetingError, ungreeted};
+use super::control::{self, ControlConnection, FromFarEnd, FromProbe, GreetingError, ungreeted};
 use super::error::ProbeError;
-use super::flow::packet::{Flow, Method};
-use super::flow::{Event, FlowSocket, Given, What};
-use super::icmp_error::{IcmpErrors, Said, Unreachable};
+use super::flow::packet::FlowMethod;
+use super::flow::{FlowEvent, FlowSendOutcome, FlowSocket, ResponseKind};
+use super::icmp_error::{IcmpError, IcmpErrors, Unreachable};
 use super::pacing::watching;
-use super::segments::{Ends, SegmentEnd};
-use super::stamp::Key;
+use super::segments::{SegmentEnd, SegmentEnds};
+use super::stamp::HmacKey;
 use super::trace::{TraceOrder, trace};
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::random;
 use netrig_host::{Clock, HostAddress};
-use report::Findings;
-use search::{Next, Plan, Refusal, Search};
+use report::PathMtuFindings;
+use search::{PathMtuSearch, PathMtuStep, TooLongReason};
 
 pub(super) use far_end::serve;
-pub use report::{PathMtuReport, Refused, Segments, Size, Where};
+pub use order::{MtuResponder, PathMtuOrder};
+pub use report::{BlackHolePlace, PathMtuReport, SegmentSizes, SizeOutcome, TooLongSize};
 
-/// What a search is to do.
-#[derive(Clone, Debug)]
-pub struct PathMtuOrder {
-    /// Whom; of echoes the port means nothing.
-    pub target: SocketAddr,
-    /// Who answers.
-    pub far: Far,
-    /// What every path should carry, octets of IP; the usual if not given.
-    pub base: Option<usize>,
-    /// More is not tried, octets of IP; what IP can have if not given.
-    pub most: Option<usize>,
-    /// Packets of one size that must be lost before it counts as too long.
-    pub probes: u32,
-    /// What takes longer is lost.
-    pub wait: Duration,
-    /// Code point that packets are sent with.
-    pub dscp: u8,
-    /// Find where packets vanish, by a trace.
-    pub locate: bool,
-}
-
-/// Who answers.
-#[derive(Clone, Debug)]
-pub enum Far {
-    /// Whoever answers echoes. How long TCP's segments may be is seen at this port, if one is given.
-    Echo(Option<u16>),
-    /// [`FarEnd`](super::FarEnd), with its key if it has one.
-    FarEnd(Option<Key>),
-}
-
-/// Every path carries so much of IPv4 (RFC 791 section 3.2) and of IPv6 (RFC 8200 section 5).
-const LEAST: [usize; 2] = [68, 1280];
-
-/// What most paths carry (RFC 8899 section 5.1.2: 1200 octets; of IPv6 the least).
-const BASE: [usize; 2] = [1200, 1280];
-
-/// The longest packet of IP.
-const MOST: usize = 65_535;
-
-/// How long a connection may take.
+/// Time-out of a TCP connection attempt.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-impl PathMtuOrder {
-    fn plan(&self, flow: &Flow) -> Result<Plan, ProbeError> {
-        let at = usize::from(self.target.is_ipv6());
-        let least = LEAST[at].max(flow.shortest());
-        let most = self.most.unwrap_or(MOST);
-        let base = self.base.unwrap_or_else(|| BASE[at].min(most));
-        let sound = most <= MOST && self.wait <= Duration::from_secs(60);
-        Plan::new(least, base, most, self.probes, self.wait).filter(|_| sound).ok_or_else(|| {
-            ProbeError::Request(format!(
-                "packets of {base} B to {most} B, {} of each, waited for {} s: expected {least} B to {MOST} B with headers, one \
-                 of each at least, and 60 s at most",
-                self.probes,
-                self.wait.as_secs_f64()
-            ))
-        })
-    }
-}
-
-/// Finds how long packets may be.
+/// Finds the path MTU.
 ///
-/// # Errors
-/// If the order cannot be carried out, or a far end is not there.
+/// If the order is invalid or a far end cannot be reached.
 pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> Result<PathMtuReport, ProbeError> {
-    let Answering { socket, segments, control } = match &order.far {
-        Far::Echo(port) => Answering {
+    let ResponderConnection { socket, segments, control } = match &order.responder {
+        MtuResponder::Echo(port) => ResponderConnection {
             segments: port.map(|port| segments_to(HostAddress::from(order.target).at(port))),
-            socket: FlowSocket::open(Method::Icmp, order.target, order.dscp)?,
+            socket: FlowSocket::open(FlowMethod::Icmp, order.target, order.dscp)?,
             control: None,
         },
-        Far::FarEnd(key) => call(order, key.as_ref())?,
+        MtuResponder::FarEnd(key) => call(order, key.as_ref())?,
     };
-    let mut search = Search::new(order.plan(socket.flow())?);
+    let mut search = PathMtuSearch::new(order.plan(socket.flow())?);
     let kernel = socket.mtu()?;
     let mut icmp_errors = IcmpErrors::default();
     let (faults, interrupted) = carry_out(socket, &mut search, &mut icmp_errors, cancel)?;
     if let Some(mut control) = control {
-        // The far end ends with the connection all the same.
+        // If the write fails, the far end ends with the connection.
         let _ = write_frame(&mut control, &FromProbe::Finish);
     }
-    let vanished = matches!(search.refused(), (_, Refusal::Vanished)) && search.confirmed().is_some();
+    let vanished = matches!(search.refused(), (_, TooLongReason::Vanished)) && search.confirmed().is_some();
     let place = if vanished && order.locate && !interrupted {
         Some(place(order, search.refused().0, cancel)?)
     } else {
         None
     };
-    Ok(Findings { search: &search, kernel, faults, interrupted, icmp_errors, segments, place }.report(order))
+    Ok(PathMtuFindings { search: &search, kernel, faults, interrupted, icmp_errors, segments, place }
+        .report(order))
 }
 
-/// Sends what a search wants sent, and tells it what comes, until it is over; why this host was the limit, and whether it was
-/// interrupted.
+/// Runs a search: sends its packets and passes it the responses. Returns the reasons why this host was the limit, and
+/// whether the search was interrupted.
 fn carry_out(
     mut socket: FlowSocket,
-    search: &mut Search,
+    search: &mut PathMtuSearch,
     icmp_errors: &mut IcmpErrors,
     cancel: &AtomicBool,
 ) -> Result<(Vec<String>, bool), ProbeError> {
@@ -135,20 +80,20 @@ fn carry_out(
     let mut pacer = watching(socket.fd(), clock, Duration::ZERO)?;
     let is_over = || cancel.load(Ordering::Relaxed);
     while !is_over() {
-        socket.take(|event| hear(search, icmp_errors, &event, clock.now()))?;
+        socket.take(|event| record(search, icmp_errors, &event, clock.now()))?;
         match search.next(clock.now()) {
-            Next::Send { number, size } => {
+            PathMtuStep::Send { number, size } => {
                 let given =
-                    socket.send(number, size, |event| hear(search, icmp_errors, &event, clock.now()))?;
-                if let Given::TooLong(mtu) = given {
+                    socket.send(number, size, |event| record(search, icmp_errors, &event, clock.now()))?;
+                if let FlowSendOutcome::TooLong(mtu) = given {
                     search.refused_here(number, mtu);
                 }
             }
-            // The pacer looks up every 50 ms.
-            Next::Wait(until) => {
+            // The pacer returns every 50 ms.
+            PathMtuStep::Wait(until) => {
                 pacer.wait(until).map_err(ProbeError::kernel("ppoll"))?;
             }
-            Next::Over => break,
+            PathMtuStep::Over => break,
         }
     }
     let interrupted = is_over();
@@ -158,23 +103,25 @@ fn carry_out(
     Ok((socket.faults()?, interrupted))
 }
 
-fn hear(search: &mut Search, icmp_errors: &mut IcmpErrors, event: &Event, now: Instant) {
-    // A message that repeats too little to tell which packet it is of cannot be held to be true (RFC 8899 section 4.6.1).
-    let Event::Heard(number, heard) = event else { return };
-    match heard.what {
-        What::Answered(_) => {
+fn record(search: &mut PathMtuSearch, icmp_errors: &mut IcmpErrors, event: &FlowEvent, now: Instant) {
+    // A message that quotes too little to identify its packet cannot be trusted (RFC 8899 section 4.6.1).
+    let FlowEvent::Response(number, response) = event else { return };
+    match response.kind {
+        ResponseKind::Answer(_) => {
             search.answered(*number, now);
         }
-        What::Said(Said::Unreachable(Unreachable::TooLong(mtu))) => search.told(*number, mtu, heard.from),
-        What::Said(said) => icmp_errors.count(heard.from, said),
+        ResponseKind::IcmpError(IcmpError::Unreachable(Unreachable::TooLong(mtu))) => {
+            search.too_long(*number, mtu, response.from)
+        }
+        ResponseKind::IcmpError(error) => icmp_errors.count(response.from, error),
     }
 }
 
-/// The last hop that answers packets of a size that vanishes.
-fn place(order: &PathMtuOrder, size: usize, cancel: &AtomicBool) -> Result<Where, ProbeError> {
+/// Finds the last hop that answers packets of a size that vanishes.
+fn place(order: &PathMtuOrder, size: usize, cancel: &AtomicBool) -> Result<BlackHolePlace, ProbeError> {
     let way = TraceOrder {
         target: order.target,
-        method: Method::Icmp,
+        method: FlowMethod::Icmp,
         first: 1,
         last: 30,
         each: order.probes,
@@ -188,31 +135,31 @@ fn place(order: &PathMtuOrder, size: usize, cancel: &AtomicBool) -> Result<Where
     let found = trace(&way, cancel)?;
     let last = found.hops.iter().rev().find_map(|hop| Some((hop.ttl, hop.addresses.first()?.address)));
     Ok(match last {
-        Some((hop, address)) => Where::Behind { hop, address },
-        None => Where::BeforeAnybody,
+        Some((hop, address)) => BlackHolePlace::Behind { hop, address },
+        None => BlackHolePlace::BeforeAnybody,
     })
 }
 
-/// What a connection says of segments, or why there was none.
-fn segments_to(target: SocketAddr) -> Result<Ends, String> {
+/// The segment sizes of a connection to the target, or why there is no connection.
+fn segments_to(target: SocketAddr) -> Result<SegmentEnds, String> {
     let stream = TcpStream::connect_timeout(&target, PATIENCE);
     let near = stream.and_then(|stream| SegmentEnd::read(&stream, target.is_ipv4()));
-    near.map(|near| Ends { near, far: None }).map_err(|error| format!("{target}: {error}"))
+    near.map(|near| SegmentEnds { near, far: None }).map_err(|error| format!("{target}: {error}"))
 }
 
-/// Who answers, ready for it.
-struct Answering {
+/// The sockets of a search.
+struct ResponderConnection {
     socket: FlowSocket,
-    /// Of a connection to there, or why there was none.
-    segments: Option<Result<Ends, String>>,
-    /// The connection to netrig's far end.
+    /// The segment sizes of a TCP connection to the target, or why there is none.
+    segments: Option<Result<SegmentEnds, String>>,
+    /// The control connection to netrig's far end.
     control: Option<TcpStream>,
 }
 
-/// Asks netrig's far end for a port that answers, and what it knows of segments.
-fn call(order: &PathMtuOrder, key: Option<&Key>) -> Result<Answering, ProbeError> {
+/// Connects to netrig's far end and requests a port that answers, and its segment sizes.
+fn call(order: &PathMtuOrder, key: Option<&HmacKey>) -> Result<ResponderConnection, ProbeError> {
     let target = order.target;
-    let Call { stream: mut control, .. } = control::call(target, key)?;
+    let ControlConnection { stream: mut control, .. } = control::call(target, key)?;
     let token = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
     write_frame(&mut control, &FromProbe::PathMtu { token })?;
     let port = match read_frame(&mut control)? {
@@ -226,6 +173,10 @@ fn call(order: &PathMtuOrder, key: Option<&Key>) -> Result<Answering, ProbeError
     let near = SegmentEnd::read(&control, target.is_ipv4()).map_err(ProbeError::kernel("TCP_INFO"))?;
     let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
     let (local, to) = (HostAddress::from(local).at(0), HostAddress::from(target).at(port));
-    let socket = FlowSocket::open_from(local, Method::Udp, to, order.dscp, token)?;
-    Ok(Answering { socket, segments: Some(Ok(Ends { near, far: Some(far) })), control: Some(control) })
+    let socket = FlowSocket::open_from(local, FlowMethod::Udp, to, order.dscp, token)?;
+    Ok(ResponderConnection {
+        socket,
+        segments: Some(Ok(SegmentEnds { near, far: Some(far) })),
+        control: Some(control),
+    })
 }

@@ -1,19 +1,19 @@
-//! The search for how long packets may be (Datagram PLPMTUD, RFC 8899): which is sent next, and what is known; told the time,
-//! no socket, no clock.
+//! The path MTU search (Datagram PLPMTUD, RFC 8899) as a state machine without a socket or a clock: it decides which
+//! packet is sent next and what is known.
 //!
-//! All sizes are octets of whole IP packets. What is here is there:
+//! All sizes are octets of whole IP packets. The names correspond to those of the RFC:
 //!
 //! | here | RFC 8899 section 5 |
 //! |---|---|
-//! | [`Plan::least`], [`Plan::base`], [`Plan::most`] | MIN_PLPMTU, BASE_PLPMTU, MAX_PLPMTU |
-//! | [`Plan::probes`], [`Plan::timer`] | MAX_PROBES, PROBE_TIMER |
-//! | [`Phase`] | the phases |
-//! | [`Search::confirmed`] | PLPMTU |
+//! | [`PathMtuPlan::least`], [`PathMtuPlan::base`], [`PathMtuPlan::most`] | MIN_PLPMTU, BASE_PLPMTU, MAX_PLPMTU |
+//! | [`PathMtuPlan::probes`], [`PathMtuPlan::timer`] | MAX_PROBES, PROBE_TIMER |
+//! | [`PathMtuPhase`] | the phases |
+//! | [`PathMtuSearch::confirmed`] | PLPMTU |
 //!
-//! A search begins with the base, then tries the longest, then the size that a host on the way says its link carries, and
-//! else the sizes that links have, the middle one of those that are left. At its end the size above what is confirmed was
-//! tried and has not come through. Where nobody said why, both are tried in turns once more: chance does not tell two sizes
-//! apart so often.
+//! A search begins with the base, then tries the longest size. Next it tries the MTU that a router reports. Otherwise
+//! it tries the common link sizes, the middle of the remaining ones first. At the end, the size above the confirmed one
+//! was tried and did not arrive. If no ICMP error gave the reason, both sizes are tried in turns again, so that chance
+//! losses do not decide.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,159 +21,159 @@ use std::net::IpAddr;
 use netrig_core::{Duration, Instant};
 use serde::Serialize;
 
-/// What links carry: loopback, jumbo frames, FDDI, Ethernet, PPPoE, tunnels of IPv4 and IPv6 and of IPsec, what is left of
-/// Ethernet by several of them, the least of IPv6 and of old links.
+/// Common link MTUs: loopback, jumbo frames, FDDI, Ethernet, PPPoE, tunnels of IPv4 and IPv6 and of IPsec, the rest of
+/// Ethernet under several of them, the minimum of IPv6 and of old links.
 const COMMON: [usize; 26] = [
     65_535, 9216, 9180, 9000, 8192, 4352, 2048, 2002, 1500, 1492, 1480, 1476, 1472, 1462, 1452, 1442, 1430,
     1420, 1412, 1400, 1380, 1358, 1320, 1280, 1006, 576,
 ];
 
-/// How often both sizes are tried once more where nobody said why one does not come through.
+/// Number of times that both sizes are tried again if no ICMP error gave the reason of the loss.
 const ROUNDS: u32 = 3;
 
-/// Packets of one search: on a path that loses so many that it does not come to an end.
+/// Maximum number of packets of a search. It ends a search on a path with heavy loss.
 const MOST_PACKETS: usize = 2000;
 
-/// How often a search may begin anew.
+/// Maximum number of starts of a search.
 const MOST_BEGINNINGS: u32 = 3;
 
-/// The timer is so many times the longest round trip, once there is one, and no less than this.
+/// The timer is this multiple of the longest round-trip time, once one is known, but at least [`LEAST_TIMER`].
 const PATIENCE: u64 = 3;
 const LEAST_TIMER: Duration = Duration::from_millis(200);
 
-/// What a search is to do.
+/// Parameters of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// The least that every path carries.
+pub struct PathMtuPlan {
+    /// Minimum MTU of every path.
     pub least: usize,
-    /// What most paths carry.
+    /// A size that most paths carry.
     pub base: usize,
-    /// More is not tried.
+    /// The largest size to try.
     pub most: usize,
-    /// Packets of one size that must be lost before it counts as too long.
+    /// Lost packets of one size after which the size counts as too long.
     pub probes: u32,
-    /// After so long a packet counts as lost; less once round trips are known.
+    /// Time after which a packet counts as lost. It is shorter once round-trip times are known.
     pub timer: Duration,
 }
 
-impl Plan {
-    /// The search between these sizes, if they are in their order.
+impl PathMtuPlan {
+    /// The search between these sizes; nothing if they are not in order.
     pub const fn new(least: usize, base: usize, most: usize, probes: u32, timer: Duration) -> Option<Self> {
         let sound = 0 < least && least <= base && base <= most && probes > 0 && !timer.is_zero();
         if sound { Some(Self { least, base, most, probes, timer }) } else { None }
     }
 }
 
-/// Where a search is.
+/// Phase of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// Whether the base comes through.
+pub enum PathMtuPhase {
+    /// The base size is probed.
     Base,
-    /// How much more does.
+    /// Larger sizes are probed.
     Search,
-    /// It is known.
+    /// The path MTU is known.
     SearchComplete,
-    /// Not even the base does.
+    /// The base size does not arrive.
     Error,
 }
 
 /// Why a size counts as too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Refusal {
-    /// More was not tried.
+pub enum TooLongReason {
+    /// Larger sizes were not tried.
     Untried,
-    /// This host's own interface carries no more.
+    /// The interface of this host has a smaller MTU.
     Here,
-    /// A host on the way said so.
+    /// A router reported it.
     Told {
-        /// Who.
+        /// The router.
         by: IpAddr,
-        /// What its next link carries, as it says; 0 if it does not.
+        /// The reported MTU of its next link; 0 if not reported.
         mtu: u32,
     },
-    /// Packets vanish, and nobody says why.
+    /// Packets vanish without an ICMP error.
     Vanished,
 }
 
-/// What became of packets of one size.
+/// Counts of the packets of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tried {
+pub struct SizeCounts {
     /// Packets sent.
     pub sent: u32,
     /// Packets that were answered.
     pub answered: u32,
-    /// Packets of which a host on the way said that they are too long.
+    /// Packets that a router reported as too long.
     pub told: u32,
 }
 
-/// What comes next.
+/// The next action of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// A packet of this number and size is to be sent now.
+pub enum PathMtuStep {
+    /// A packet with this number and size is to be sent now.
     Send {
         /// Its number.
         number: u32,
         /// Its size.
         size: usize,
     },
-    /// Nothing before this, unless something comes.
+    /// Nothing is to be done before this time unless a response arrives.
     Wait(Instant),
-    /// All is known that can be.
+    /// The search is complete.
     Over,
 }
 
-/// A packet that may still be answered.
+/// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
-struct Packet {
+struct SearchPacket {
     size: usize,
     sent: Instant,
     answered: bool,
 }
 
-/// The size that is tried now.
+/// The size that is being probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Probing {
+struct SizeProbing {
     size: usize,
-    /// Packets of it that were lost.
+    /// Lost packets of this size.
     lost: u32,
-    /// The number of the one on its way, and when it is lost.
+    /// Number of the packet in flight, and the time at which it counts as lost.
     open: Option<(u32, Instant)>,
 }
 
-/// A search under way.
+/// A search in progress.
 #[derive(Clone, Debug)]
-pub struct Search {
-    plan: Plan,
-    phase: Phase,
-    /// The largest size that came through; nothing before the first.
+pub struct PathMtuSearch {
+    plan: PathMtuPlan,
+    phase: PathMtuPhase,
+    /// The largest size that arrived; 0 before the first.
     confirmed: usize,
-    /// The smallest size that counts as too long, and why; one more than the most before the first.
-    refused: (usize, Refusal),
-    /// What a host on the way says its link carries, until that was tried.
+    /// The smallest size that counts as too long, and why; initially one more than the largest size to try.
+    refused: (usize, TooLongReason),
+    /// The MTU that a router reported, until it was tried.
     hint: Option<usize>,
-    /// What one said last.
+    /// The last MTU that a router reported.
     hinted: usize,
-    probing: Option<Probing>,
-    /// Rounds of both sizes that are left.
+    probing: Option<SizeProbing>,
+    /// Remaining rounds in which both sizes are tried again.
     rounds: u32,
     beginnings: u32,
-    packets: Vec<Packet>,
-    tried: BTreeMap<usize, Tried>,
+    packets: Vec<SearchPacket>,
+    tried: BTreeMap<usize, SizeCounts>,
     longest: Duration,
     untrue: u32,
     unsteady: bool,
 }
 
-impl Search {
-    /// A search that has sent nothing.
-    pub const fn new(plan: Plan) -> Self {
+impl PathMtuSearch {
+    /// A search that has not sent a packet.
+    pub const fn new(plan: PathMtuPlan) -> Self {
         Self {
             plan,
-            phase: Phase::Base,
+            phase: PathMtuPhase::Base,
             confirmed: 0,
-            refused: (plan.most + 1, Refusal::Untried),
+            refused: (plan.most + 1, TooLongReason::Untried),
             hint: None,
             hinted: 0,
             probing: None,
@@ -187,43 +187,43 @@ impl Search {
         }
     }
 
-    /// Where it is.
-    pub const fn phase(&self) -> Phase {
+    /// Phase of the search.
+    pub const fn phase(&self) -> PathMtuPhase {
         self.phase
     }
 
-    /// The largest size that came through; nothing if none did.
+    /// The largest size that arrived; nothing if none did.
     pub fn confirmed(&self) -> Option<usize> {
         Some(self.confirmed).filter(|size| *size > 0)
     }
 
-    /// The smallest size that did not come through, and why.
-    pub const fn refused(&self) -> (usize, Refusal) {
+    /// The smallest size that did not arrive, and why.
+    pub const fn refused(&self) -> (usize, TooLongReason) {
         self.refused
     }
 
-    /// What became of the packets of each size.
-    pub const fn tried(&self) -> &BTreeMap<usize, Tried> {
+    /// Counts of the packets of each size.
+    pub const fn tried(&self) -> &BTreeMap<usize, SizeCounts> {
         &self.tried
     }
 
-    /// Messages about packets that were too long which cannot be true: of more than the packet had, of less than any path
-    /// carries, or of less than came through.
+    /// Number of messages about packets that are too long which cannot be true. They report an MTU not below the
+    /// packet's size, one below the minimum of every path, or one below a size that arrived.
     pub const fn untrue(&self) -> u32 {
         self.untrue
     }
 
-    /// What had come through did so no more, and the search began anew.
+    /// A size that had arrived was lost later, and the search was restarted.
     pub const fn is_unsteady(&self) -> bool {
         self.unsteady
     }
 
-    /// What comes next. A packet that is to be sent counts as sent at `now`.
-    pub fn next(&mut self, now: Instant) -> Next {
+    /// Returns the next action. A packet that is to be sent counts as sent at `now`.
+    pub fn next(&mut self, now: Instant) -> PathMtuStep {
         let allowed = self.allowed();
         if let Some(probing) = &mut self.probing {
             match probing.open {
-                Some((_, due)) if now < due => return Next::Wait(due),
+                Some((_, due)) if now < due => return PathMtuStep::Wait(due),
                 Some(_) => {
                     probing.open = None;
                     probing.lost += 1;
@@ -239,32 +239,32 @@ impl Search {
         }
         if self.probing.is_none() {
             match self.candidate() {
-                Some(size) => self.probing = Some(Probing { size, lost: 0, open: None }),
-                None => return Next::Over,
+                Some(size) => self.probing = Some(SizeProbing { size, lost: 0, open: None }),
+                None => return PathMtuStep::Over,
             }
         }
         let timer = self.timer();
         let number = self.packets.len() as u32;
-        let Some(probing) = &mut self.probing else { return Next::Over };
+        let Some(probing) = &mut self.probing else { return PathMtuStep::Over };
         let size = probing.size;
         probing.open = Some((number, now + timer));
-        self.packets.push(Packet { size, sent: now, answered: false });
+        self.packets.push(SearchPacket { size, sent: now, answered: false });
         self.tried.entry(size).or_default().sent += 1;
-        Next::Send { number, size }
+        PathMtuStep::Send { number, size }
     }
 
-    /// Packets of the size that is tried that may be lost.
+    /// Number of losses after which the probed size is given up.
     fn allowed(&self) -> u32 {
         if self.is_verifying() { 1 } else { self.plan.probes }
     }
 
-    /// Whether what is known is only tried once more.
+    /// Whether known sizes are only being tried again.
     fn is_verifying(&self) -> bool {
-        self.phase == Phase::SearchComplete
+        self.phase == PathMtuPhase::SearchComplete
     }
 
-    /// How long a packet is waited for. RFC 8899 section 5.1.1 has a second at least, for a transport that goes on meanwhile;
-    /// somebody waits for a search.
+    /// Time-out of a packet. RFC 8899 section 5.1.1 requires at least a second, for a transport that continues
+    /// meanwhile. Here a user waits for the search.
     fn timer(&self) -> Duration {
         if self.longest.is_zero() {
             return self.plan.timer;
@@ -272,25 +272,25 @@ impl Search {
         (self.longest * PATIENCE).max(LEAST_TIMER).min(self.plan.timer)
     }
 
-    /// The next size to be tried.
+    /// The next size to probe.
     fn candidate(&mut self) -> Option<usize> {
         match self.phase {
-            Phase::Base => Some(self.plan.base),
-            Phase::Error if self.confirmed == 0 && self.refused.0 <= self.plan.least => None,
-            Phase::Error if self.confirmed == 0 => Some(self.hint.take().unwrap_or(self.plan.least)),
-            Phase::Search | Phase::Error => {
+            PathMtuPhase::Base => Some(self.plan.base),
+            PathMtuPhase::Error if self.confirmed == 0 && self.refused.0 <= self.plan.least => None,
+            PathMtuPhase::Error if self.confirmed == 0 => Some(self.hint.take().unwrap_or(self.plan.least)),
+            PathMtuPhase::Search | PathMtuPhase::Error => {
                 let between = self.between();
                 if between.is_none() {
-                    self.phase = Phase::SearchComplete;
+                    self.phase = PathMtuPhase::SearchComplete;
                     return self.candidate();
                 }
                 between
             }
-            Phase::SearchComplete => self.once_more(),
+            PathMtuPhase::SearchComplete => self.once_more(),
         }
     }
 
-    /// A size between what came through and what did not, if there is one.
+    /// A size between the confirmed and the refused one, if there is one.
     fn between(&mut self) -> Option<usize> {
         let (low, high) = (self.confirmed, self.refused.0);
         let inside = |size: usize| low < size && size < high;
@@ -300,8 +300,8 @@ impl Search {
         if !inside(low + 1) {
             return None;
         }
-        // Most paths carry what this host's interface does; and who says what a link carries is mostly right.
-        if matches!(self.refused.1, Refusal::Untried | Refusal::Here) {
+        // Most paths carry the MTU of this host's interface, and a reported MTU is usually correct.
+        if matches!(self.refused.1, TooLongReason::Untried | TooLongReason::Here) {
             return Some(high - 1);
         }
         if low == self.hinted {
@@ -314,9 +314,9 @@ impl Search {
         Some(if COMMON.contains(&low) { low + 1 } else { low + (high - low) / 2 })
     }
 
-    /// Both sizes in turns, while it is not sure that it is their length.
+    /// The two sizes in turns, until enough rounds show that the loss depends on the length.
     fn once_more(&mut self) -> Option<usize> {
-        let (refused, Refusal::Vanished) = self.refused else { return None };
+        let (refused, TooLongReason::Vanished) = self.refused else { return None };
         if self.rounds == 0 || self.confirmed == 0 {
             return None;
         }
@@ -331,26 +331,26 @@ impl Search {
         }
     }
 
-    /// All packets of the size that was tried were lost.
+    /// Ends the probing of a size whose packets were all lost.
     fn gave_up(&mut self) {
-        let Some(Probing { size, .. }) = self.probing.take() else { return };
+        let Some(SizeProbing { size, .. }) = self.probing.take() else { return };
         if self.is_verifying() {
             return;
         }
         if size <= self.confirmed {
-            // What came through does so no more.
+            // A size that had arrived is lost now.
             return self.begin_anew();
         }
-        self.refuse(size, Refusal::Vanished);
+        self.refuse(size, TooLongReason::Vanished);
     }
 
-    /// A size counts as too long.
-    fn refuse(&mut self, size: usize, why: Refusal) {
-        if size < self.refused.0 || (size == self.refused.0 && self.refused.1 == Refusal::Vanished) {
+    /// Records a size as too long.
+    fn refuse(&mut self, size: usize, why: TooLongReason) {
+        if size < self.refused.0 || (size == self.refused.0 && self.refused.1 == TooLongReason::Vanished) {
             self.refused = (size, why);
         }
-        if self.phase == Phase::Base {
-            self.phase = Phase::Error;
+        if self.phase == PathMtuPhase::Base {
+            self.phase = PathMtuPhase::Error;
         }
     }
 
@@ -360,14 +360,14 @@ impl Search {
         self.beginnings += 1;
         if self.beginnings > MOST_BEGINNINGS {
             self.rounds = 0;
-            self.phase = Phase::SearchComplete;
+            self.phase = PathMtuPhase::SearchComplete;
             return;
         }
-        (self.phase, self.confirmed, self.hint) = (Phase::Base, 0, None);
-        self.refused = (self.plan.most + 1, Refusal::Untried);
+        (self.phase, self.confirmed, self.hint) = (PathMtuPhase::Base, 0, None);
+        self.refused = (self.plan.most + 1, TooLongReason::Untried);
     }
 
-    /// A packet came through; whether it was one of ours that had not been answered.
+    /// Records the answer to a packet. Returns whether it is the first answer to one of ours.
     pub fn answered(&mut self, number: u32, now: Instant) -> bool {
         let Some(packet) = self.packets.get_mut(number as usize).filter(|packet| !packet.answered) else {
             return false;
@@ -379,28 +379,29 @@ impl Search {
         if self.probing.is_some_and(|probing| probing.size == size) {
             self.probing = None;
         }
-        // What came through counts, whoever said that it does not.
+        // An arrived packet outweighs any report that its size is too long.
         if size >= self.refused.0 {
-            self.refused = (self.plan.most + 1, Refusal::Untried);
+            self.refused = (self.plan.most + 1, TooLongReason::Untried);
             if self.is_verifying() {
-                self.phase = Phase::Search;
+                self.phase = PathMtuPhase::Search;
             }
         }
         if size > self.confirmed {
             self.confirmed = size;
         }
         match self.phase {
-            Phase::Base => self.phase = Phase::Search,
-            Phase::Error if size >= self.plan.base => self.phase = Phase::Search,
+            PathMtuPhase::Base => self.phase = PathMtuPhase::Search,
+            PathMtuPhase::Error if size >= self.plan.base => self.phase = PathMtuPhase::Search,
             _ => {}
         }
         true
     }
 
-    /// A host on the way says of packet `number` that its next link carries `mtu`; 0 if it does not say how much. It is
-    /// believed as far as RFC 8899 section 4.6.2 goes: it says what to try next.
-    pub fn told(&mut self, number: u32, mtu: u32, by: IpAddr) {
-        let Some(Packet { size, answered: false, .. }) = self.packets.get(number as usize).copied() else {
+    /// Records a router's report that packet `number` is too long for its next link. `mtu` is the reported MTU; 0 if it
+    /// is not reported. As RFC 8899 section 4.6.2 requires, the report only decides what is tried next.
+    pub fn too_long(&mut self, number: u32, mtu: u32, by: IpAddr) {
+        let Some(SearchPacket { size, answered: false, .. }) = self.packets.get(number as usize).copied()
+        else {
             return;
         };
         self.tried.entry(size).or_default().told += 1;
@@ -410,14 +411,14 @@ impl Search {
             return;
         }
         if size <= self.confirmed {
-            // It came through before: it must be shown what does now.
+            // The size arrived before: the search must find the current MTU.
             return self.begin_anew();
         }
-        self.refuse(size, Refusal::Told { by, mtu });
+        self.refuse(size, TooLongReason::Told { by, mtu });
         if mtu != 0 && mtu_size < self.confirmed {
             self.untrue += 1;
-            // More than that came through, which is tried again.
-            self.probing = Some(Probing { size: self.confirmed, lost: 0, open: None });
+            // A larger size arrived before. It is tried again.
+            self.probing = Some(SizeProbing { size: self.confirmed, lost: 0, open: None });
             return;
         }
         if self.probing.is_some_and(|probing| probing.size == size) {
@@ -428,21 +429,21 @@ impl Search {
         }
     }
 
-    /// This host's interface does not carry packet `number`, but `mtu`; 0 if that is not known.
+    /// Records that this host's interface does not carry packet `number`. `mtu` is the interface's MTU; 0 if not known.
     pub fn refused_here(&mut self, number: u32, mtu: u32) {
-        let Some(Packet { size, .. }) = self.packets.get(number as usize).copied() else { return };
+        let Some(SearchPacket { size, .. }) = self.packets.get(number as usize).copied() else { return };
         self.tried.remove(&size);
         self.probing = None;
-        self.refuse(size, Refusal::Here);
+        self.refuse(size, TooLongReason::Here);
         if (self.plan.least..size).contains(&(mtu as usize)) {
-            self.refuse(mtu as usize + 1, Refusal::Here);
+            self.refuse(mtu as usize + 1, TooLongReason::Here);
         }
     }
 
-    /// It ends with what is known.
+    /// Ends the search with the current results.
     pub fn stop(&mut self) {
         self.rounds = 0;
         self.probing = None;
-        self.phase = Phase::SearchComplete;
+        self.phase = PathMtuPhase::SearchComplete;
     }
 }

@@ -1,8 +1,9 @@
-//! The far end of a transfer, a call or a video: takes what is sent, and tells what came and when.
+//! The far end of a transfer, a call or a video: it receives data and reports what arrived and when.
 //!
-//! Who probes connects to a [`FarEnd`](super::FarEnd) over TCP, is let in, and says what will come; the receiver opens a
-//! socket for it, says where, and when all has come reports. It sends no datagram to anybody, takes datagrams and connections
-//! only from the address of who asked, and keeps no more than [`MOST_BYTES`], of all probes [`MOST_BYTES_TOGETHER`].
+//! A probe connects to a [`FarEnd`](super::FarEnd) over TCP, authenticates, and announces what it will send. The
+//! receiver opens a socket, states its port, and reports when all data have arrived. It sends no datagrams. It accepts
+//! datagrams and connections only from the address of the probe. It keeps at most [`MOST_BYTES`] for a probe, and
+//! [`MOST_BYTES_TOGETHER`] for all probes.
 //!
 //! Start from [`Remote`], the near end.
 
@@ -12,22 +13,23 @@ mod server;
 
 use netrig_core::Duration;
 
-pub use protocol::Arrival;
+pub use protocol::ReceivedDatagram;
+pub(super) use remote::ReceivedDatagrams;
 pub use remote::Remote;
-pub(super) use remote::Report;
 pub(super) use server::{generous, serve};
 
-/// Bytes of datagrams that a receiver keeps for one probe, book-keeping included: beyond that it refuses to go on.
+/// Maximum number of bytes of datagrams that a receiver keeps for one probe, including book-keeping. Beyond that it
+/// refuses to continue.
 pub const MOST_BYTES: usize = 64 << 20;
 
-/// Bytes that a far end keeps for all of its probes together: what they send it, what it tells of their streams, and what it
-/// reads their transfers into. A probe for which there is no room is refused, or does not go on.
+/// Maximum number of bytes that a far end keeps for all its probes together: received datagrams, records of streams and
+/// buffers of transfers. If there is no memory left for a probe, it is refused or ended.
 pub const MOST_BYTES_TOGETHER: usize = 256 << 20;
 
-/// Connections that a receiver takes for one transfer, each with a thread of its own: who asks for more is refused.
+/// Maximum number of connections of one transfer. Each has a thread. A request for more is refused.
 pub const MOST_CONNECTIONS: u16 = 64;
 
-/// The longest that one probe may last.
+/// Maximum duration of one probe.
 pub const LONGEST: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a probe and a receiver say to each other once they have greeted each other, in frames of the control protocol.
+//! The protocol of a probe and a receiver after the greeting, in frames of the control protocol.
 
 use std::io::{self, Read, Write};
 
@@ -6,60 +6,62 @@ use serde::{Deserialize, Serialize};
 
 use super::MOST_BYTES;
 
-/// What a receiver is told.
+/// A request to a receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Request {
-    /// Answer at once.
+pub(super) enum ReceiverRequest {
+    /// Asks for an immediate answer.
     Ping,
-    /// Take datagrams for at most so long, until told that all were sent; keep the first bytes of each.
+    /// Asks the receiver to accept datagrams for at most `lasts_ms`, or until [`Self::Sent`], and to keep the first
+    /// `keep` bytes of each.
     Receive { lasts_ms: u64, keep: u16 },
-    /// All was sent; tell what came.
+    /// All datagrams were sent; asks for the report.
     Sent,
-    /// Take what comes over so many connections, and throw it away.
+    /// Asks the receiver to accept this number of connections and to discard their data.
     Sink { connections: u16, lasts_ms: u64 },
 }
 
-/// What a receiver answers.
+/// A reply of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Answer {
-    /// To a ping.
+pub(super) enum ReceiverReply {
+    /// The answer to a ping.
     Pong,
-    /// The socket stands, at this port.
+    /// The socket is open on this port.
     Ready { port: u16 },
-    /// So many datagrams came and follow, each as [`write_arrival`] writes it; so many more found no room in the socket. The
-    /// wall clock, which stamps them, was stepped by so much meanwhile, if it was.
+    /// This number of datagrams arrived. They follow, each as [`write_arrival`] writes it. The socket dropped `dropped`
+    /// more. `stepped_ns` is the step of the wall clock meanwhile, if there was one: the time stamps are of that clock.
     Came { datagrams: u32, dropped: u32, stepped_ns: Option<u64> },
-    /// So many bytes came over all connections.
+    /// This number of bytes arrived over all connections.
     Sunk { bytes: u64 },
-    /// It cannot be done.
+    /// The request failed.
     Error { why: String },
 }
 
 /// A datagram that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// When the kernel received it, ns of the receiver's `CLOCK_MONOTONIC`.
+pub struct ReceivedDatagram {
+    /// Time of reception by the kernel, ns of the receiver's `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// Its length, however much of it was kept.
+    /// Length of the whole datagram.
     pub len: u32,
-    /// Its first bytes.
+    /// The bytes that were kept, from the beginning.
     pub head: Vec<u8>,
 }
 
-impl Arrival {
-    /// What each side may take to keep it, bytes.
+impl ReceivedDatagram {
+    /// Memory that each side accounts for it, bytes.
     pub(super) fn cost(&self) -> usize {
         size_of::<Self>() + self.head.len()
     }
 }
 
-/// Arrivals that wait to be told, as [`write_arrival`] writes them. Each takes less than its [`Arrival::cost`].
+/// Arrivals to be reported, as [`write_arrival`] writes them. Each takes less than its [`ReceivedDatagram::cost`].
 #[derive(Debug, Default)]
 pub(super) struct ArrivalLog {
     count: u32,
-    /// Of [`PIECE`] bytes each, all but the last full: one that grew would be copied, or have room for twice as much.
+    /// Blocks of [`PIECE`] bytes, all full except the last. A single growing buffer would be copied, or have twice the
+    /// capacity.
     pieces: Vec<Vec<u8>>,
 }
 
@@ -67,22 +69,21 @@ pub(super) struct ArrivalLog {
 const PIECE: usize = 64 << 10;
 
 impl ArrivalLog {
-    /// Keeps one more.
+    /// Adds an arrival.
     ///
-    /// # Errors
-    /// If more of it was kept than can be told.
-    pub fn push(&mut self, arrival: &Arrival) -> io::Result<()> {
+    /// If too many of its bytes were kept.
+    pub fn push(&mut self, arrival: &ReceivedDatagram) -> io::Result<()> {
         write_arrival(self, arrival)?;
         self.count += 1;
         Ok(())
     }
 
-    /// How many there are.
+    /// Number of arrivals.
     pub const fn len(&self) -> u32 {
         self.count
     }
 
-    /// Tells all of them.
+    /// Writes all arrivals.
     pub fn write_to(&self, stream: &mut impl Write) -> io::Result<()> {
         self.pieces.iter().try_for_each(|piece| stream.write_all(piece))
     }
@@ -104,8 +105,8 @@ impl Write for ArrivalLog {
     }
 }
 
-/// Time, length, bytes that were kept: eight, four and two bytes, big-endian, and the bytes.
-pub(super) fn write_arrival(stream: &mut impl Write, arrival: &Arrival) -> io::Result<()> {
+/// Writes time, length and number of kept bytes, with eight, four and two bytes, big-endian, and then the kept bytes.
+pub(super) fn write_arrival(stream: &mut impl Write, arrival: &ReceivedDatagram) -> io::Result<()> {
     let kept = u16::try_from(arrival.head.len()).map_err(io::Error::other)?;
     stream.write_all(&arrival.at_ns.to_be_bytes())?;
     stream.write_all(&arrival.len.to_be_bytes())?;
@@ -113,11 +114,10 @@ pub(super) fn write_arrival(stream: &mut impl Write, arrival: &Arrival) -> io::R
     stream.write_all(&arrival.head)
 }
 
-/// Reads so many of them.
+/// Reads `count` arrivals.
 ///
-/// # Errors
-/// If the stream breaks, or they are more than a receiver keeps.
-pub(super) fn read_arrivals(stream: &mut impl Read, count: u32) -> io::Result<Vec<Arrival>> {
+/// If the connection fails, or the arrivals take more memory than a receiver may keep.
+pub(super) fn read_arrivals(stream: &mut impl Read, count: u32) -> io::Result<Vec<ReceivedDatagram>> {
     let mut arrivals = Vec::new();
     let mut cost = 0;
     for _ in 0..count {
@@ -128,10 +128,10 @@ pub(super) fn read_arrivals(stream: &mut impl Read, count: u32) -> io::Result<Ve
         let len = u32::from_be_bytes([rest[0], rest[1], rest[2], rest[3]]);
         let mut head = vec![0; u16::from_be_bytes([rest[4], rest[5]]).into()];
         stream.read_exact(&mut head)?;
-        let arrival = Arrival { at_ns, len, head };
+        let arrival = ReceivedDatagram { at_ns, len, head };
         cost += arrival.cost();
         if cost > MOST_BYTES {
-            return Err(io::Error::other("the receiver tells of more than it may keep"));
+            return Err(io::Error::other("the receiver reports more than it may keep"));
         }
         arrivals.push(arrival);
     }
@@ -147,7 +147,7 @@ mod tests {
     proptest! {
         #[test]
         fn arrivals_survive_the_way(at_ns: u64, len: u32, head in proptest::collection::vec(any::<u8>(), 0..50)) {
-            let arrival = Arrival { at_ns, len, head };
+            let arrival = ReceivedDatagram { at_ns, len, head };
             let mut bytes = Vec::new();
             write_arrival(&mut bytes, &arrival).unwrap();
             prop_assert_eq!(read_arrivals(&mut &bytes[..], 1).unwrap(), vec![arrival]);
@@ -161,20 +161,20 @@ mod tests {
         ) {
             let arrivals: Vec<_> = lens
                 .iter()
-                .map(|len| Arrival { at_ns: *len as u64, len: 7, head: vec![*len as u8; *len] })
+                .map(|len| ReceivedDatagram { at_ns: *len as u64, len: 7, head: vec![*len as u8; *len] })
                 .collect();
             let mut log = ArrivalLog::default();
-            // Of long ones a few do.
+            // A few long ones are enough.
             let times = if lens.contains(&65_507) { 1 } else { times };
             for _ in 0..times {
                 arrivals.iter().for_each(|arrival| log.push(arrival).unwrap());
             }
-            let may: usize = arrivals.iter().map(Arrival::cost).sum::<usize>() * times;
+            let may: usize = arrivals.iter().map(ReceivedDatagram::cost).sum::<usize>() * times;
             let takes: usize = log.pieces.iter().map(Vec::capacity).sum();
             prop_assert!(takes <= may + PIECE, "{takes} B of {may} B");
-            let mut told = Vec::new();
-            log.write_to(&mut told).unwrap();
-            let read = read_arrivals(&mut &told[..], log.len()).unwrap();
+            let mut written = Vec::new();
+            log.write_to(&mut written).unwrap();
+            let read = read_arrivals(&mut &written[..], log.len()).unwrap();
             prop_assert!(read.iter().eq(arrivals.iter().cycle().take(arrivals.len() * times)));
         }
     }

@@ -5,17 +5,17 @@ use std::net::{SocketAddr, TcpStream};
 
 use netrig_core::Duration;
 
-use super::protocol::{Answer, Arrival, Request, read_arrivals};
+use super::protocol::{ReceivedDatagram, ReceiverReply, ReceiverRequest, read_arrivals};
 use crate::ProbeError;
-use crate::control::{Call, FromProbe, call};
-use crate::stamp::Key;
+use crate::control::{ControlConnection, FromProbe, call};
+use crate::stamp::HmacKey;
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::{HostAddress, monotonic_nanos};
 
-/// Round trips that are made to see how the clocks stand.
+/// Number of round trips that are measured.
 const PINGS: usize = 10;
 
-/// A receiver that takes what we send.
+/// The near end's connection to a receiver.
 #[derive(Debug)]
 pub struct Remote {
     target: SocketAddr,
@@ -24,24 +24,23 @@ pub struct Remote {
     round_trip: Duration,
 }
 
-/// What a receiver tells of datagrams.
+/// A receiver's report on datagrams.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Report {
-    /// Those that came, in this order.
-    pub arrivals: Vec<Arrival>,
-    /// Those that its socket had no room for.
+pub(crate) struct ReceivedDatagrams {
+    /// Arrived datagrams in the order of their arrival.
+    pub arrivals: Vec<ReceivedDatagram>,
+    /// Datagrams that its socket dropped.
     pub dropped: u32,
-    /// By how much its wall clock was stepped meanwhile.
+    /// Step of its wall clock meanwhile.
     pub stepped: Option<Duration>,
 }
 
 impl Remote {
-    /// Connects, and is let in.
+    /// Connects and authenticates.
     ///
-    /// # Errors
-    /// If nobody listens there, or it does not let us in.
-    pub fn connect(target: SocketAddr, key: Option<&Key>) -> Result<Self, ProbeError> {
-        let Call { mut stream, one_clock } = call(target, key)?;
+    /// If no far end listens at the address, or it refuses the probe.
+    pub fn connect(target: SocketAddr, key: Option<&HmacKey>) -> Result<Self, ProbeError> {
+        let ControlConnection { mut stream, one_clock } = call(target, key)?;
         write_frame(&mut stream, &FromProbe::Media)?;
         let mut remote =
             Self { target, stream: BufReader::new(stream), one_clock, round_trip: Duration::ZERO };
@@ -53,17 +52,18 @@ impl Remote {
         ProbeError::Refused { target: self.target, why: why.to_owned() }
     }
 
-    /// Where it is.
+    /// Address of the receiver.
     pub const fn target(&self) -> SocketAddr {
         self.target
     }
 
-    /// Our address, as seen from here.
+    /// Local address of the control connection.
     pub(crate) fn local(&self) -> Result<SocketAddr, ProbeError> {
         self.stream.get_ref().local_addr().map_err(ProbeError::kernel("getsockname"))
     }
 
-    /// The shortest of some round trips over the control connection: the path's, and both programs' waking.
+    /// The shortest of some round-trip times over the control connection. It includes the wake-up times of both
+    /// programs.
     pub const fn round_trip(&self) -> Duration {
         self.round_trip
     }
@@ -72,67 +72,68 @@ impl Remote {
         let mut shortest = Duration::from_secs(3600);
         for _ in 0..PINGS {
             let before = monotonic_nanos();
-            let Answer::Pong = self.ask(&Request::Ping)? else {
-                return Err(ProbeError::Unexpected("no pong"));
+            let ReceiverReply::Pong = self.ask(&ReceiverRequest::Ping)? else {
+                return Err(ProbeError::Unexpected("no answer to a ping"));
             };
             shortest = shortest.min(Duration::from_nanos(monotonic_nanos() - before));
         }
         Ok(shortest)
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Answer, ProbeError> {
+    fn ask(&mut self, request: &ReceiverRequest) -> Result<ReceiverReply, ProbeError> {
         write_frame(self.stream.get_mut(), request)?;
-        self.hear()
+        self.read_reply()
     }
 
-    fn hear(&mut self) -> Result<Answer, ProbeError> {
+    fn read_reply(&mut self) -> Result<ReceiverReply, ProbeError> {
         match read_frame(&mut self.stream)? {
-            Some(Answer::Error { why }) => Err(self.refusal(&why)),
+            Some(ReceiverReply::Error { why }) => Err(self.refusal(&why)),
             Some(answer) => Ok(answer),
-            None => Err(ProbeError::Unexpected("it hung up")),
+            None => Err(ProbeError::Unexpected("end of the connection")),
         }
     }
 
-    fn ready(&mut self, request: &Request) -> Result<SocketAddr, ProbeError> {
+    fn ready(&mut self, request: &ReceiverRequest) -> Result<SocketAddr, ProbeError> {
         match self.ask(request)? {
-            Answer::Ready { port } => Ok(HostAddress::from(self.target).at(port)),
+            ReceiverReply::Ready { port } => Ok(HostAddress::from(self.target).at(port)),
             _ => Err(ProbeError::Unexpected("no port")),
         }
     }
 
-    /// Has it take datagrams for `lasts`, the first `keep` bytes of each. Where to send them.
+    /// Asks the receiver to accept datagrams for `lasts` and to keep the first `keep` bytes of each. Returns the
+    /// address to send to.
     pub(crate) fn receive(&mut self, lasts: Duration, keep: u16) -> Result<SocketAddr, ProbeError> {
-        self.ready(&Request::Receive { lasts_ms: lasts.as_nanos() / 1_000_000, keep })
+        self.ready(&ReceiverRequest::Receive { lasts_ms: lasts.as_nanos() / 1_000_000, keep })
     }
 
-    /// Whether its clock is ours; of another nothing is known.
+    /// Whether the receiver reads the clock of this host. The offset of another clock is not known.
     pub(crate) const fn has_our_clock(&self) -> bool {
         self.one_clock
     }
 
-    /// All was sent. What came.
-    pub(crate) fn came(&mut self) -> Result<Report, ProbeError> {
-        match self.ask(&Request::Sent)? {
-            Answer::Came { datagrams, dropped, stepped_ns } => {
+    /// Ends the stream and reads the report.
+    pub(crate) fn report(&mut self) -> Result<ReceivedDatagrams, ProbeError> {
+        match self.ask(&ReceiverRequest::Sent)? {
+            ReceiverReply::Came { datagrams, dropped, stepped_ns } => {
                 let arrivals =
                     read_arrivals(&mut self.stream, datagrams).map_err(ProbeError::kernel("report"))?;
-                Ok(Report { arrivals, dropped, stepped: stepped_ns.map(Duration::from_nanos) })
+                Ok(ReceivedDatagrams { arrivals, dropped, stepped: stepped_ns.map(Duration::from_nanos) })
             }
             _ => Err(ProbeError::Unexpected("no report")),
         }
     }
 
-    /// Has it take connections. Where to make them.
+    /// Asks the receiver to accept connections. Returns the address to connect to.
     pub(crate) fn sink(&mut self, connections: u16, lasts: Duration) -> Result<SocketAddr, ProbeError> {
         let lasts_ms = lasts.as_nanos() / 1_000_000;
-        self.ready(&Request::Sink { connections, lasts_ms })
+        self.ready(&ReceiverRequest::Sink { connections, lasts_ms })
     }
 
-    /// Waits until all connections have ended. How many bytes came.
+    /// Waits until all connections are closed. Returns the number of bytes that arrived.
     pub(crate) fn sunk(&mut self) -> Result<u64, ProbeError> {
-        match self.hear()? {
-            Answer::Sunk { bytes } => Ok(bytes),
-            _ => Err(ProbeError::Unexpected("no count")),
+        match self.read_reply()? {
+            ReceiverReply::Sunk { bytes } => Ok(bytes),
+            _ => Err(ProbeError::Unexpected("no byte count")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The far end.
+//! The receiver at the far end.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -7,134 +7,134 @@ use std::time::Duration as StdDuration;
 
 use netrig_core::Duration;
 
-use super::protocol::{Answer, Arrival, ArrivalLog, Request};
+use super::protocol::{ArrivalLog, ReceivedDatagram, ReceiverReply, ReceiverRequest};
 use super::{LONGEST, MOST_BYTES, MOST_CONNECTIONS};
 use crate::ProbeError;
 use crate::control::LONGEST_WORD;
 use crate::socket::ProbeSocket;
-use crate::wire::{Wire, readable};
+use crate::wire::{InterruptibleStream, readable};
 use netrig_host::RealtimeOffset;
 use netrig_host::frames::{FrameError, read_frame_within, write_frame};
 use netrig_host::{HostAddress, monotonic_nanos};
 use netrig_host::{MemoryBudget, MemoryReservation};
 use netrig_host::{is_connection_error, is_transient};
 
-/// How long a probe may be silent between two requests.
+/// Maximum time between two requests of a probe.
 const PATIENCE: StdDuration = StdDuration::from_secs(30);
-/// How long is waited for stragglers after all was sent.
+/// Wait for late datagrams after all were sent.
 const GRACE: StdDuration = StdDuration::from_secs(1);
 
-/// Bytes that are read from a connection of a transfer at a time.
+/// Bytes of one read from a connection of a transfer.
 const SWALLOW: usize = 256 << 10;
 
-/// One probe's talk with us.
-struct Talk<'a> {
-    /// What all probes share.
+/// A session with one probe.
+struct ReceiverSession<'a> {
+    /// MemoryBudget that all probes share.
     memory: &'a MemoryBudget,
     peer: IpAddr,
     local: HostAddress,
-    reader: BufReader<Wire<'a>>,
-    writer: BufWriter<Wire<'a>>,
+    reader: BufReader<InterruptibleStream<'a>>,
+    writer: BufWriter<InterruptibleStream<'a>>,
 }
 
-/// Serves a probe that was let in, until it hangs up or `stop` says so; how many of its requests were carried out.
+/// Serves an accepted probe until it closes the connection or `stop` is set. Returns the number of completed requests.
 ///
-/// # Errors
-/// If the connection breaks, or what comes cannot be understood.
+/// If the connection fails or a frame is malformed.
 pub(crate) fn serve(
     stream: &TcpStream,
     peer: IpAddr,
     memory: &MemoryBudget,
     stop: &AtomicBool,
 ) -> Result<u64, FrameError> {
-    let wire = Wire::new(stream, stop, PATIENCE)?;
+    let wire = InterruptibleStream::new(stream, stop, PATIENCE)?;
     let local = HostAddress::from(stream.local_addr()?);
     let (reader, writer) = (BufReader::new(wire), BufWriter::new(wire));
-    let mut talk = Talk { memory, peer, local, reader, writer };
+    let mut session = ReceiverSession { memory, peer, local, reader, writer };
     let mut served = 0;
     loop {
-        let request = match read_frame_within(&mut talk.reader, LONGEST_WORD) {
+        let request = match read_frame_within(&mut session.reader, LONGEST_WORD) {
             Ok(Some(request)) => request,
             Ok(None) => break,
-            // Between two requests nothing is broken off.
+            // No request is aborted here.
             Err(_) if stop.load(Ordering::Relaxed) => break,
             Err(error) => return Err(error),
         };
         match request {
-            Request::Ping => talk.say(&Answer::Pong)?,
-            Request::Receive { lasts_ms, keep } => talk.receive(lasts_ms, keep, stop)?,
-            Request::Sink { connections, lasts_ms } => talk.sink(connections, lasts_ms, stop)?,
-            Request::Sent => {
-                talk.say(&Answer::Error { why: "that means nothing now".to_owned() })?;
+            ReceiverRequest::Ping => session.reply(&ReceiverReply::Pong)?,
+            ReceiverRequest::Receive { lasts_ms, keep } => session.receive(lasts_ms, keep, stop)?,
+            ReceiverRequest::Sink { connections, lasts_ms } => session.sink(connections, lasts_ms, stop)?,
+            ReceiverRequest::Sent => {
+                session.reply(&ReceiverReply::Error { why: "the request is not valid now".to_owned() })?;
                 break;
             }
         }
-        served += u64::from(request != Request::Ping);
+        served += u64::from(request != ReceiverRequest::Ping);
     }
     Ok(served)
 }
 
-impl Talk<'_> {
-    fn say(&mut self, answer: &Answer) -> Result<(), FrameError> {
+impl ReceiverSession<'_> {
+    fn reply(&mut self, answer: &ReceiverReply) -> Result<(), FrameError> {
         write_frame(&mut self.writer, answer)?;
         Ok(self.writer.flush()?)
     }
 
     fn refuse(&mut self, error: &dyn std::error::Error) -> Result<(), FrameError> {
-        self.say(&Answer::Error { why: error.to_string() })
+        self.reply(&ReceiverReply::Error { why: error.to_string() })
     }
 
     fn ready(&mut self, port: u16) -> Result<(), FrameError> {
-        self.say(&Answer::Ready { port })
+        self.reply(&ReceiverReply::Ready { port })
     }
 
-    /// Takes datagrams on a thread of its own until the probe has sent all, or its time is over.
+    /// Receives datagrams on a separate thread until the probe has sent all, or its time is over.
     fn receive(&mut self, lasts_ms: u64, keep: u16, stop: &AtomicBool) -> Result<(), FrameError> {
-        let mut ear = match Ear::open(self.local, self.peer, keep.into(), self.memory.none()) {
-            Ok(ear) => ear,
-            Err(error) => return self.refuse(&error),
-        };
+        let mut listener =
+            match DatagramListener::open(self.local, self.peer, keep.into(), self.memory.none()) {
+                Ok(listener) => listener,
+                Err(error) => return self.refuse(&error),
+            };
         let until = monotonic_nanos().saturating_add(lasting(lasts_ms));
-        self.ready(ear.port)?;
+        self.ready(listener.port)?;
         let all_sent = AtomicBool::new(false);
         let patience = StdDuration::from_nanos(lasting(lasts_ms)) + PATIENCE;
         self.reader.get_mut().patience = patience;
-        let (said, heard) = std::thread::scope(|scope| {
-            let ear = &mut ear;
+        let (request, received) = std::thread::scope(|scope| {
+            let listener = &mut listener;
             let listening = scope.spawn(|| {
-                ear.hear(|| {
+                listener.listen(|| {
                     stop.load(Ordering::Relaxed)
                         || all_sent.load(Ordering::Relaxed)
                         || monotonic_nanos() > until
                 })
             });
-            let said = read_frame_within(&mut self.reader, LONGEST_WORD);
-            if matches!(said, Ok(Some(Request::Sent))) {
+            let request = read_frame_within(&mut self.reader, LONGEST_WORD);
+            if matches!(request, Ok(Some(ReceiverRequest::Sent))) {
                 std::thread::sleep(GRACE);
             }
             all_sent.store(true, Ordering::Relaxed);
-            (said, listening.join())
+            (request, listening.join())
         });
         self.reader.get_mut().patience = PATIENCE;
-        let (Ok(Some(Request::Sent)), Ok(heard)) = (said, heard) else {
-            return self.say(&Answer::Error { why: "a report was not asked for".to_owned() });
+        let (Ok(Some(ReceiverRequest::Sent)), Ok(received)) = (request, received) else {
+            return self.reply(&ReceiverReply::Error { why: "expected a request for the report".to_owned() });
         };
-        let stepped = match heard {
+        let stepped = match received {
             Ok(stepped) => stepped,
             Err(error) => return self.refuse(&error),
         };
         let stepped_ns = stepped.map(Duration::as_nanos);
-        let (datagrams, dropped) = (ear.arrivals.len(), ear.socket.drops()?);
-        self.say(&Answer::Came { datagrams, dropped, stepped_ns })?;
-        ear.arrivals.write_to(&mut self.writer)?;
+        let (datagrams, dropped) = (listener.arrivals.len(), listener.socket.drops()?);
+        self.reply(&ReceiverReply::Came { datagrams, dropped, stepped_ns })?;
+        listener.arrivals.write_to(&mut self.writer)?;
         Ok(self.writer.flush()?)
     }
 
-    /// Takes connections, and throws away what comes over them.
+    /// Accepts connections and discards their data.
     fn sink(&mut self, connections: u16, lasts_ms: u64, stop: &AtomicBool) -> Result<(), FrameError> {
         if connections > MOST_CONNECTIONS {
             let why = format!("{connections} connections: expected at most {MOST_CONNECTIONS}");
-            return self.say(&Answer::Error { why });
+            return self.reply(&ReceiverReply::Error { why });
         }
         let _kept = match self.memory.reserve(usize::from(connections) * SWALLOW) {
             Ok(kept) => kept,
@@ -170,18 +170,18 @@ impl Talk<'_> {
             ended.sum()
         });
         match bytes {
-            Ok(bytes) => self.say(&Answer::Sunk { bytes }),
+            Ok(bytes) => self.reply(&ReceiverReply::Sunk { bytes }),
             Err(error) => self.refuse(&error),
         }
     }
 }
 
-/// What a probe asked for, at most what it may; ns.
+/// The requested duration, limited to the maximum, ns.
 fn lasting(lasts_ms: u64) -> u64 {
     lasts_ms.saturating_mul(1_000_000).min(LONGEST.as_nanos())
 }
 
-/// Reads to the end of a connection; how many bytes came.
+/// Reads a connection to its end. Returns the number of bytes.
 fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64> {
     let mut bytes = 0;
     let mut buffer = vec![0; SWALLOW];
@@ -197,21 +197,21 @@ fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64>
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::new(io::ErrorKind::TimedOut, "the probe took longer than it had said"))
+    Err(io::Error::new(io::ErrorKind::TimedOut, "the probe took longer than it had announced"))
 }
 
-/// A UDP socket that listens to one address.
-struct Ear {
+/// A UDP socket that accepts datagrams from one address.
+struct DatagramListener {
     socket: ProbeSocket,
     port: u16,
     from: IpAddr,
     keep: usize,
     arrivals: ArrivalLog,
-    /// What they take.
+    /// MemoryBudget of the arrivals.
     kept: MemoryReservation,
 }
 
-impl Ear {
+impl DatagramListener {
     fn open(
         local: HostAddress,
         from: IpAddr,
@@ -223,9 +223,9 @@ impl Ear {
         Ok(Self { socket, port, from, keep, arrivals: ArrivalLog::default(), kept })
     }
 
-    /// Listens until `is_over`, and to the end of what has arrived then; by how much the wall clock was stepped meanwhile,
-    /// which makes times before and after it incomparable.
-    fn hear(&mut self, is_over: impl Fn() -> bool) -> io::Result<Option<Duration>> {
+    /// Receives until `is_over`, then the datagrams that are still pending. Returns the step of the wall clock
+    /// meanwhile: times before and after a step cannot be compared.
+    fn listen(&mut self, is_over: impl Fn() -> bool) -> io::Result<Option<Duration>> {
         let offset = RealtimeOffset::measure();
         loop {
             let over = is_over();
@@ -236,7 +236,7 @@ impl Ear {
         }
     }
 
-    /// Takes what waits; whether there was something.
+    /// Receives pending datagrams. Returns whether there were any.
     fn take(&mut self, offset: &RealtimeOffset) -> io::Result<bool> {
         let Self { socket, from, keep, arrivals, kept, .. } = self;
         let (mut some, mut full) = (false, None);
@@ -248,9 +248,9 @@ impl Ear {
             let at_ns = incoming.stamp.map_or_else(monotonic_nanos, |stamp| offset.monotonic(stamp));
             let len = u32::try_from(incoming.len).unwrap_or(u32::MAX);
             let head = incoming.head[..incoming.head.len().min(*keep)].to_vec();
-            let arrival = Arrival { at_ns, len, head };
+            let arrival = ReceivedDatagram { at_ns, len, head };
             if kept.bytes() + arrival.cost() > MOST_BYTES {
-                full = Some(format!("more came than the {MOST_BYTES} B that a receiver keeps"));
+                full = Some(format!("more arrived than the {MOST_BYTES} B that a receiver keeps"));
             } else if let Err(error) = kept.grow(arrival.cost()) {
                 full = Some(error.to_string());
             } else if let Err(error) = arrivals.push(&arrival) {
@@ -261,7 +261,7 @@ impl Ear {
     }
 }
 
-/// How long a run of the receiver's may last, for those who say so to it.
+/// A generous time limit to request from a receiver.
 pub(crate) fn generous(expected: Duration) -> Duration {
     (expected * 2 + Duration::from_secs(10)).min(LONGEST)
 }

@@ -1,4 +1,4 @@
-//! A receiver over loopback, with and without a key, and with guests who do not behave.
+//! A receiver over loopback, with and without a key, and with misbehaving probes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -8,15 +8,15 @@ use std::sync::mpsc;
 use netrig_core::{Duration, Prefix, Rate};
 
 use super::*;
-use crate::control::{Call, FromFarEnd, FromProbe, Stream, call, greet_far_end};
-use crate::stamp::{ErrorEstimate, Format, Key, Test};
-use crate::{Direction, FarEnd, FarEndOrder, MOST_PACKETS, Tally};
+use crate::control::{ControlConnection, FromFarEnd, FromProbe, StreamRequest, call, greet_far_end};
+use crate::stamp::{ErrorEstimate, Format, HmacKey, TestPacket};
+use crate::{FarEnd, FarEndOrder, FarEndTally, MOST_PACKETS, StreamDirection};
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::{monotonic_nanos, realtime_nanos};
 
 const LOOPBACK: [&str; 2] = ["127.0.0.1", "::1"];
 
-fn order(at: &str, key: Option<Key>) -> FarEndOrder {
+fn order(at: &str, key: Option<HmacKey>) -> FarEndOrder {
     FarEndOrder {
         listen: vec![at.parse().unwrap()],
         stamp_port: 0,
@@ -32,8 +32,8 @@ fn order(at: &str, key: Option<Key>) -> FarEndOrder {
     }
 }
 
-/// Runs `guest` against a far end; what it tells at its end.
-fn with_far_end(at: &str, key: Option<Key>, guest: impl FnOnce(SocketAddr)) -> Tally {
+/// Runs `guest` against a far end. Returns the far end's tally.
+fn with_far_end(at: &str, key: Option<HmacKey>, guest: impl FnOnce(SocketAddr)) -> FarEndTally {
     let far_end = FarEnd::open(order(at, key)).unwrap();
     let address = far_end.control_addresses()[0];
     let stop = AtomicBool::new(false);
@@ -59,7 +59,7 @@ fn datagrams_are_told_of_with_their_times_over_both_versions_of_ip() {
             for number in 0..100_u8 {
                 socket.send_to(&[number; 10], to).unwrap();
             }
-            let Report { arrivals, dropped, .. } = remote.came().unwrap();
+            let ReceivedDatagrams { arrivals, dropped, .. } = remote.report().unwrap();
             assert_eq!(dropped, 0);
             let numbers: Vec<u8> = arrivals.iter().map(|arrival| arrival.head[0]).collect();
             assert_eq!(numbers, (0..100).collect::<Vec<_>>());
@@ -71,7 +71,7 @@ fn datagrams_are_told_of_with_their_times_over_both_versions_of_ip() {
     }
 }
 
-/// More packets at once than one look takes: each is answered, or its reason is counted.
+/// More packets at once than one batch holds: each is answered, or its reason is counted.
 #[test]
 fn of_a_burst_of_stamp_packets_none_goes_uncounted() {
     const BURST: u64 = 2_000;
@@ -80,13 +80,14 @@ fn of_a_burst_of_stamp_packets_none_goes_uncounted() {
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let error = ErrorEstimate::new(true, Format::Ntp, 1);
     let packet =
-        Test { sequence: 1, timestamp: Format::Ntp.encode(realtime_nanos()), error, session: 3 }.encode(None);
+        TestPacket { sequence: 1, timestamp: Format::Ntp.encode(realtime_nanos()), error, session: 3 }
+            .encode(None);
     (0..BURST).for_each(|_| assert_eq!(sender.send_to(&packet, target).unwrap(), packet.len()));
     let stop = AtomicBool::new(false);
     let mut asked = BURST;
     let tally = std::thread::scope(|scope| {
         let serving = scope.spawn(|| far_end.serve(&stop));
-        // Who comes last is answered last, once there is room for it.
+        // The last packet is answered last, once the socket has room for it.
         let last = UdpSocket::bind("127.0.0.1:0").unwrap();
         last.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
         while {
@@ -103,18 +104,18 @@ fn of_a_burst_of_stamp_packets_none_goes_uncounted() {
 
 #[test]
 fn a_key_is_asked_for_and_proved() {
-    let [right, wrong] = [b"0123456789abcdef", b"fedcba9876543210"].map(|octets| Key::new(octets).unwrap());
+    let [right, wrong] =
+        [b"0123456789abcdef", b"fedcba9876543210"].map(|octets| HmacKey::new(octets).unwrap());
     with_far_end(LOOPBACK[0], Some(right.clone()), |address| {
         assert!(Remote::connect(address, Some(&right)).is_ok());
         let refusals = [Remote::connect(address, Some(&wrong)), Remote::connect(address, None)];
         let why = refusals.map(|refusal| refusal.unwrap_err().to_string());
-        assert!(why[0].contains("its key is another one; give both ends the same --key"), "{}", why[0]);
-        assert!(why[1].contains("it asks for a key; give the same --key"), "{}", why[1]);
+        assert!(why[0].contains("its key is different; give both ends the same --key"), "{}", why[0]);
+        assert!(why[1].contains("it requires a key; give the same --key"), "{}", why[1]);
     });
 }
 
-/// Bytes that are no frame, a frame that never ends, a request that means nothing: each is the end of that talk and of no
-/// other.
+/// Bytes that are not a frame, an endless frame, an invalid request: each ends its own session and no other.
 #[test]
 fn guests_who_do_not_behave() {
     with_far_end(LOOPBACK[0], None, |address| {
@@ -126,17 +127,17 @@ fn guests_who_do_not_behave() {
             write_frame(&mut stream, &FromProbe::Media).unwrap();
             stream.write_all(garbage).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
-            let mut said = Vec::new();
-            // It may be reset with bytes unread.
-            let _ = stream.read_to_end(&mut said);
+            let mut reply = Vec::new();
+            // The connection may be reset with unread bytes.
+            let _ = stream.read_to_end(&mut reply);
         }
         let mut remote = Remote::connect(address, None).unwrap();
-        assert!(remote.came().is_err(), "nothing was to be received");
+        assert!(remote.report().is_err(), "nothing was to be received");
         assert!(Remote::connect(address, None).is_ok(), "the next guest is served");
     });
 }
 
-/// Each connection is a thread: nobody gets more of them than a transfer needs.
+/// Each connection has a thread, so their number is limited.
 #[test]
 fn more_connections_than_are_granted_are_refused_in_words() {
     with_far_end(LOOPBACK[0], None, |address| {
@@ -150,12 +151,12 @@ fn more_connections_than_are_granted_are_refused_in_words() {
     });
 }
 
-/// Three streams of as many packets as there may be leave no room for a fourth, until one of them has gone; a probe that needs
-/// little is served all the while.
+/// Three streams of the maximum number of packets leave no memory for a fourth until one of them ends. A probe that
+/// needs little memory is served meanwhile.
 #[test]
 fn probes_share_what_a_far_end_may_keep() {
-    let stream = Stream {
-        direction: Direction::There,
+    let stream = StreamRequest {
+        direction: StreamDirection::There,
         token: 1,
         count: MOST_PACKETS,
         poisson: false,
@@ -167,7 +168,7 @@ fn probes_share_what_a_far_end_may_keep() {
     };
     with_far_end(LOOPBACK[0], None, |address| {
         let ask = || {
-            let Call { stream: mut control, .. } = call(address, None).unwrap();
+            let ControlConnection { stream: mut control, .. } = call(address, None).unwrap();
             write_frame(&mut control, &FromProbe::Stream(stream.clone())).unwrap();
             let answer: FromFarEnd = read_frame(&mut control).unwrap().unwrap();
             (control, answer)
@@ -178,13 +179,13 @@ fn probes_share_what_a_far_end_may_keep() {
         assert!(why.starts_with("the memory for all peers (268435456 B) is used up"), "{why}");
         assert!(Remote::connect(address, None).unwrap().sink(1, Duration::from_secs(5)).is_ok());
         drop(asked.pop());
-        // It takes the far end a moment to see that.
+        // The far end needs a moment to notice the end.
         while !matches!(ask().1, FromFarEnd::Ready { .. }) {}
     });
 }
 
-/// Who is connected and silent, and who was promised an hour, keep nobody from ending the far end: none of them hangs up
-/// before it has ended.
+/// Silent connections and probes with an hour of time left do not delay the end of the far end. None of them closes its
+/// connection before.
 #[test]
 fn it_ends_with_probes_connected() {
     let far_end = FarEnd::open(order(LOOPBACK[0], None)).unwrap();
@@ -199,7 +200,7 @@ fn it_ends_with_probes_connected() {
         busy[0].receive(LONGEST, 4).unwrap();
         busy[1].sink(1, LONGEST).unwrap();
         stop.store(true, Ordering::Relaxed);
-        // It is patient with each of them for 30 s and more.
+        // Each of them has a time-out of at least 30 s.
         let tally = ended.recv_timeout(std::time::Duration::from_secs(20));
         drop((unknown, silent, busy));
         assert_eq!(tally.expect("it has ended").failures.values().sum::<u64>(), 1);

@@ -1,6 +1,6 @@
 //! The Simple Two-Way Active Measurement Protocol: RFC 8762, with class of service and padding of RFC 8972.
 //!
-//! Bytes in, bytes out: nothing here has a socket or asks a clock.
+//! Bytes in, bytes out: these modules have no socket and no clock.
 //!
 //! | module | what |
 //! |---|---|
@@ -14,9 +14,9 @@ pub mod reflect;
 pub mod timestamp;
 pub mod tlv;
 
-pub use packet::{Key, PacketError, Reflected, Test};
+pub use packet::{HmacKey, PacketError, ReflectedPacket, TestPacket};
 pub use reflect::{Ingress, Reflector, Reply, Unanswered};
 pub use timestamp::{ErrorEstimate, Format};
 
-/// The port on which a reflector receives by default (RFC 8762 section 4.1).
+/// Default port of a reflector (RFC 8762 section 4.1).
 pub const PORT: u16 = 862;

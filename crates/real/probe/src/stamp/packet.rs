@@ -9,61 +9,60 @@ use super::timestamp::ErrorEstimate;
 pub const BASE: usize = 44;
 /// Octets of a base packet with authentication.
 pub const BASE_AUTHENTICATED: usize = 112;
-/// Octets of a reflector's packet of TWAMP (RFC 5357 section 4.2.1), which has all that a reflector says: a sender of
-/// TWAMP Light may send as few.
+/// Octets of a TWAMP reflector packet (RFC 5357 section 4.2.1). It has all fields of a reflector. A TWAMP Light sender
+/// may send packets this short.
 pub const LEAST: usize = 41;
 /// Octets of an HMAC: SHA-256 truncated to 128 bits (RFC 8762 section 4.4).
 pub const HMAC: usize = 16;
 
-/// Why bytes are no base packet.
+/// Why a base packet is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// They are too few.
+    /// The packet is too short.
     #[error("a packet of {len} octets; {least} is the least")]
     TooShort {
-        /// How many they are.
+        /// Octets of the packet.
         len: usize,
-        /// How many there must be.
+        /// Minimum octets.
         least: usize,
     },
-    /// The HMAC is not what the key gives.
+    /// The HMAC does not match the key.
     #[error("the packet's HMAC is wrong: it was changed, or the keys differ")]
     Integrity,
 }
 
-/// A key that sender and reflector share.
+/// A key that both ends share, for HMAC-SHA-256.
 #[derive(Clone)]
-pub struct Key(Hmac<Sha256>);
+pub struct HmacKey(Hmac<Sha256>);
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for HmacKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(..)")
     }
 }
 
-impl Key {
-    /// Octets that a key has at least: with fewer it could be guessed.
+impl HmacKey {
+    /// Minimum octets of a key: a shorter one could be guessed.
     pub const LEAST: usize = 16;
 
-    /// The key of these octets; nothing if they are too few.
+    /// A key with these octets; nothing if they are fewer than [`Self::LEAST`].
     pub fn new(octets: &[u8]) -> Option<Self> {
         let mac = Hmac::new_from_slice(octets).ok()?;
         (octets.len() >= Self::LEAST).then_some(Self(mac))
     }
 
-    /// HMAC-SHA-256 over the parts in a row.
+    /// HMAC-SHA-256 over the concatenated parts.
     pub fn digest(&self, parts: &[&[u8]]) -> [u8; 32] {
         self.over(parts).finalize().into_bytes().into()
     }
 
-    /// The same, truncated to 128 bits.
+    /// HMAC-SHA-256 over the concatenated parts, truncated to 128 bits.
     pub fn tag(&self, parts: &[&[u8]]) -> [u8; HMAC] {
         let digest = self.digest(parts);
         std::array::from_fn(|at| digest[at])
     }
 
-    /// Whether `digest` is the parts', whole or truncated to 128 bits, in a time that does not depend on where it
-    /// differs.
+    /// Whether `digest` is the HMAC of the parts, whole or truncated to 128 bits. The comparison takes constant time.
     pub fn verify(&self, parts: &[&[u8]], digest: &[u8]) -> bool {
         (digest.len() == 32 || digest.len() == HMAC) && self.over(parts).verify_truncated_left(digest).is_ok()
     }
@@ -75,13 +74,13 @@ impl Key {
     }
 }
 
-/// Octets of the base packet with this key or without one.
-pub const fn base(key: Option<&Key>) -> usize {
+/// Octets of the base packet with a key or without one.
+pub const fn base(key: Option<&HmacKey>) -> usize {
     if key.is_some() { BASE_AUTHENTICATED } else { BASE }
 }
 
-/// Where the fields of a packet stand (RFC 8762 figures 2, 4, 5 and 6; RFC 8972 section 3 for the session's identifier).
-struct Layout {
+/// Offsets of the fields of a packet (RFC 8762 figures 2, 4, 5 and 6; RFC 8972 section 3 for the session identifier).
+struct PacketLayout {
     timestamp: usize,
     error: usize,
     session: usize,
@@ -92,7 +91,7 @@ struct Layout {
     sender_ttl: usize,
 }
 
-const OPEN: Layout = Layout {
+const OPEN: PacketLayout = PacketLayout {
     timestamp: 4,
     error: 12,
     session: 14,
@@ -103,7 +102,7 @@ const OPEN: Layout = Layout {
     sender_ttl: 40,
 };
 
-const AUTHENTICATED: Layout = Layout {
+const AUTHENTICATED: PacketLayout = PacketLayout {
     timestamp: 16,
     error: 24,
     session: 26,
@@ -114,42 +113,42 @@ const AUTHENTICATED: Layout = Layout {
     sender_ttl: 80,
 };
 
-const fn layout(authenticated: bool) -> &'static Layout {
+const fn layout(authenticated: bool) -> &'static PacketLayout {
     if authenticated { &AUTHENTICATED } else { &OPEN }
 }
 
-/// What a sender's test packet says.
+/// Fields of a sender's test packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Test {
-    /// Its number, from 0.
+pub struct TestPacket {
+    /// Sequence number, from 0.
     pub sequence: u32,
-    /// When it was sent, in the format that its error estimate tells.
+    /// Time of sending, in the format that the error estimate states.
     pub timestamp: u64,
-    /// How far the sender's clock may be wrong.
+    /// Error estimate of the sender's clock.
     pub error: ErrorEstimate,
-    /// The STAMP session identifier (RFC 8972 section 3); 0 of a sender that has none.
+    /// The STAMP session identifier (RFC 8972 section 3); 0 if the sender has none.
     pub session: u16,
 }
 
-impl Test {
-    /// The base packet; what must be zero is (RFC 8762 section 4.2).
-    pub fn encode(&self, key: Option<&Key>) -> Vec<u8> {
+impl TestPacket {
+    /// Encodes the base packet; the MBZ fields are zero (RFC 8762 section 4.2).
+    pub fn encode(&self, key: Option<&HmacKey>) -> Vec<u8> {
         let mut bytes = vec![0; base(key)];
         self.write(&mut bytes, key);
         seal(&mut bytes, key);
         bytes
     }
 
-    /// What the first octets of a packet say. Without a key they may be a packet of TWAMP Light (RFC 8762 section 4.6).
+    /// Decodes a base packet at the beginning of a packet. Without a key it may be a TWAMP Light packet (RFC 8762
+    /// section 4.6).
     ///
-    /// # Errors
-    /// If they are too few, or changed.
-    pub fn decode(bytes: &[u8], key: Option<&Key>) -> Result<Self, PacketError> {
+    /// If the packet is too short or was changed.
+    pub fn decode(bytes: &[u8], key: Option<&HmacKey>) -> Result<Self, PacketError> {
         check(bytes, key)?;
         Ok(Self::read(bytes, layout(key.is_some())))
     }
 
-    fn read(bytes: &[u8], layout: &Layout) -> Self {
+    fn read(bytes: &[u8], layout: &PacketLayout) -> Self {
         Self {
             sequence: u32::from_be_bytes(octets(bytes, 0)),
             timestamp: u64::from_be_bytes(octets(bytes, layout.timestamp)),
@@ -158,7 +157,7 @@ impl Test {
         }
     }
 
-    fn write(&self, bytes: &mut [u8], key: Option<&Key>) {
+    fn write(&self, bytes: &mut [u8], key: Option<&HmacKey>) {
         let layout = layout(key.is_some());
         put(bytes, 0, &self.sequence.to_be_bytes());
         put(bytes, layout.timestamp, &self.timestamp.to_be_bytes());
@@ -167,23 +166,23 @@ impl Test {
     }
 }
 
-/// What a reflector's packet says.
+/// Fields of a reflector's packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reflected {
-    /// The reflector's own words: its sequence number (of a stateless reflector the sender's), when it sent the packet, its
-    /// clock's error, and the session's identifier as it was received.
-    pub own: Test,
-    /// When the sender's packet was received, in the format of the reflector's error estimate.
+pub struct ReflectedPacket {
+    /// The reflector's own fields: its sequence number (a stateless reflector copies the sender's), its time of
+    /// sending, its error estimate, and the received session identifier.
+    pub own: TestPacket,
+    /// Time of reception of the sender's packet, in the format of the reflector's error estimate.
     pub received: u64,
-    /// The sender's words, copied; its session's identifier is not among them.
-    pub sender: Test,
+    /// Copies of the sender's fields. The session identifier is not among them in the packet.
+    pub sender: TestPacket,
     /// TTL or hop limit with which the sender's packet arrived.
     pub sender_ttl: u8,
 }
 
-impl Reflected {
-    /// The base packet; what must be zero is (RFC 8762 section 4.3).
-    pub fn encode(&self, key: Option<&Key>) -> Vec<u8> {
+impl ReflectedPacket {
+    /// Encodes the base packet; the MBZ fields are zero (RFC 8762 section 4.3).
+    pub fn encode(&self, key: Option<&HmacKey>) -> Vec<u8> {
         let layout = layout(key.is_some());
         let mut bytes = vec![0; base(key)];
         self.own.write(&mut bytes, key);
@@ -196,30 +195,29 @@ impl Reflected {
         bytes
     }
 
-    /// What the first octets of a packet say.
+    /// Decodes a base packet at the beginning of a packet.
     ///
-    /// # Errors
-    /// If they are too few, or changed.
-    pub fn decode(bytes: &[u8], key: Option<&Key>) -> Result<Self, PacketError> {
+    /// If the packet is too short or was changed.
+    pub fn decode(bytes: &[u8], key: Option<&HmacKey>) -> Result<Self, PacketError> {
         check(bytes, key)?;
         Ok(Self::read(bytes, layout(key.is_some())))
     }
 
-    /// What the first octets would say if they were of this mode, whoever wrote them: enough to see what a reflector took a
-    /// packet for, and not to be measured by. Nothing of what cannot be of it.
+    /// Decodes a base packet of this mode without authentication. The result shows how a reflector interpreted a packet
+    /// and must not be used for measurements. Nothing if the octets cannot be of this mode.
     pub fn claimed(bytes: &[u8], authenticated: bool) -> Option<Self> {
         let least = if authenticated { BASE_AUTHENTICATED } else { LEAST };
-        // RFC 8762 figure 6: with authentication zeros follow the number.
+        // RFC 8762 figure 6: in authenticated mode, zeros follow the number.
         let is_of_mode = bytes.len() >= least && (!authenticated || bytes[4..16] == [0; 12]);
         is_of_mode.then(|| Self::read(bytes, layout(authenticated)))
     }
 
-    fn read(bytes: &[u8], layout: &Layout) -> Self {
-        let own = Test::read(bytes, layout);
+    fn read(bytes: &[u8], layout: &PacketLayout) -> Self {
+        let own = TestPacket::read(bytes, layout);
         Self {
             own,
             received: u64::from_be_bytes(octets(bytes, layout.received)),
-            sender: Test {
+            sender: TestPacket {
                 sequence: u32::from_be_bytes(octets(bytes, layout.sender_sequence)),
                 timestamp: u64::from_be_bytes(octets(bytes, layout.sender_timestamp)),
                 error: ErrorEstimate::decode(octets(bytes, layout.sender_error)),
@@ -230,9 +228,8 @@ impl Reflected {
     }
 }
 
-/// That there are enough octets, and that they are what the sender wrote. Early, before any of it is used (RFC 8762
-/// section 4.4).
-fn check(bytes: &[u8], key: Option<&Key>) -> Result<(), PacketError> {
+/// Checks length and HMAC before any field is used (RFC 8762 section 4.4).
+fn check(bytes: &[u8], key: Option<&HmacKey>) -> Result<(), PacketError> {
     let least = if key.is_some() { BASE_AUTHENTICATED } else { LEAST };
     if bytes.len() < least {
         return Err(PacketError::TooShort { len: bytes.len(), least });
@@ -245,10 +242,10 @@ fn check(bytes: &[u8], key: Option<&Key>) -> Result<(), PacketError> {
     }
 }
 
-/// Octets that the HMAC covers: the first six blocks (RFC 8762 section 4.4).
+/// Octets covered by the HMAC: the first six blocks (RFC 8762 section 4.4).
 const COVERED: usize = BASE_AUTHENTICATED - HMAC;
 
-fn seal(bytes: &mut [u8], key: Option<&Key>) {
+fn seal(bytes: &mut [u8], key: Option<&HmacKey>) {
     if let Some(key) = key {
         let tag = key.tag(&[&bytes[..COVERED]]);
         put(bytes, COVERED, &tag);
@@ -259,8 +256,8 @@ fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
     bytes[at..at + field.len()].copy_from_slice(field);
 }
 
-/// A field's octets. The packet has been found long enough for every field of its layout: the last ends at octet 41, or
-/// 81 with authentication.
+/// The octets of a field. The length of the packet was checked before: the last field ends at octet 41, or 81 with
+/// authentication.
 fn octets<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     std::array::from_fn(|n| bytes[at + n])
 }
@@ -272,12 +269,12 @@ pub(crate) mod tests {
     use super::*;
     use crate::stamp::Format;
 
-    pub fn key() -> Key {
-        Key::new(b"0123456789abcdef").unwrap()
+    pub fn key() -> HmacKey {
+        HmacKey::new(b"0123456789abcdef").unwrap()
     }
 
-    pub fn test_packet() -> Test {
-        Test {
+    pub fn test_packet() -> TestPacket {
+        TestPacket {
             sequence: 0x0102_0304,
             timestamp: 0x1112_1314_1516_1718,
             error: ErrorEstimate::decode([0xA1, 0xB2]),
@@ -285,14 +282,14 @@ pub(crate) mod tests {
         }
     }
 
-    fn reflected() -> Reflected {
-        let own = Test {
+    fn reflected() -> ReflectedPacket {
+        let own = TestPacket {
             sequence: 0x2122_2324,
             timestamp: 0x3132_3334_3536_3738,
             error: ErrorEstimate::decode([0x41, 0x42]),
             session: 0xCAFE,
         };
-        Reflected { own, received: 0x5152_5354_5556_5758, sender: test_packet(), sender_ttl: 63 }
+        ReflectedPacket { own, received: 0x5152_5354_5556_5758, sender: test_packet(), sender_ttl: 63 }
     }
 
     #[test]
@@ -338,18 +335,18 @@ pub(crate) mod tests {
     #[test]
     fn the_hmac_is_the_one_of_rfc_4231() {
         // Test case 2 of RFC 4231 section 4.3 has a key of 4 octets, which is too short here; case 6 has 131.
-        let key = Key::new(&[0xAA; 131]).unwrap();
+        let key = HmacKey::new(&[0xAA; 131]).unwrap();
         let tag = key.tag(&[b"Test Using Larger Than Block-Size Key - Hash Key First"]);
         let expected = 0x60e4_3159_1ee0_b67f_0d8a_26aa_cbf5_b77f_u128.to_be_bytes();
         assert_eq!(tag, expected);
-        assert!(Key::new(&[0; 15]).is_none());
+        assert!(HmacKey::new(&[0; 15]).is_none());
     }
 
     #[test]
     fn a_packet_of_twamp_light_has_its_fields_at_the_same_places() {
         let bytes = &test_packet().encode(None)[..LEAST];
-        assert_eq!(Test::decode(bytes, None), Ok(test_packet()));
-        let error = Test::decode(&bytes[..LEAST - 1], None).unwrap_err();
+        assert_eq!(TestPacket::decode(bytes, None), Ok(test_packet()));
+        let error = TestPacket::decode(&bytes[..LEAST - 1], None).unwrap_err();
         assert_eq!(error, PacketError::TooShort { len: 40, least: 41 });
     }
 
@@ -359,25 +356,25 @@ pub(crate) mod tests {
             sequence: u32, timestamp: u64, error: [u8; 2], session: u16, received: u64, ttl: u8, secret: bool,
         ) {
             let key = secret.then(key);
-            let sender = Test { sequence, timestamp, error: ErrorEstimate::decode(error), session };
-            prop_assert_eq!(Test::decode(&sender.encode(key.as_ref()), key.as_ref()), Ok(sender));
-            let own = Test { sequence: !sequence, timestamp: !timestamp, ..sender };
-            let reflected = Reflected { own, received, sender, sender_ttl: ttl };
-            prop_assert_eq!(Reflected::decode(&reflected.encode(key.as_ref()), key.as_ref()), Ok(reflected));
+            let sender = TestPacket { sequence, timestamp, error: ErrorEstimate::decode(error), session };
+            prop_assert_eq!(TestPacket::decode(&sender.encode(key.as_ref()), key.as_ref()), Ok(sender));
+            let own = TestPacket { sequence: !sequence, timestamp: !timestamp, ..sender };
+            let reflected = ReflectedPacket { own, received, sender, sender_ttl: ttl };
+            prop_assert_eq!(ReflectedPacket::decode(&reflected.encode(key.as_ref()), key.as_ref()), Ok(reflected));
         }
 
         #[test]
         fn any_changed_bit_of_an_authenticated_packet_shows(at in 0..BASE_AUTHENTICATED * 8) {
             let mut bytes = test_packet().encode(Some(&key()));
             bytes[at / 8] ^= 1 << (at % 8);
-            prop_assert_eq!(Test::decode(&bytes, Some(&key())), Err(PacketError::Integrity));
+            prop_assert_eq!(TestPacket::decode(&bytes, Some(&key())), Err(PacketError::Integrity));
         }
 
         #[test]
         fn any_bytes_are_a_packet_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), secret: bool) {
             let key = secret.then(key);
-            let _ = (Test::decode(&bytes, key.as_ref()), Reflected::decode(&bytes, key.as_ref()));
-            let _ = Reflected::claimed(&bytes, secret);
+            let _ = (TestPacket::decode(&bytes, key.as_ref()), ReflectedPacket::decode(&bytes, key.as_ref()));
+            let _ = ReflectedPacket::claimed(&bytes, secret);
         }
     }
 

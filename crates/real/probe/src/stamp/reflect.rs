@@ -1,58 +1,58 @@
-//! What a reflector answers (RFC 8762 section 4.3).
+//! The STAMP reflector (RFC 8762 section 4.3).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use netrig_core::Prefix;
 
-use super::packet::{self, Key, PacketError, Reflected, Test};
+use super::packet::{self, HmacKey, PacketError, ReflectedPacket, TestPacket};
 use super::timestamp::ErrorEstimate;
 use super::{PORT, tlv};
 
-/// Sessions whose packets a stateful reflector counts; of one more the one is forgotten that was silent for longest.
+/// Maximum number of sessions of a stateful reflector. If there are more, the one that was silent longest is dropped.
 pub const MOST_SESSIONS: usize = 1024;
 
-/// A session that was silent for so long is over: REFWAIT of RFC 5357 section 4.2, nanoseconds.
+/// Silence after which a session ends: REFWAIT of RFC 5357 section 4.2, nanoseconds.
 pub const SESSION_ENDS_AFTER: u64 = 900 * 1_000_000_000;
 
-/// No reflector keeps a packet for so long, nanoseconds.
+/// Upper bound of the time for which a reflector holds a packet, nanoseconds.
 const ONE_EXCHANGE: u64 = 10 * 1_000_000_000;
 
-/// How a packet arrived at a reflector.
+/// Properties of a packet on arrival at a reflector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ingress {
-    /// Who sent it.
+    /// Its sender.
     pub from: SocketAddr,
-    /// When, nanoseconds since 1970.
+    /// Time of reception, nanoseconds since 1970.
     pub received: u64,
     /// Its TTL or hop limit.
     pub ttl: u8,
-    /// Its DSCP and ECN: the octet once called type of service, or the traffic class.
+    /// DSCP and ECN: the former type of service octet, or the traffic class.
     pub class: u8,
 }
 
-/// What a reflector sends back.
+/// An answer of a reflector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// As long as the packet that it answers.
+    /// The answer, as long as the answered packet.
     pub bytes: Vec<u8>,
-    /// The code point to send it with.
+    /// DSCP of the answer.
     pub dscp: u8,
 }
 
 /// Why a packet is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
-    /// Its sender is not on the list.
+    /// The sender is not on the list.
     #[error("its sender is not on the list")]
     NotListed,
-    /// Its source is a port where reflectors receive, and an answer might be answered, without end.
+    /// The source port is one of reflectors: an answer could be answered, without end.
     #[error("its source is a port of a reflector")]
     FromReflector,
-    /// It is a reflection itself.
+    /// The packet is itself a reflection.
     #[error("it is a reflection")]
     Reflection,
-    /// It is no packet of STAMP.
+    /// The packet is not a STAMP packet.
     #[error(transparent)]
     Packet(#[from] PacketError),
 }
@@ -60,31 +60,31 @@ pub enum Unanswered {
 /// A STAMP Session-Reflector.
 #[derive(Debug)]
 pub struct Reflector {
-    /// Packets are authenticated with this key; without one they are not.
-    pub key: Option<Key>,
-    /// Who is answered.
+    /// Key of authenticated mode. Without a key, packets are not authenticated.
+    pub key: Option<HmacKey>,
+    /// Addresses that are answered.
     pub allowed: Vec<Prefix>,
-    /// Code points that an answer may be sent with if the sender asks (RFC 8972 section 4.4), all if not given. An answer
-    /// to which nothing is asked has the code point of the packet that it answers.
+    /// DSCP values that a sender may request for answers (RFC 8972 section 4.4); all if absent. If the sender requests
+    /// none, the answer has the DSCP of the packet.
     pub dscps: Option<Vec<u8>>,
-    /// The port where this reflector receives.
+    /// Port of this reflector.
     pub port: u16,
-    /// The sessions, if it numbers its answers itself (RFC 8762 section 4: stateful).
-    pub sessions: Option<Sessions>,
+    /// Sessions of a stateful reflector, which numbers its answers itself (RFC 8762 section 4).
+    pub sessions: Option<ReflectorSessions>,
 }
 
-/// Answers sent in each session of a stateful reflector.
+/// Numbers of the next answers in the sessions of a stateful reflector.
 #[derive(Debug, Default)]
-pub struct Sessions(BTreeMap<(SocketAddr, u16), Session>);
+pub struct ReflectorSessions(BTreeMap<(SocketAddr, u16), ReflectorSession>);
 
 #[derive(Debug, Default)]
-struct Session {
+struct ReflectorSession {
     next: u32,
     heard: u64,
 }
 
-impl Sessions {
-    /// The number of the next answer in a session.
+impl ReflectorSessions {
+    /// Returns the number of the next answer in a session.
     fn next(&mut self, sender: SocketAddr, session: u16, now: u64) -> u32 {
         if self.0.len() >= MOST_SESSIONS && !self.0.contains_key(&(sender, session)) {
             let silent = self.0.iter().min_by_key(|(_, session)| session.heard).map(|(key, _)| *key);
@@ -102,13 +102,12 @@ impl Sessions {
 }
 
 impl Reflector {
-    /// The answer to a packet, to be sent at `now` (nanoseconds since 1970) by a clock with this error.
+    /// Returns the answer to a packet, to be sent at `now`, nanoseconds since 1970, by a clock with this error.
     ///
-    /// It is exactly as long as the packet (RFC 8762 section 4.3): a packet of fewer than 41 octets, which RFC 8762 section
-    /// 4.6 would have answered with 44, is not answered, lest somebody have this host send more than they do.
+    /// The answer is exactly as long as the packet (RFC 8762 section 4.3). A packet of fewer than 41 octets, which RFC
+    /// 8762 section 4.6 would answer with 44, is not answered. Otherwise this host could be used for amplification.
     ///
-    /// # Errors
-    /// Why it is not answered.
+    /// Why the packet is not answered.
     pub fn reflect(
         &mut self,
         packet: &[u8],
@@ -116,17 +115,17 @@ impl Reflector {
         now: u64,
         error: ErrorEstimate,
     ) -> Result<Reply, Unanswered> {
-        // An address of IPv4 may come in IPv6's dress (RFC 4291 section 2.5.5.2).
+        // An IPv4 address may be mapped to IPv6 (RFC 4291 section 2.5.5.2).
         let from = ingress.from.ip().to_canonical();
         if !self.allowed.iter().any(|prefix| prefix.contains(from)) {
             return Err(Unanswered::NotListed);
         }
-        // Two reflectors must not talk to each other: one that receives on a well-known port sends from it.
+        // Two reflectors must not answer each other. A reflector on a well-known port also sends from it.
         if [PORT, self.port, 0].contains(&ingress.from.port()) {
             return Err(Unanswered::FromReflector);
         }
         let key = self.key.as_ref();
-        let sender = Test::decode(packet, key)?;
+        let sender = TestPacket::decode(packet, key)?;
         if is_reflection(packet, key) {
             return Err(Unanswered::Reflection);
         }
@@ -134,7 +133,7 @@ impl Reflector {
             Some(sessions) => sessions.next(ingress.from, sender.session, ingress.received),
             None => sender.sequence,
         };
-        let own = Test {
+        let own = TestPacket {
             sequence,
             timestamp: error.format.encode(now),
             error,
@@ -142,11 +141,11 @@ impl Reflector {
             session: sender.session,
         };
         let received = error.format.encode(ingress.received);
-        let mut bytes = Reflected { own, received, sender, sender_ttl: ingress.ttl }.encode(key);
+        let mut bytes = ReflectedPacket { own, received, sender, sender_ttl: ingress.ttl }.encode(key);
         let base = bytes.len().min(packet.len());
         bytes.truncate(base);
         bytes.extend(&packet[base..]);
-        let arrival = tlv::Arrival {
+        let arrival = tlv::ReflectionContext {
             sequence: sender.sequence,
             answer: sequence,
             key,
@@ -159,11 +158,11 @@ impl Reflector {
     }
 }
 
-/// Whether a packet has what only reflectors write, in the place of the zeros or the padding of a sender: a time of receiving
-/// that lies within seconds of the time of sending. Random padding does so once in 10⁸. Zeros are no such time: a sender
-/// without a clock, which counts from its start, writes times near them.
-fn is_reflection(packet: &[u8], key: Option<&Key>) -> bool {
-    Reflected::decode(packet, key).is_ok_and(|reflected| {
+/// Whether a packet has a field that only reflectors write: a time of reception within seconds of the time of sending,
+/// in the place of a sender's zeros or padding. Random padding matches once in 10⁸. A zero is not a time: a sender
+/// without a clock, which counts from its start, sends times near zero.
+fn is_reflection(packet: &[u8], key: Option<&HmacKey>) -> bool {
+    ReflectedPacket::decode(packet, key).is_ok_and(|reflected| {
         if reflected.received == 0 {
             return false;
         }
@@ -173,8 +172,8 @@ fn is_reflection(packet: &[u8], key: Option<&Key>) -> bool {
     })
 }
 
-/// Octets of the shortest packet that is answered with this key or without one.
-pub const fn least(key: Option<&Key>) -> usize {
+/// Octets of the shortest packet that is answered with a key or without one.
+pub const fn least(key: Option<&HmacKey>) -> usize {
     if key.is_some() { packet::BASE_AUTHENTICATED } else { packet::LEAST }
 }
 
@@ -189,7 +188,7 @@ mod tests {
 
     const NOW: u64 = 1_790_000_000_000_000_000;
 
-    fn reflector(key: Option<Key>) -> Reflector {
+    fn reflector(key: Option<HmacKey>) -> Reflector {
         Reflector { key, allowed: Prefix::LOOPBACK.to_vec(), dscps: None, port: 8620, sessions: None }
     }
 
@@ -201,8 +200,8 @@ mod tests {
         Ingress { from: from.parse().unwrap(), received: NOW - 5_000, ttl: 61, class: 46 << 2 | 2 }
     }
 
-    fn test(sequence: u32) -> Test {
-        Test { sequence, timestamp: Format::Ntp.encode(NOW - 70_000), error: error(), session: 77 }
+    fn test(sequence: u32) -> TestPacket {
+        TestPacket { sequence, timestamp: Format::Ntp.encode(NOW - 70_000), error: error(), session: 77 }
     }
 
     #[test]
@@ -212,20 +211,20 @@ mod tests {
             let reply =
                 reflector(key.clone()).reflect(&packet, &ingress("127.0.0.1:5000"), NOW, error()).unwrap();
             assert_eq!((reply.bytes.len(), reply.dscp), (packet.len(), 46));
-            let told = Reflected::decode(&reply.bytes, key.as_ref()).unwrap();
-            assert_eq!(Format::Ntp.decode(told.own.timestamp), Some(NOW));
-            assert_eq!(Format::Ntp.decode(told.received), Some(NOW - 5_000));
-            assert_eq!((told.own.sequence, told.sender, told.sender_ttl), (3, test(3), 61));
+            let decoded = ReflectedPacket::decode(&reply.bytes, key.as_ref()).unwrap();
+            assert_eq!(Format::Ntp.decode(decoded.own.timestamp), Some(NOW));
+            assert_eq!(Format::Ntp.decode(decoded.received), Some(NOW - 5_000));
+            assert_eq!((decoded.own.sequence, decoded.sender, decoded.sender_ttl), (3, test(3), 61));
         }
     }
 
     #[test]
     fn a_stateful_reflector_counts_its_answers_for_each_session() {
-        let mut reflector = Reflector { sessions: Some(Sessions::default()), ..reflector(None) };
+        let mut reflector = Reflector { sessions: Some(ReflectorSessions::default()), ..reflector(None) };
         let mut answer = |sequence, from, received| {
             let ingress = Ingress { received, ..ingress(from) };
             let reply = reflector.reflect(&test(sequence).encode(None), &ingress, received, error()).unwrap();
-            Reflected::decode(&reply.bytes, None).unwrap().own.sequence
+            ReflectedPacket::decode(&reply.bytes, None).unwrap().own.sequence
         };
         // RFC 8762 section 4.3.1: "starts with zero and is incremented by one".
         assert_eq!([answer(0, "127.0.0.1:5000", NOW), answer(5, "127.0.0.1:5000", NOW)], [0, 1]);
@@ -236,7 +235,7 @@ mod tests {
 
     #[test]
     fn sessions_are_bounded_and_the_silent_one_goes_first() {
-        let mut sessions = Sessions::default();
+        let mut sessions = ReflectorSessions::default();
         let sender = |n: usize| SocketAddr::from(([127, 0, 0, 1], 10_000 + n as u16));
         for n in 0..MOST_SESSIONS + 10 {
             sessions.next(sender(n), 0, NOW + n as u64);
@@ -254,7 +253,7 @@ mod tests {
             |from| reflector.reflect(&test(0).encode(None), &ingress(from), NOW, error()).map(|_| ());
         assert_eq!(of("192.0.2.200:9"), Ok(()));
         assert_eq!(of("[2001:db8:ffff::1]:9"), Ok(()));
-        assert_eq!(of("[::ffff:192.0.2.1]:9"), Ok(()), "IPv4 in IPv6's dress");
+        assert_eq!(of("[::ffff:192.0.2.1]:9"), Ok(()), "IPv4 mapped to IPv6");
         for other in ["192.0.3.0:9", "127.0.0.1:9", "[2001:db9::]:9"] {
             assert_eq!(of(other), Err(Unanswered::NotListed), "{other}");
         }
@@ -266,7 +265,7 @@ mod tests {
             let mut first = reflector(key.clone());
             let packet = test(0).encode(key.as_ref());
             let reply = first.reflect(&packet, &ingress("127.0.0.1:5000"), NOW, error()).unwrap();
-            // Whatever port it comes from, and whatever its clock: this one may be of another format and day.
+            // From any port and with any clock: this one may be of another format and day.
             let ptp = ErrorEstimate::new(true, Format::Ptp, 9);
             for estimate in [error(), ptp] {
                 let mut second = reflector(key.clone());
@@ -292,13 +291,13 @@ mod tests {
 
     #[test]
     fn padding_of_twamp_light_comes_back_as_it_was() {
-        // 27 octets of padding (RFC 5357 section 4.1.2) of a sender of TWAMP Light: as long as a reflector's packet.
+        // 27 octets of padding (RFC 5357 section 4.1.2) from a TWAMP Light sender: as long as a reflector's packet.
         let mut packet = test(1).encode(None)[..14].to_vec();
         packet.extend([0xA5; 27]);
         let reply = reflector(None).reflect(&packet, &ingress("127.0.0.1:5000"), NOW, error()).unwrap();
         assert_eq!(reply.bytes.len(), 41);
-        let told = Reflected::decode(&reply.bytes, None).unwrap();
-        assert_eq!((told.sender.sequence, told.sender_ttl), (1, 61));
+        let decoded = ReflectedPacket::decode(&reply.bytes, None).unwrap();
+        assert_eq!((decoded.sender.sequence, decoded.sender_ttl), (1, 61));
         let short = reflector(None).reflect(&packet[..40], &ingress("127.0.0.1:5000"), NOW, error());
         assert_eq!(short, Err(Unanswered::Packet(PacketError::TooShort { len: 40, least: 41 })));
     }
@@ -312,19 +311,20 @@ mod tests {
             let mut reflector = Reflector { dscps, ..reflector(None) };
             let reply = reflector.reflect(&packet, &ingress("[::1]:5000"), NOW, error()).unwrap();
             assert_eq!(reply.dscp, sent);
-            let told = ClassOfService::decode(tlv::parse(&reply.bytes[44..]).next().unwrap().value).unwrap();
-            assert_eq!((told.received, told.ecn, told.refused), (46, 2, sent != 10));
+            let decoded =
+                ClassOfService::decode(tlv::parse(&reply.bytes[44..]).next().unwrap().value).unwrap();
+            assert_eq!((decoded.received, decoded.ecn, decoded.refused), (46, 2, sent != 10));
         }
     }
 
     proptest! {
-        /// Of any bytes whatever there is at most one answer, as long as they are, and it is not answered in turn.
+        /// Any bytes get at most one answer, of the same length, which is not answered in turn.
         #[test]
         fn any_bytes_are_answered_once_at_most_and_never_with_more(
             bytes in proptest::collection::vec(any::<u8>(), 0..400), secret: bool, stateful: bool,
         ) {
             let mut reflector = reflector(secret.then(key));
-            reflector.sessions = stateful.then(Sessions::default);
+            reflector.sessions = stateful.then(ReflectorSessions::default);
             if let Ok(reply) = reflector.reflect(&bytes, &ingress("127.0.0.1:5000"), NOW, error()) {
                 prop_assert_eq!(reply.bytes.len(), bytes.len());
                 prop_assert!(reply.dscp < 64);

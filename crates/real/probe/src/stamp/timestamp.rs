@@ -1,30 +1,30 @@
-//! Timestamps of 64 bits, and how far they may be wrong.
+//! Timestamps of 64 bits and their error estimate.
 
-/// Seconds from 1900, where NTP begins to count, to 1970 (RFC 5905 section 6).
+/// Seconds from 1900, the origin of NTP, to 1970 (RFC 5905 section 6).
 const NTP_AHEAD: u64 = 2_208_988_800;
 
-/// The first second of NTP's second era, 7 February 2036, since 1970.
+/// Start of NTP's era 1, 7 February 2036, in seconds since 1970.
 const SECOND_ERA: u64 = (1 << 32) - NTP_AHEAD;
 
 const NANOS: u64 = 1_000_000_000;
 
-/// How a timestamp counts (RFC 8762 section 4.2.1; the Z flag of the error estimate).
+/// Format of a timestamp (RFC 8762 section 4.2.1; the Z flag of the error estimate).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Seconds since 1900 and their fraction in 2⁻³² s: NTP's 64-bit timestamp (RFC 5905 section 6). The default.
     #[default]
     Ntp,
-    /// Seconds since 1970 and nanoseconds: PTP's truncated timestamp (RFC 8186 section 2). Of a host's own clock, which
-    /// keeps UTC.
+    /// Seconds since 1970 and nanoseconds: PTP's truncated timestamp (RFC 8186 section 2). It is taken from the host's
+    /// own clock, which keeps UTC.
     Ptp,
 }
 
 impl Format {
-    /// Nanoseconds since 1970 as a timestamp.
+    /// Encodes nanoseconds since 1970.
     pub const fn encode(self, unix_ns: u64) -> u64 {
         let (seconds, nanos) = (unix_ns / NANOS, unix_ns % NANOS);
         match self {
-            // Seconds count modulo 2³² in both.
+            // Both formats count seconds modulo 2³².
             Self::Ntp => {
                 let fraction = ((nanos << 32) + NANOS / 2) / NANOS;
                 (((seconds + NTP_AHEAD) & 0xFFFF_FFFF) << 32) | fraction
@@ -33,8 +33,8 @@ impl Format {
         }
     }
 
-    /// A timestamp as nanoseconds since 1970, to the nearest; nothing of one that cannot be. A timestamp of NTP lies
-    /// between 1968 and 2104 (RFC 4330 section 3), and one before 1970 is none here.
+    /// Decodes a timestamp to the nearest nanosecond since 1970; nothing if it is invalid. An NTP timestamp lies
+    /// between 1968 and 2104 (RFC 4330 section 3). One before 1970 is invalid here.
     pub const fn decode(self, bits: u64) -> Option<u64> {
         let (seconds, fraction) = (bits >> 32, bits & 0xFFFF_FFFF);
         match self {
@@ -55,7 +55,7 @@ impl Format {
     }
 }
 
-/// What a clock says of its own error: two octets (RFC 4656 section 4.1.2, RFC 8186 section 2.3).
+/// The error estimate of a clock: two octets (RFC 4656 section 4.1.2, RFC 8186 section 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorEstimate {
     /// S: the clock is synchronised to UTC by an external source.
@@ -80,7 +80,7 @@ impl ErrorEstimate {
         Self { synchronised, format, scale: scale as u8 & 0x3F, multiplier: multiplier.min(255) as u8 }
     }
 
-    /// The estimate in nanoseconds, rounded up; nothing if the multiplier is zero, which no clock may send (RFC 4656
+    /// The estimate in nanoseconds, rounded up; nothing if the multiplier is zero, which is not allowed (RFC 4656
     /// section 4.1.2).
     pub fn error_ns(self) -> Option<u64> {
         let units = u128::from(self.multiplier) << self.scale;
@@ -88,13 +88,13 @@ impl ErrorEstimate {
         (self.multiplier > 0).then(|| u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// As it stands in a packet.
+    /// Encodes the field of a packet.
     pub const fn encode(self) -> [u8; 2] {
         let z = matches!(self.format, Format::Ptp) as u8;
         [((self.synchronised as u8) << 7) | (z << 6) | self.scale, self.multiplier]
     }
 
-    /// What stands in a packet.
+    /// Decodes the field of a packet.
     pub const fn decode(bytes: [u8; 2]) -> Self {
         let format = if bytes[0] & 0x40 == 0 { Format::Ntp } else { Format::Ptp };
         Self { synchronised: bytes[0] & 0x80 != 0, format, scale: bytes[0] & 0x3F, multiplier: bytes[1] }
@@ -112,7 +112,7 @@ mod tests {
         // RFC 5905 figure 4: 1 January 1970 is second 2,208,988,800 of era 0.
         assert_eq!(Format::Ntp.encode(0), 2_208_988_800 << 32);
         assert_eq!(Format::Ntp.encode(500_000_000), (2_208_988_800 << 32) | 1 << 31);
-        // Its era 1 begins on 7 February 2036 at 06:28:16: second 2,085,978,496 since 1970.
+        // Era 1 begins on 7 February 2036 at 06:28:16: second 2,085,978,496 since 1970.
         assert_eq!(Format::Ntp.encode(2_085_978_496 * NANOS), 0);
         assert_eq!(Format::Ntp.decode(0), Some(2_085_978_496 * NANOS));
     }
@@ -137,7 +137,7 @@ mod tests {
         #[test]
         fn a_time_survives_both_formats_to_the_nanosecond(unix_ns in 0..4_294_967_295 * NANOS) {
             prop_assert_eq!(Format::Ptp.decode(Format::Ptp.encode(unix_ns)), Some(unix_ns));
-            // NTP's eras are told apart until 2104.
+            // NTP's eras are distinguishable until 2104.
             let ntp = unix_ns % (4_233_462_144 * NANOS);
             prop_assert_eq!(Format::Ntp.decode(Format::Ntp.encode(ntp)), Some(ntp));
         }
@@ -147,10 +147,10 @@ mod tests {
             let format = if ptp { Format::Ptp } else { Format::Ntp };
             let estimate = ErrorEstimate::new(synchronised, format, error_ns);
             prop_assert_eq!(ErrorEstimate::decode(estimate.encode()), estimate);
-            let told = estimate.error_ns().unwrap();
-            prop_assert!(told >= error_ns);
-            // Eight bits: right to one part in 128.
-            prop_assert!(told - error_ns <= error_ns / 128 + 1);
+            let decoded = estimate.error_ns().unwrap();
+            prop_assert!(decoded >= error_ns);
+            // Eight bits: the relative error is at most 1/128.
+            prop_assert!(decoded - error_ns <= error_ns / 128 + 1);
         }
 
         #[test]

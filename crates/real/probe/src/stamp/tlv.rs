@@ -1,13 +1,13 @@
 //! Extensions behind the base packet: type, length, value (RFC 8972 section 4).
 
-use super::packet::{HMAC, Key};
+use super::packet::{HMAC, HmacKey};
 
 /// Octets before a value: flags, type and length.
 pub const HEADER: usize = 4;
 
-/// Types that are understood here (RFC 8972 section 5.2).
+/// Supported types (RFC 8972 section 5.2).
 pub mod kind {
-    /// Octets without meaning (section 4.1).
+    /// Padding (section 4.1).
     pub const EXTRA_PADDING: u8 = 1;
     /// Class of service (section 4.4).
     pub const CLASS_OF_SERVICE: u8 = 4;
@@ -17,29 +17,29 @@ pub mod kind {
 
 /// Flags of an extension, which the reflector sets (RFC 8972 section 4).
 pub mod flag {
-    /// U: the reflector has not understood it. A sender sets it.
+    /// U: the reflector does not support the extension. A sender sets it.
     pub const UNRECOGNIZED: u8 = 0x80;
-    /// M: its length cannot be.
+    /// M: the length is invalid.
     pub const MALFORMED: u8 = 0x40;
-    /// I: the extensions were changed on the way.
+    /// I: the extensions were changed in transit.
     pub const INTEGRITY: u8 = 0x20;
 }
 
 /// One extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tlv<'a> {
-    /// See [`flag`].
+    /// Flags: see [`flag`].
     pub flags: u8,
-    /// See [`kind`].
+    /// Type: see [`kind`].
     pub kind: u8,
-    /// Its value.
+    /// The value.
     pub value: &'a [u8],
 }
 
 impl Tlv<'_> {
     /// Appends the extension as a sender writes it: U set, M and I clear.
     ///
-    /// A value of more than 65,535 octets is cut: no packet has room for one.
+    /// A value of more than 65,535 octets is cut: no packet has room for it.
     pub fn append(kind: u8, value: &[u8], packet: &mut Vec<u8>) {
         let len = u16::try_from(value.len()).unwrap_or(u16::MAX);
         packet.extend([flag::UNRECOGNIZED, kind]);
@@ -48,7 +48,7 @@ impl Tlv<'_> {
     }
 }
 
-/// The extensions in what follows a base packet; ends before one whose length exceeds what is there.
+/// Iterates over the extensions behind a base packet. It ends before an extension that is longer than the rest.
 pub fn parse(mut bytes: &[u8]) -> impl Iterator<Item = Tlv<'_>> {
     std::iter::from_fn(move || {
         let [flags, kind, high, low] = *bytes.first_chunk()?;
@@ -59,12 +59,12 @@ pub fn parse(mut bytes: &[u8]) -> impl Iterator<Item = Tlv<'_>> {
     })
 }
 
-/// The class of service of test packets, there and back (RFC 8972 section 4.4).
+/// The class of service of test packets in both directions (RFC 8972 section 4.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassOfService {
-    /// DSCP1: what the sender asks the reflected packet to be sent with.
+    /// DSCP1: the requested DSCP of the reflected packet.
     pub asked: u8,
-    /// DSCP2: what the test packet arrived with at the reflector.
+    /// DSCP2: DSCP with which the test packet arrived at the reflector.
     pub received: u8,
     /// ECN with which the test packet arrived at the reflector.
     pub ecn: u8,
@@ -86,7 +86,7 @@ impl ClassOfService {
         [high, low, 0, 0]
     }
 
-    /// What a value says; nothing if it has another length.
+    /// Decodes a value; nothing if its length is wrong.
     pub fn decode(value: &[u8]) -> Option<Self> {
         let [high, low, _, _] = *<&[u8; Self::LEN]>::try_from(value).ok()?;
         let bits = u16::from_be_bytes([high, low]);
@@ -99,35 +99,35 @@ impl ClassOfService {
     }
 }
 
-/// What a reflector knows when it answers extensions.
-pub struct Arrival<'a> {
-    /// The base packet's sequence number as it was received.
+/// Data that a reflector needs to answer extensions.
+pub struct ReflectionContext<'a> {
+    /// The received sequence number of the base packet.
     pub sequence: u32,
     /// The sequence number of the answer.
     pub answer: u32,
     /// The key of the session.
-    pub key: Option<&'a Key>,
+    pub key: Option<&'a HmacKey>,
     /// DSCP with which the packet arrived.
     pub dscp: u8,
     /// ECN with which the packet arrived.
     pub ecn: u8,
-    /// Whether an answer may be sent with a DSCP.
+    /// Whether an answer may have a DSCP.
     pub may_send: &'a dyn Fn(u8) -> bool,
 }
 
-/// Answers the extensions of a packet in their place (RFC 8972 section 4); the DSCP with which the answer is to be sent if a
-/// sender asked for one and may have it.
-pub fn answer(extensions: &mut [u8], arrival: &Arrival<'_>) -> Option<u8> {
+/// Answers the extensions of a packet in place (RFC 8972 section 4). Returns the DSCP of the answer if the sender
+/// requested one and it is allowed.
+pub fn answer(extensions: &mut [u8], arrival: &ReflectionContext<'_>) -> Option<u8> {
     let trusted = arrival.key.is_none_or(|key| is_genuine(extensions, arrival.sequence, key));
     let (mut at, mut dscp) = (0, None);
     while at + HEADER <= extensions.len() {
         let len = usize::from(u16::from_be_bytes([extensions[at + 2], extensions[at + 3]]));
         let (kind, end) = (extensions[at + 1], at + HEADER + len);
         if !trusted {
-            // RFC 8972 section 4.8: nothing in extensions that were changed is used.
+            // RFC 8972 section 4.8: changed extensions are not used.
             extensions[at] = flag::INTEGRITY;
         } else if end > extensions.len() || !may_be_long(kind, len) {
-            // RFC 8972 section 4: processing stops, and the rest is copied as it is.
+            // RFC 8972 section 4: processing stops, and the rest is copied unchanged.
             extensions[at] = flag::MALFORMED;
             break;
         } else {
@@ -140,7 +140,7 @@ pub fn answer(extensions: &mut [u8], arrival: &Arrival<'_>) -> Option<u8> {
                 (kind::HMAC, Some(key)) => {
                     value.copy_from_slice(&key.tag(&[&arrival.answer.to_be_bytes(), before]));
                 }
-                // RFC 8972 section 4: copied, skipped and marked. So is an HMAC for which there is no key.
+                // RFC 8972 section 4: copied, skipped and marked. This also holds for an HMAC without a key.
                 _ => rest[0] = flag::UNRECOGNIZED,
             }
         }
@@ -149,8 +149,8 @@ pub fn answer(extensions: &mut [u8], arrival: &Arrival<'_>) -> Option<u8> {
     dscp
 }
 
-/// Fills in what the reflector says of the class of service; the DSCP that was asked for if it may be used.
-fn class_of_service(value: &mut [u8], arrival: &Arrival<'_>) -> Option<u8> {
+/// Fills in the reflector's fields of the class of service. Returns the requested DSCP if it is allowed.
+fn class_of_service(value: &mut [u8], arrival: &ReflectionContext<'_>) -> Option<u8> {
     let mut class = ClassOfService::decode(value)?;
     let may = (arrival.may_send)(class.asked);
     class = ClassOfService { received: arrival.dscp, ecn: arrival.ecn, refused: !may, ..class };
@@ -158,7 +158,7 @@ fn class_of_service(value: &mut [u8], arrival: &Arrival<'_>) -> Option<u8> {
     may.then_some(class.asked)
 }
 
-/// Whether a value of this type can have so many octets.
+/// Whether a value of this type can have `len` octets.
 const fn may_be_long(kind: u8, len: usize) -> bool {
     match kind {
         kind::CLASS_OF_SERVICE => len == ClassOfService::LEN,
@@ -167,9 +167,9 @@ const fn may_be_long(kind: u8, len: usize) -> bool {
     }
 }
 
-/// Whether the extensions of an authenticated packet are as the other side wrote them. They carry an HMAC over the sequence
-/// number and all extensions before it, and only padding follows; padding alone needs none (RFC 8972 section 4.8).
-pub fn is_genuine(extensions: &[u8], sequence: u32, key: &Key) -> bool {
+/// Whether the extensions of an authenticated packet are unchanged. They carry an HMAC over the sequence number and all
+/// extensions before it, and only padding follows. Padding alone needs no HMAC (RFC 8972 section 4.8).
+pub fn is_genuine(extensions: &[u8], sequence: u32, key: &HmacKey) -> bool {
     let (mut at, mut verified, mut bare) = (0, false, true);
     for tlv in parse(extensions) {
         match tlv.kind {
@@ -180,7 +180,7 @@ pub fn is_genuine(extensions: &[u8], sequence: u32, key: &Key) -> bool {
                     return false;
                 }
             }
-            // Something that the HMAC does not cover.
+            // The HMAC does not cover this extension.
             _ if verified => return false,
             _ => bare = false,
         }
@@ -196,8 +196,8 @@ mod tests {
     use super::*;
     use crate::stamp::packet::tests::key;
 
-    fn arrival(key: Option<&Key>) -> Arrival<'_> {
-        Arrival { sequence: 7, answer: 9, key, dscp: 46, ecn: 1, may_send: &|dscp| dscp == 10 }
+    fn arrival(key: Option<&HmacKey>) -> ReflectionContext<'_> {
+        ReflectionContext { sequence: 7, answer: 9, key, dscp: 46, ecn: 1, may_send: &|dscp| dscp == 10 }
     }
 
     fn with(tlvs: &[(u8, &[u8])]) -> Vec<u8> {
@@ -206,7 +206,7 @@ mod tests {
         bytes
     }
 
-    /// Flags and type of each.
+    /// Flags and type of each extension.
     fn marks(bytes: &[u8]) -> Vec<(u8, u8)> {
         parse(bytes).map(|tlv| (tlv.flags, tlv.kind)).collect()
     }
@@ -226,10 +226,10 @@ mod tests {
             let value = ClassOfService { asked, ..ClassOfService::default() }.encode();
             let mut bytes = with(&[(kind::CLASS_OF_SERVICE, &value), (kind::EXTRA_PADDING, &[1, 2])]);
             assert_eq!(answer(&mut bytes, &arrival(None)), used);
-            let told = parse(&bytes).next().unwrap();
-            assert_eq!(told.flags, 0, "U, M and I are clear");
+            let decoded = parse(&bytes).next().unwrap();
+            assert_eq!(decoded.flags, 0, "U, M and I are clear");
             let class = ClassOfService { asked, received: 46, ecn: 1, refused: used.is_none() };
-            assert_eq!(ClassOfService::decode(told.value), Some(class));
+            assert_eq!(ClassOfService::decode(decoded.value), Some(class));
         }
     }
 
@@ -280,7 +280,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, its length stays, and it is understood to its end.
+        /// The length of any extensions is preserved, and they can be parsed to their end.
         #[test]
         fn any_extensions_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), secret: bool) {
             let (len, key) = (bytes.len(), key());

@@ -1,137 +1,138 @@
-//! Which packet of a trace is sent next, and what is known of those that were: told the time, no socket, no clock.
+//! The state machine of a trace, without a socket or a clock: which packet is sent next, and what is known of the sent
+//! packets.
 //!
-//! First the way: packets with a TTL of 1, 2, 3 and on, some of each, until one is answered by the end. Several are on their
-//! way at once, never more than [`Plan::in_flight`] and never closer than [`Plan::gap`]. Then, if it is asked for, packets of
-//! several lengths to every hop, one on its way at a time, so that none waits behind another of ours.
+//! First the path: packets with a TTL of 1, 2, 3 and so on, several of each, until the target answers. At most
+//! [`TracePlan::in_flight`] packets are in flight, at least [`TracePlan::gap`] apart. Then, if rates are wanted,
+//! packets of several lengths go to every hop, one in flight at a time, so that none waits behind another.
 
 use std::net::IpAddr;
 
 use netrig_core::{Duration, Instant};
 
-use super::super::flow::{Heard, What};
-use super::super::icmp_error::{Said, Unreachable};
+use super::super::flow::{FlowResponse, ResponseKind};
+use super::super::icmp_error::{IcmpError, Unreachable};
 use super::speed::SpeedPlan;
 
-/// Packets of one trace, at most: of ICMP the least that a message repeats tells so many apart.
+/// Maximum number of packets of one trace: the shortest ICMP quote distinguishes this many.
 pub const MOST_PACKETS: usize = 1 << 16;
 
-/// How often lengths are chosen anew because a link carries less than was thought.
+/// Maximum number of changes of the packet lengths because a link has a smaller MTU.
 const MOST_CHANGES: u32 = 8;
 
-/// How many packets, when, and how far.
+/// Plan of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct TracePlan {
     /// The first TTL.
     pub first: u8,
     /// The last TTL.
     pub last: u8,
-    /// Packets with each.
+    /// Packets with each TTL.
     pub each: u32,
-    /// Their length, octets of IP.
+    /// Length of the packets, octets of IP.
     pub length: usize,
-    /// What takes longer is lost.
+    /// A packet without a response after this time is lost.
     pub wait: Duration,
-    /// Between two packets at least.
+    /// Minimum gap between two packets.
     pub gap: Duration,
-    /// Packets on their way at once, at most.
+    /// Maximum number of packets in flight.
     pub in_flight: usize,
-    /// The packets by which the speed of links is estimated.
+    /// Packets for the estimation of link rates.
     pub speed: Option<SpeedPlan>,
 }
 
-/// A packet that is to be sent now.
+/// A packet to be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probe {
-    /// Its number.
+pub struct TraceProbe {
+    /// Number of the packet.
     pub number: u32,
-    /// Its TTL or hop limit.
+    /// TTL or hop limit of the packet.
     pub ttl: u8,
-    /// Its length, octets of IP.
+    /// Length of the packet, octets of IP.
     pub length: usize,
 }
 
 /// A packet that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
-    /// It.
-    pub probe: Probe,
-    /// It was sent to see how fast links are.
+pub struct SentTraceProbe {
+    /// The packet.
+    pub probe: TraceProbe,
+    /// The packet serves the estimation of link rates.
     pub for_speed: bool,
-    /// When it was given to the kernel, by the course's time.
+    /// Time at which it was given to the kernel, by the time of the course.
     left: Instant,
-    /// The same, ns since 1970.
+    /// Time at which it was given to the kernel, ns since 1970.
     pub given: u64,
-    /// When the kernel gave it to the device, ns since 1970.
+    /// Time at which the kernel gave it to the device, ns since 1970.
     pub stamped: Option<u64>,
-    /// What was heard of it first.
-    pub heard: Option<Heard>,
-    /// It counts for nothing: nobody can tell whether it was answered, or it was too long.
+    /// The first response.
+    pub response: Option<FlowResponse>,
+    /// The packet does not count: its answer could not be identified, or it was too long.
     pub void: bool,
 }
 
-impl Sent {
-    /// Seconds from the packet to what was heard of it, if that came within `wait`.
+impl SentTraceProbe {
+    /// Seconds from the packet to its response, if that arrived within `wait`.
     pub fn round_trip(&self, wait: Duration) -> Option<f64> {
-        let heard = self.heard.as_ref()?;
-        let nanos = heard.at.saturating_sub(self.stamped.unwrap_or(self.given));
+        let response = self.response.as_ref()?;
+        let nanos = response.at.saturating_sub(self.stamped.unwrap_or(self.given));
         (nanos <= wait.as_nanos()).then_some(nanos as f64 * 1e-9)
     }
 }
 
 /// How a trace ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// At the target.
+pub enum TraceEnd {
+    /// The target answered.
     Reached,
-    /// A host on the way says that it leads no further.
+    /// A hop reported that the target is unreachable.
     Unreachable(Unreachable),
 }
 
-/// What comes next.
+/// The next action of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// This is to be sent now.
-    Send(Probe),
-    /// Nothing before this, unless something is heard.
+pub enum TraceStep {
+    /// The packet is to be sent now.
+    Send(TraceProbe),
+    /// Nothing is to be done before this time unless a response arrives.
     Wait(Instant),
-    /// There is no more to be done.
+    /// The trace is complete.
     Over,
 }
 
-/// Which packets are sent now.
+/// Phase of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// To find the way: the next TTL, which may be behind the last, and how many of it were sent.
+enum TracePhase {
+    /// Finding the path: the next TTL, which may exceed the last, and the number of packets sent with it.
     Way { ttl: u16, sent: u32 },
-    /// To see how fast links are: the round, which may be behind the last, the place among the lengths, the TTL.
+    /// Estimating rates: the round, which may exceed the last, the index of the length, and the TTL.
     Speed { round: u32, length: usize, ttl: u8 },
-    /// No more.
+    /// Nothing is sent any more.
     Done,
 }
 
-/// A trace under way.
+/// A trace in progress.
 #[derive(Clone, Debug)]
-pub struct Course {
-    plan: Plan,
+pub struct TraceCourse {
+    plan: TracePlan,
     target: IpAddr,
-    sent: Vec<Sent>,
-    phase: Phase,
-    /// TTLs that are asked again, because nobody could tell whose answer had come.
+    sent: Vec<SentTraceProbe>,
+    phase: TracePhase,
+    /// TTLs to be probed again, because their answers could not be identified.
     again: Vec<u8>,
-    /// The TTL of the end, once it is known, and how it was.
-    end: Option<(u8, End)>,
-    /// Messages that repeat too little to tell which packet they are of.
+    /// TTL and kind of the end, once it is known.
+    end: Option<(u8, TraceEnd)>,
+    /// Number of messages that quote too little to identify their packet.
     unnamed: u64,
-    /// Nothing leaves before this.
+    /// No packet is sent before this time.
     pause: Instant,
     changes: u32,
 }
 
-impl Course {
-    /// A trace of which nothing was sent. A plan is sound: a first TTL of at least 1 and none behind the last, at least one
-    /// packet with each and one on its way, no more than [`MOST_PACKETS`] in all.
-    pub const fn new(plan: Plan, target: IpAddr) -> Self {
-        let phase = Phase::Way { ttl: plan.first as u16, sent: 0 };
+impl TraceCourse {
+    /// A trace that has not sent a packet. The plan must be valid: a first TTL of at least 1 and not above the last, at
+    /// least one packet with each TTL and one in flight, and at most [`MOST_PACKETS`] packets.
+    pub const fn new(plan: TracePlan, target: IpAddr) -> Self {
+        let phase = TracePhase::Way { ttl: plan.first as u16, sent: 0 };
         Self {
             plan,
             target,
@@ -145,98 +146,98 @@ impl Course {
         }
     }
 
-    /// What was asked for; lengths as they came to be.
-    pub const fn plan(&self) -> &Plan {
+    /// The plan, with the current packet lengths.
+    pub const fn plan(&self) -> &TracePlan {
         &self.plan
     }
 
     /// All packets, by their numbers.
-    pub fn sent(&self) -> &[Sent] {
+    pub fn sent(&self) -> &[SentTraceProbe] {
         &self.sent
     }
 
-    /// How it ended, and at which TTL; nothing if it ended nowhere.
-    pub const fn end(&self) -> Option<(u8, End)> {
+    /// TTL and kind of the end; nothing if no end was found.
+    pub const fn end(&self) -> Option<(u8, TraceEnd)> {
         self.end
     }
 
-    /// Messages that repeat too little to tell which packet they are of.
+    /// Number of messages that quote too little to identify their packet.
     pub const fn unnamed(&self) -> u64 {
         self.unnamed
     }
 
-    /// Nothing more is to be sent; what is on its way may still be heard of.
+    /// Stops sending. Responses to packets in flight are still accepted.
     pub fn stop(&mut self) {
-        self.phase = Phase::Done;
+        self.phase = TracePhase::Done;
         self.again.clear();
     }
 
-    /// What comes next. A packet that is to be sent counts as sent, at `now` and `wall`, ns since 1970.
-    pub fn next(&mut self, now: Instant, wall: u64) -> Next {
+    /// Returns the next action. A packet that is to be sent counts as sent at `now` and at `wall`, ns since 1970.
+    pub fn next(&mut self, now: Instant, wall: u64) -> TraceStep {
         let (busy, first_due) = self.on_their_way(now);
         if busy >= self.room() {
-            return Next::Wait(first_due);
+            return TraceStep::Wait(first_due);
         }
         let free = self.sent.last().map_or(Instant::ZERO, |last| last.left + self.plan.gap).max(self.pause);
         match self.following() {
             _ if self.sent.len() >= MOST_PACKETS => self.wind_up(busy, first_due, now, wall),
-            Some(_) if now < free => Next::Wait(free.min(first_due)),
+            Some(_) if now < free => TraceStep::Wait(free.min(first_due)),
             Some((ttl, length, for_speed)) => {
-                let probe = Probe { number: self.sent.len() as u32, ttl, length };
+                let probe = TraceProbe { number: self.sent.len() as u32, ttl, length };
                 self.advance();
-                let (heard, stamped) = (None, None);
-                self.sent.push(Sent {
+                let (response, stamped) = (None, None);
+                self.sent.push(SentTraceProbe {
                     probe,
                     for_speed,
                     left: now,
                     given: wall,
                     stamped,
-                    heard,
+                    response,
                     void: false,
                 });
-                Next::Send(probe)
+                TraceStep::Send(probe)
             }
             None => self.wind_up(busy, first_due, now, wall),
         }
     }
 
-    /// Once nothing is to be sent: the next phase if all has come or was lost.
-    fn wind_up(&mut self, busy: usize, first_due: Instant, now: Instant, wall: u64) -> Next {
+    /// Begins the next phase once all packets have a response or are lost.
+    fn wind_up(&mut self, busy: usize, first_due: Instant, now: Instant, wall: u64) -> TraceStep {
         if busy > 0 {
-            return Next::Wait(first_due);
+            return TraceStep::Wait(first_due);
         }
-        let way = matches!(self.phase, Phase::Way { .. });
+        let way = matches!(self.phase, TracePhase::Way { .. });
         if way && self.plan.speed.is_some() && self.farthest() > 0 && self.sent.len() < MOST_PACKETS {
-            self.phase = Phase::Speed { round: 0, length: 0, ttl: self.plan.first };
+            self.phase = TracePhase::Speed { round: 0, length: 0, ttl: self.plan.first };
             return self.next(now, wall);
         }
-        self.phase = Phase::Done;
-        Next::Over
+        self.phase = TracePhase::Done;
+        TraceStep::Over
     }
 
-    /// How many packets may be on their way at once.
+    /// Maximum number of packets in flight in this phase.
     const fn room(&self) -> usize {
         match self.phase {
-            Phase::Speed { .. } => 1,
+            TracePhase::Speed { .. } => 1,
             _ if self.unnamed > 0 => 1,
             _ => self.plan.in_flight,
         }
     }
 
-    /// How many packets are on their way, and when the first of them is lost.
+    /// Number of packets in flight, and the time at which the first of them is lost.
     fn on_their_way(&self, now: Instant) -> (usize, Instant) {
         let patience = self.patience();
-        // What was sent before that is lost, whatever came of it.
+        // Packets sent before that are answered or lost.
         let open = self.sent.iter().rev().take_while(|sent| sent.left + self.plan.wait > now);
         let dues = open
-            .filter(|sent| sent.heard.is_none() && !sent.void)
+            .filter(|sent| sent.response.is_none() && !sent.void)
             .map(|sent| sent.left + if sent.for_speed { patience } else { self.plan.wait });
         dues.filter(|due| *due > now)
             .fold((0, Instant::NEVER), |(count, first), due| (count + 1, first.min(due)))
     }
 
-    /// How long a packet that is to tell speed is waited for: three times what the slowest hop took, for of lost ones there are
-    /// many where routers answer seldom; 100 ms at least.
+    /// Time-out of a packet for rates: three times the slowest hop's round-trip time, at least 100 ms. Many such
+    /// packets are lost where routers limit their answers.
     fn patience(&self) -> Duration {
         let slowest = self
             .sent
@@ -247,100 +248,104 @@ impl Course {
         Duration::from_nanos((slowest * 3e9) as u64).max(Duration::from_millis(100)).min(self.plan.wait)
     }
 
-    /// The last TTL that is asked: that of the end, if it is known.
+    /// The last TTL to probe: that of the end, if known.
     fn last(&self) -> u8 {
         self.end.map_or(self.plan.last, |(ttl, _)| ttl)
     }
 
-    /// The last TTL of which anything was heard.
+    /// The last TTL with a response.
     fn farthest(&self) -> u8 {
-        let heard = self.sent.iter().filter(|sent| sent.heard.is_some()).map(|sent| sent.probe.ttl);
-        heard.max().unwrap_or(0).min(self.last())
+        let response = self.sent.iter().filter(|sent| sent.response.is_some()).map(|sent| sent.probe.ttl);
+        response.max().unwrap_or(0).min(self.last())
     }
 
-    /// The TTL and length of what is to be sent next, and whether it is to tell speed.
+    /// TTL and length of the next packet, and whether it serves the estimation of rates.
     fn following(&self) -> Option<(u8, usize, bool)> {
         if let Some(ttl) = self.again.last() {
             return Some((*ttl, self.plan.length, false));
         }
         match (self.phase, &self.plan.speed) {
-            (Phase::Way { ttl, .. }, _) => {
+            (TracePhase::Way { ttl, .. }, _) => {
                 let ttl = u8::try_from(ttl).ok().filter(|ttl| *ttl <= self.last())?;
                 Some((ttl, self.plan.length, false))
             }
-            (Phase::Speed { round, length, ttl }, Some(speed)) if round < speed.each => {
+            (TracePhase::Speed { round, length, ttl }, Some(speed)) if round < speed.each => {
                 Some((ttl, speed.lengths[length], true))
             }
             _ => None,
         }
     }
 
-    /// Behind what was sent.
+    /// Advances the phase after a packet was sent.
     fn advance(&mut self) {
         if self.again.pop().is_some() {
             return;
         }
         let farthest = self.farthest();
         self.phase = match (self.phase, &self.plan.speed) {
-            (Phase::Way { ttl, sent }, _) if sent + 1 < self.plan.each => Phase::Way { ttl, sent: sent + 1 },
-            (Phase::Way { ttl, .. }, _) => Phase::Way { ttl: ttl + 1, sent: 0 },
-            (Phase::Speed { round, length, ttl }, Some(_)) if ttl < farthest => {
-                Phase::Speed { round, length, ttl: ttl + 1 }
+            (TracePhase::Way { ttl, sent }, _) if sent + 1 < self.plan.each => {
+                TracePhase::Way { ttl, sent: sent + 1 }
             }
-            (Phase::Speed { round, length, .. }, Some(speed)) => {
+            (TracePhase::Way { ttl, .. }, _) => TracePhase::Way { ttl: ttl + 1, sent: 0 },
+            (TracePhase::Speed { round, length, ttl }, Some(_)) if ttl < farthest => {
+                TracePhase::Speed { round, length, ttl: ttl + 1 }
+            }
+            (TracePhase::Speed { round, length, .. }, Some(speed)) => {
                 let next = (length + 1) % speed.lengths.len();
-                Phase::Speed { round: round + u32::from(next == 0), length: next, ttl: self.plan.first }
+                TracePhase::Speed { round: round + u32::from(next == 0), length: next, ttl: self.plan.first }
             }
             (phase, _) => phase,
         };
     }
 
-    /// When a packet went to the device, ns since 1970.
+    /// Records the time at which a packet went to the device, ns since 1970.
     pub fn left(&mut self, number: u32, at: u64) {
-        // A stamp from before the packet was made is another's.
+        // A time stamp from before the packet was built belongs to another packet.
         if let Some(sent) = self.sent.get_mut(number as usize).filter(|sent| at >= sent.given) {
             sent.stamped.get_or_insert(at);
         }
     }
 
-    /// What was heard of a packet of ours; whether it was news of one that had been sent.
-    pub fn heard(&mut self, number: u32, heard: Heard) -> bool {
+    /// Records the response to a packet. Returns whether it is the first response to a packet that was sent.
+    pub fn record(&mut self, number: u32, response: FlowResponse) -> bool {
         let Some(sent) = self.sent.get_mut(number as usize) else { return false };
-        if sent.heard.is_some() || sent.void {
+        if sent.response.is_some() || sent.void {
             return false;
         }
-        let (ttl, what, from, for_speed) = (sent.probe.ttl, heard.what, heard.from, sent.for_speed);
-        sent.heard = Some(heard);
-        match what {
-            What::Said(Said::Unreachable(Unreachable::TooLong(mtu))) if for_speed => {
+        let (ttl, kind, from, for_speed) = (sent.probe.ttl, response.kind, response.from, sent.for_speed);
+        sent.response = Some(response);
+        match kind {
+            ResponseKind::IcmpError(IcmpError::Unreachable(Unreachable::TooLong(mtu))) if for_speed => {
                 self.is_too_long(number, mtu)
             }
             _ if for_speed => {}
-            What::Answered(_) => self.ends(ttl, End::Reached),
-            // The target itself says that nobody has the port, or which protocol it has not.
-            What::Said(Said::Unreachable(Unreachable::Port | Unreachable::Protocol))
+            ResponseKind::Answer(_) => self.ends(ttl, TraceEnd::Reached),
+            // The target itself reports a closed port or an unsupported protocol.
+            ResponseKind::IcmpError(IcmpError::Unreachable(Unreachable::Port | Unreachable::Protocol))
                 if from == self.target =>
             {
-                self.ends(ttl, End::Reached);
+                self.ends(ttl, TraceEnd::Reached);
             }
-            What::Said(Said::Unreachable(why)) => self.ends(ttl, End::Unreachable(why)),
-            What::Said(_) => {}
+            ResponseKind::IcmpError(IcmpError::Unreachable(why)) => {
+                self.ends(ttl, TraceEnd::Unreachable(why))
+            }
+            ResponseKind::IcmpError(_) => {}
         }
         true
     }
 
-    /// What was heard of a packet of ours that repeats too little of it: of the only one that is on its way; if there are more,
-    /// none of them counts, and all are sent again, one after the other.
-    pub fn heard_unnamed(&mut self, now: Instant, heard: Heard) {
-        let open = |sent: &Sent| sent.heard.is_none() && !sent.void;
-        let alone = self.unnamed > 0 || matches!(self.phase, Phase::Speed { .. });
+    /// Records a response that does not identify its packet. If one packet is in flight, it belongs to that. If there
+    /// are more, none of them counts, and all are sent again one at a time.
+    pub fn record_unnamed(&mut self, now: Instant, response: FlowResponse) {
+        let open = |sent: &SentTraceProbe| sent.response.is_none() && !sent.void;
+        let alone = self.unnamed > 0 || matches!(self.phase, TracePhase::Speed { .. });
         self.unnamed += 1;
-        let since = |sent: &&Sent| sent.left + self.plan.wait > now;
+        let since = |sent: &&SentTraceProbe| sent.left + self.plan.wait > now;
         let first = self.sent.len() - self.sent.iter().rev().take_while(since).count();
         let waiting: Vec<_> = (first..self.sent.len()).filter(|at| open(&self.sent[*at])).collect();
         match waiting[..] {
             [only] => {
-                self.heard(only as u32, heard);
+                self.record(only as u32, response);
             }
             _ if alone => {}
             _ => {
@@ -348,16 +353,18 @@ impl Course {
                     self.sent[at].void = true;
                     self.again.push(self.sent[at].probe.ttl);
                 }
-                // What is still said of them must not be taken for what is said of the next.
+                // Late responses to them must not be attributed to the next packets.
                 self.pause = now + self.plan.wait;
             }
         }
     }
 
-    /// A packet is longer than `mtu`, which is what a link carries, or 0 if nobody says how much that is: by the word of a host
-    /// on the way, or of this one. Packets that are to tell speed get other lengths, and begin again.
+    /// Records that a packet is longer than `mtu` of a link, as a router or this host reported; 0 if the MTU is not
+    /// known. Packets for rates get new lengths and are sent again.
     pub fn is_too_long(&mut self, number: u32, mtu: u32) {
-        let Some(Sent { probe, for_speed: true, .. }) = self.sent.get(number as usize) else { return };
+        let Some(SentTraceProbe { probe, for_speed: true, .. }) = self.sent.get(number as usize) else {
+            return;
+        };
         let (length, Some(speed)) = (probe.length, &mut self.plan.speed) else { return };
         self.sent[number as usize].void = true;
         let [shortest, longest] = speed.ends();
@@ -370,13 +377,13 @@ impl Course {
             return self.stop();
         }
         self.sent.iter_mut().filter(|sent| sent.for_speed).for_each(|sent| sent.void = true);
-        self.phase = Phase::Speed { round: 0, length: 0, ttl: self.plan.first };
+        self.phase = TracePhase::Speed { round: 0, length: 0, ttl: self.plan.first };
     }
 
-    fn ends(&mut self, ttl: u8, end: End) {
+    fn ends(&mut self, ttl: u8, end: TraceEnd) {
         let nearer = self.end.is_none_or(|(known, was)| {
-            // Of several at one place the target's own word counts.
-            ttl < known || (ttl == known && was != End::Reached)
+            // Of several ends at one TTL, the target's own answer counts.
+            ttl < known || (ttl == known && was != TraceEnd::Reached)
         });
         if nearer {
             self.end = Some((ttl, end));

@@ -1,4 +1,4 @@
-//! What a trace found: hop by hop, and in one sentence.
+//! The results of a trace: hop by hop, and as a sentence.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,82 +7,87 @@ use netrig_stats::path::Delays;
 use serde::Serialize;
 
 use super::super::error::ProbeError;
-use super::super::flow::What;
-use super::super::flow::packet::{How, Method};
-use super::super::icmp_error::{Label, Said, Unreachable};
+use super::super::flow::ResponseKind;
+use super::super::flow::packet::{AnswerKind, FlowMethod};
+use super::super::icmp_error::{IcmpError, Label, Unreachable};
 use super::super::report::{CONFIDENCE, Measure, Stamps, as_map};
-use super::TraceOrder;
-use super::course::{Course, End, Sent};
-use super::speed::{Sample, along};
-use super::wire::Account;
+use super::course::{SentTraceProbe, TraceCourse, TraceEnd};
+use super::order::TraceOrder;
+use super::speed::{SpeedSample, along};
+use super::wire::TraceAccount;
 use netrig_host::HostAddress;
 
-/// What a trace found.
+/// Results of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TraceReport {
     /// `trace`.
     pub probe: &'static str,
-    /// The way to whom.
+    /// The target.
     pub target: HostAddress,
-    /// By which packets: `udp`, `icmp` or `tcp`.
+    /// Type of the packets: `udp`, `icmp` or `tcp`.
     pub method: &'static str,
-    /// What all packets have in common: the ports of UDP and TCP, from and to; nothing of ICMP.
+    /// Source and destination port of all UDP or TCP packets; nothing for ICMP.
     pub ports: Option<[u16; 2]>,
-    /// Of all intervals.
+    /// Confidence level of all intervals.
     pub confidence: f64,
-    /// The numbers can be trusted: this host was not the limit.
+    /// The results are valid: this host was not the limit.
     pub valid: bool,
-    /// Why they cannot.
+    /// Reasons why the results are not valid.
     pub faults: Vec<String>,
-    /// Somebody ended it before its time.
+    /// The trace was interrupted.
     pub interrupted: bool,
     /// The target was reached.
     pub reached: bool,
-    /// What was found, in a sentence.
+    /// The result as a sentence.
     pub found: String,
-    /// The hops in their order, up to the last of which anything was heard.
-    pub hops: Vec<Hop>,
-    /// What else is worth knowing.
+    /// The hops in order, up to the last with a response.
+    pub hops: Vec<TraceHop>,
+    /// Further remarks.
     pub notes: Vec<String>,
-    /// Who stamped the packets.
+    /// How many packets have time stamps of the kernel.
     pub stamps: Stamps,
 }
 
 /// One hop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Hop {
-    /// Its TTL.
+pub struct TraceHop {
+    /// TTL of the hop.
     pub ttl: u8,
-    /// Who answered, the most frequent first; several if packets of one flow went different ways, or the way changed.
-    pub addresses: Vec<Address>,
-    /// Why packets do not come further, as traceroute writes it: `!H`.
+    /// Addresses that responded, the most frequent first. There are several if packets of one flow took different
+    /// paths, or the path changed.
+    pub addresses: Vec<HopAddress>,
+    /// Why the target is unreachable from here, in the notation of traceroute: `!H`.
     pub unreachable: Vec<String>,
-    /// Seconds to each answer of the packets that were to find the way, in the order of sending; nothing of lost ones.
+    /// Round-trip times of the packets that find the path, in the order of sending, s; nothing for lost ones.
     pub round_trips: Vec<Option<f64>>,
-    /// Numbers of all packets that were to find the way, and speed if it was to be estimated.
+    /// Numbers over the packets that find the path, and the link rate if it was estimated.
     #[serde(serialize_with = "as_map")]
     pub measures: Vec<Measure>,
 }
 
-/// Who answered at a hop.
+/// An address that responded at a hop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Address {
+pub struct HopAddress {
     /// The address.
     pub address: IpAddr,
-    /// Answers from there.
+    /// Number of its responses.
     pub answers: usize,
-    /// Labels of MPLS with which packets came there, the outermost first; as the last answer that had any told them.
+    /// MPLS labels of packets at this hop, the outermost first, from the last response that had any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<Label>,
 }
 
-/// What a course tells.
-pub fn report(order: &TraceOrder, course: &Course, account: &Account) -> Result<TraceReport, ProbeError> {
+/// Builds the report of a course.
+pub fn report(
+    order: &TraceOrder,
+    course: &TraceCourse,
+    account: &TraceAccount,
+) -> Result<TraceReport, ProbeError> {
     let counted = || course.sent().iter().filter(|sent| !sent.void);
-    let last = counted().filter(|sent| sent.heard.is_some()).map(|sent| sent.probe.ttl).max().unwrap_or(0);
+    let last = counted().filter(|sent| sent.response.is_some()).map(|sent| sent.probe.ttl).max().unwrap_or(0);
     let last = course.end().map_or(last, |(ttl, _)| ttl.min(last));
     let ttls = || order.first..=last;
-    let of = |ttl: u8| -> Vec<&Sent> { counted().filter(|sent| sent.probe.ttl == ttl).collect() };
+    let of = |ttl: u8| -> Vec<&SentTraceProbe> { counted().filter(|sent| sent.probe.ttl == ttl).collect() };
     let mut hops = ttls().map(|ttl| hop(course, ttl, &of(ttl))).collect::<Result<Vec<_>, _>>()?;
     if order.speed.is_some() {
         let samples: Vec<_> = ttls().map(|ttl| samples(course, &of(ttl))).collect();
@@ -90,14 +95,14 @@ pub fn report(order: &TraceOrder, course: &Course, account: &Account) -> Result<
             hop.measures.extend([speed.per_byte, speed.speed]);
         }
     }
-    let heard = || counted().filter_map(|sent| sent.heard.as_ref());
+    let response = || counted().filter_map(|sent| sent.response.as_ref());
     let stamps = Stamps {
         sent: counted().count(),
         sent_by_kernel: counted().filter(|sent| sent.stamped.is_some()).count(),
-        received: heard().count(),
-        received_by_kernel: heard().filter(|heard| heard.stamped).count(),
+        received: response().count(),
+        received_by_kernel: response().filter(|response| response.stamped).count(),
     };
-    let has_ports = order.method != Method::Icmp;
+    let has_ports = order.method != FlowMethod::Icmp;
     Ok(TraceReport {
         probe: "trace",
         target: order.target.into(),
@@ -107,7 +112,7 @@ pub fn report(order: &TraceOrder, course: &Course, account: &Account) -> Result<
         valid: account.faults.is_empty(),
         faults: account.faults.clone(),
         interrupted: account.interrupted,
-        reached: matches!(course.end(), Some((_, End::Reached))),
+        reached: matches!(course.end(), Some((_, TraceEnd::Reached))),
         found: found(order, course, &hops),
         notes: notes(course, &hops, last),
         hops,
@@ -115,8 +120,8 @@ pub fn report(order: &TraceOrder, course: &Course, account: &Account) -> Result<
     })
 }
 
-/// One hop, of all packets with its TTL.
-fn hop(course: &Course, ttl: u8, packets: &[&Sent]) -> Result<Hop, ProbeError> {
+/// A hop, from all packets with its TTL.
+fn hop(course: &TraceCourse, ttl: u8, packets: &[&SentTraceProbe]) -> Result<TraceHop, ProbeError> {
     let wait = course.plan().wait;
     let of_way = packets.iter().filter(|sent| !sent.for_speed);
     let round_trips: Vec<_> = of_way.map(|sent| sent.round_trip(wait)).collect();
@@ -135,28 +140,28 @@ fn hop(course: &Course, ttl: u8, packets: &[&Sent]) -> Result<Hop, ProbeError> {
     unreachable.sort();
     unreachable.dedup();
     unreachable.retain(|why| !why.is_empty());
-    Ok(Hop { ttl, addresses: addresses(packets), unreachable, round_trips, measures })
+    Ok(TraceHop { ttl, addresses: addresses(packets), unreachable, round_trips, measures })
 }
 
-fn why(sent: &Sent) -> Option<Unreachable> {
-    match sent.heard.as_ref()?.what {
-        What::Said(Said::Unreachable(why)) => Some(why),
+fn why(sent: &SentTraceProbe) -> Option<Unreachable> {
+    match sent.response.as_ref()?.kind {
+        ResponseKind::IcmpError(IcmpError::Unreachable(why)) => Some(why),
         _ => None,
     }
 }
 
-/// Who answered, the most frequent first.
-fn addresses(packets: &[&Sent]) -> Vec<Address> {
-    let mut by_address = BTreeMap::<IpAddr, Address>::new();
-    for heard in packets.iter().filter_map(|sent| sent.heard.as_ref()) {
-        let known = by_address.entry(heard.from).or_insert_with(|| Address {
-            address: heard.from,
+/// Addresses that responded, the most frequent first.
+fn addresses(packets: &[&SentTraceProbe]) -> Vec<HopAddress> {
+    let mut by_address = BTreeMap::<IpAddr, HopAddress>::new();
+    for response in packets.iter().filter_map(|sent| sent.response.as_ref()) {
+        let known = by_address.entry(response.from).or_insert_with(|| HopAddress {
+            address: response.from,
             answers: 0,
             labels: Vec::new(),
         });
         known.answers += 1;
-        if !heard.labels.is_empty() {
-            known.labels.clone_from(&heard.labels);
+        if !response.labels.is_empty() {
+            known.labels.clone_from(&response.labels);
         }
     }
     let mut addresses: Vec<_> = by_address.into_values().collect();
@@ -164,24 +169,29 @@ fn addresses(packets: &[&Sent]) -> Vec<Address> {
     addresses
 }
 
-/// The packets that tell speed: none where they went different ways, of which the fastest of each length need not be the same.
-fn samples(course: &Course, packets: &[&Sent]) -> Vec<Sample> {
+/// Samples for the estimation of rates. There are none if packets took different paths, whose fastest packets cannot be
+/// compared.
+fn samples(course: &TraceCourse, packets: &[&SentTraceProbe]) -> Vec<SpeedSample> {
     if addresses(packets).len() > 1 {
         return Vec::new();
     }
     let of_speed =
         packets.iter().filter(|sent| sent.for_speed && why(sent).is_none_or(|why| !why.is_of_length()));
-    let sample = |sent: &&Sent| {
-        let answer = sent.heard.as_ref()?.length;
-        Some(Sample { length: sent.probe.length, round_trip: sent.round_trip(course.plan().wait)?, answer })
+    let sample = |sent: &&SentTraceProbe| {
+        let answer = sent.response.as_ref()?.length;
+        Some(SpeedSample {
+            length: sent.probe.length,
+            round_trip: sent.round_trip(course.plan().wait)?,
+            answer,
+        })
     };
     of_speed.filter_map(sample).collect()
 }
 
-/// How packets of one flow came to have several addresses at a hop.
-fn parting(course: &Course, ttl: u8) -> Option<&'static str> {
+/// Why packets of one flow have several addresses at a hop.
+fn parting(course: &TraceCourse, ttl: u8) -> Option<&'static str> {
     let of_hop = course.sent().iter().filter(|sent| sent.probe.ttl == ttl && !sent.void);
-    let mut from: Vec<_> = of_hop.filter_map(|sent| Some(sent.heard.as_ref()?.from)).collect();
+    let mut from: Vec<_> = of_hop.filter_map(|sent| Some(sent.response.as_ref()?.from)).collect();
     from.dedup();
     let several = from.len();
     let changes = several.saturating_sub(1);
@@ -189,60 +199,65 @@ fn parting(course: &Course, ttl: u8) -> Option<&'static str> {
     from.dedup();
     match (changes, from.len()) {
         (0, _) => None,
-        (changes, addresses) if changes + 1 == addresses => Some("the way changed meanwhile"),
-        _ => Some("packets of one flow are shared out among ways"),
+        (changes, addresses) if changes + 1 == addresses => Some("the path changed meanwhile"),
+        _ => Some("packets of one flow take different paths"),
     }
 }
 
-/// What was found, in a sentence.
-fn found(order: &TraceOrder, course: &Course, hops: &[Hop]) -> String {
+/// The result as a sentence.
+fn found(order: &TraceOrder, course: &TraceCourse, hops: &[TraceHop]) -> String {
     let target = HostAddress::from(order.target);
     let hop = |ttl: u8| if ttl == 1 { "1 hop".to_owned() } else { format!("{ttl} hops") };
-    let by = |hop: Option<&Hop>| hop.and_then(|hop| hop.addresses.first()).map(|by| by.address.to_string());
-    let mut said = match (course.end(), hops.last()) {
-        (Some((ttl, End::Reached)), _) => format!("{target} is {} away{}", hop(ttl), as_whom(course, ttl)),
-        (Some((ttl, End::Unreachable(Unreachable::TooLong(mtu)))), last) => format!(
-            "packets of {} B end at hop {ttl}: {} says that the next link carries {}",
+    let by =
+        |hop: Option<&TraceHop>| hop.and_then(|hop| hop.addresses.first()).map(|by| by.address.to_string());
+    let mut text = match (course.end(), hops.last()) {
+        (Some((ttl, TraceEnd::Reached)), _) => {
+            format!("{target} is {} away{}", hop(ttl), port_state(course, ttl))
+        }
+        (Some((ttl, TraceEnd::Unreachable(Unreachable::TooLong(mtu)))), last) => format!(
+            "packets of {} B end at hop {ttl}: {} reports that the next link carries {}",
             course.plan().length,
             by(last).unwrap_or_default(),
             if mtu == 0 { "less".to_owned() } else { format!("{mtu} B") }
         ),
-        (Some((ttl, End::Unreachable(why))), last) => {
+        (Some((ttl, TraceEnd::Unreachable(why))), last) => {
             let by = by(last).unwrap_or_default();
-            format!("the way ends at hop {ttl}: {by} says {why}, {}", in_words(why))
+            format!("the path ends at hop {ttl}: {by} reports {why}, {}", in_words(why))
         }
         (None, Some(last)) => format!(
-            "{target} was not reached: nobody answers behind hop {}, up to a TTL of {}",
+            "{target} was not reached: no host answers behind hop {}, up to a TTL of {}",
             last.ttl, order.last
         ),
-        (None, None) => format!("nobody on the way to {target} answers, up to a TTL of {}", order.last),
+        (None, None) => format!("no host on the path to {target} answers, up to a TTL of {}", order.last),
     };
     let parted: Vec<_> = hops.iter().filter_map(|hop| Some((hop, parting(course, hop.ttl)?))).collect();
     if let Some((hop, how)) = parted.first() {
-        said += &format!("; hop {} has {} addresses: {how}", hop.ttl, hop.addresses.len());
+        text += &format!("; hop {} has {} addresses: {how}", hop.ttl, hop.addresses.len());
     }
-    let measure =
-        |hop: &Hop| hop.measures.iter().find(|measure| measure.name == "speed").and_then(|speed| speed.value);
+    let measure = |hop: &TraceHop| {
+        hop.measures.iter().find(|measure| measure.name == "speed").and_then(|speed| speed.value)
+    };
     let slowest = hops.iter().filter_map(|hop| Some((hop.ttl, measure(hop)?)));
     if let Some((ttl, speed)) = slowest.min_by(|a, b| a.1.total_cmp(&b.1)) {
-        said += &format!(
-            "; the slowest link that can be told is that to hop {ttl}, of {:.3} Mbit/s",
-            speed / 1e6
-        );
+        text +=
+            &format!("; the slowest measurable link is the one to hop {ttl}, with {:.3} Mbit/s", speed / 1e6);
     }
-    said
+    text
 }
 
-/// What the target said, where it tells more than that it is there.
-fn as_whom(course: &Course, ttl: u8) -> &'static str {
-    let said = |how: How| {
+/// The state of the target's port, if its answer shows it.
+fn port_state(course: &TraceCourse, ttl: u8) -> &'static str {
+    let is_answered = |how: AnswerKind| {
         let mut of_end = course.sent().iter().filter(|sent| sent.probe.ttl == ttl);
-        of_end.any(|sent| sent.heard.as_ref().is_some_and(|heard| heard.what == What::Answered(how)))
+        of_end.any(|sent| {
+            sent.response.as_ref().is_some_and(|response| response.kind == ResponseKind::Answer(how))
+        })
     };
-    // A second SYN of the flow resets what the first has opened (RFC 9293 section 3.10.7.4), which closes no port.
-    if said(How::Open) {
+    // A second SYN of the flow resets the half-open connection (RFC 9293 section 3.10.7.4). This does not mean that the
+    // port is closed.
+    if is_answered(AnswerKind::Open) {
         ", and the port is open"
-    } else if said(How::Closed) {
+    } else if is_answered(AnswerKind::Closed) {
         ", and the port is closed"
     } else {
         ""
@@ -251,37 +266,37 @@ fn as_whom(course: &Course, ttl: u8) -> &'static str {
 
 const fn in_words(why: Unreachable) -> &'static str {
     match why {
-        Unreachable::Network => "it knows no way to that network",
+        Unreachable::Network => "it has no route to that network",
         Unreachable::Host => "the host does not answer there",
-        Unreachable::Protocol => "the protocol is not spoken",
-        Unreachable::Port => "the port is nobody's",
+        Unreachable::Protocol => "the protocol is not supported",
+        Unreachable::Port => "no program listens on the port",
         Unreachable::TooLong(_) => "the packet is too long",
-        Unreachable::SourceRoute => "the way that was named cannot be gone",
-        Unreachable::Prohibited => "a rule forbids it",
-        Unreachable::Code(_) => "without a word that is known",
+        Unreachable::SourceRoute => "the source route failed",
+        Unreachable::Prohibited => "a filter rule forbids it",
+        Unreachable::Code(_) => "for an unknown reason",
     }
 }
 
-/// What else is worth knowing.
-fn notes(course: &Course, hops: &[Hop], last: u8) -> Vec<String> {
+/// Further remarks.
+fn notes(course: &TraceCourse, hops: &[TraceHop], last: u8) -> Vec<String> {
     let mut notes = Vec::new();
     let mut is_limited = false;
-    let answers = |hop: &Hop| hop.addresses.iter().map(|address| address.answers).sum::<usize>();
+    let answers = |hop: &TraceHop| hop.addresses.iter().map(|address| address.answers).sum::<usize>();
     let asked = |ttl: u8| course.sent().iter().filter(|sent| sent.probe.ttl == ttl && !sent.void).count();
     for hop in hops {
-        let (heard, asked) = (answers(hop), asked(hop.ttl));
-        // Whoever is behind it was reached through it.
-        let behind = hops.iter().any(|other| other.ttl > hop.ttl && answers(other) > heard);
-        if heard == 0 || heard == asked {
+        let (answered, asked) = (answers(hop), asked(hop.ttl));
+        // Packets to a hop behind it passed through it.
+        let behind = hops.iter().any(|other| other.ttl > hop.ttl && answers(other) > answered);
+        if answered == 0 || answered == asked {
             continue;
         }
         is_limited = true;
         let why = if behind {
-            "and a hop behind it more: it answers seldom, and loses nothing"
+            "and a hop behind it answered more: it limits its answers, and loses nothing"
         } else {
-            "which need not be loss on the path: it may answer seldom"
+            "which need not be loss on the path: it may limit its answers"
         };
-        notes.push(format!("hop {} answered {heard} of {asked} packets, {why}", hop.ttl));
+        notes.push(format!("hop {} answered {answered} of {asked} packets, {why}", hop.ttl));
     }
     let silent: Vec<_> = hops
         .iter()
@@ -290,12 +305,12 @@ fn notes(course: &Course, hops: &[Hop], last: u8) -> Vec<String> {
         .collect();
     if !silent.is_empty() {
         is_limited = true;
-        notes.push(format!("hops that answer nothing: {}", silent.join(", ")));
+        notes.push(format!("hops without an answer: {}", silent.join(", ")));
     }
     if is_limited {
         notes.push(
             "a host that limits its ICMP messages looks like this (of Linux: net.ipv4.icmp_ratelimit and icmp_msgs_per_sec; of \
-             routers: often 1 or 100 per second): a longer --gap shows whether it is that, and `netrig probe loss` measures the loss \
+             routers: often 1 or 100 per second): a longer --gap shows whether this is the reason, and `netrig probe loss` measures the loss \
              of the whole path without ICMP"
                 .into(),
         );
@@ -308,12 +323,12 @@ fn notes(course: &Course, hops: &[Hop], last: u8) -> Vec<String> {
     if course.unnamed() > 0 {
         let messages = course.unnamed();
         notes.push(format!(
-            "{messages} messages repeat too little of a packet to tell which it was: packets were sent one after the other"
+            "{messages} ICMP messages quote too little of a packet to identify it: packets were sent one at a time"
         ));
     }
     if let Some(speed) = &course.plan().speed {
         let [shortest, longest] = speed.ends();
-        notes.push(format!("speed is told by packets of {shortest} B to {longest} B"));
+        notes.push(format!("speed is estimated from packets of {shortest} B to {longest} B"));
     }
     notes
 }

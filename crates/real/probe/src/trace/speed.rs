@@ -1,11 +1,13 @@
-//! How fast links are, from how much longer a longer packet takes to each hop.
+//! Rates of links, from the additional time of longer packets to each hop.
 //!
-//! A link takes a packet in for as long as its rate needs for its length, and so does every link up to a hop. Of many packets
-//! of a length the fastest waited nowhere. So the least round trips lie on a line over the lengths, whose slope is the sum of
-//! what a byte takes on all links up to there; the next hop's slope is steeper by what it takes on the link between the two
-//! (Jacobson 1997, Downey 1999). Where all packets of a length waited, that one lies above the line: the slope is the median of
-//! those between all pairs, which some such do not move. What comes back must be of one length, whatever is sent, to be no part of it: a router repeats
-//! no more than fits 576 B of IPv4 (RFC 1812 section 4.3.2.3) or 1280 B of IPv6 (RFC 4443 section 3), so packets are longer.
+//! Every link up to a hop takes a time proportional to the length of the packet to transmit it. Of many packets of one
+//! length, the fastest waited in no queue. So the shortest round-trip times lie on a line over the lengths. Its slope
+//! is the sum of the times per byte of all links up to the hop. The slope of the next hop is steeper by the time per
+//! byte of the link between them (Jacobson 1997, Downey 1999). If all packets of a length waited, their point lies
+//! above the line. The slope is therefore the median of the slopes between all pairs, which a few such points do not
+//! change. The answers must have the same length for all packets, so that they do not contribute. A router quotes at
+//! most what fits into 576 B of IPv4 (RFC 1812 section 4.3.2.3) or 1280 B of IPv6 (RFC 4443 section 3), so the packets
+//! are longer than that.
 
 use std::collections::BTreeMap;
 
@@ -15,25 +17,25 @@ use netrig_stats::fit::median_slope;
 use super::super::error::ProbeError;
 use super::super::report::{CONFIDENCE, Measure};
 
-/// Lengths from which on what comes back of a packet is of one length, octets of IP.
+/// Minimum length of packets whose answers have a constant length, octets of IPv4.
 pub const SHORTEST_V4: usize = 576;
-/// The same of IPv6.
+/// Minimum length of packets whose answers have a constant length, octets of IPv6.
 pub const SHORTEST_V6: usize = 1280;
 
-/// Lengths that a slope needs to have an interval.
+/// Minimum number of lengths for an interval of the slope.
 pub const LEAST_LENGTHS: usize = 5;
 
-/// The packets by which speed is estimated.
+/// Packets for the estimation of rates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpeedPlan {
-    /// Their lengths, octets of IP, rising.
+    /// Lengths of the packets in rising order, octets of IP.
     pub lengths: Vec<usize>,
     /// Packets of each length to each hop.
     pub each: u32,
 }
 
 impl SpeedPlan {
-    /// So many lengths from the shortest to the longest, the same apart; nothing if there are not as many.
+    /// Evenly spaced lengths from the shortest to the longest; nothing if the range has too few.
     pub fn new(shortest: usize, longest: usize, lengths: usize, each: u32) -> Option<Self> {
         let steps = lengths.checked_sub(1)?;
         let span = longest.checked_sub(shortest)?;
@@ -44,45 +46,44 @@ impl SpeedPlan {
         Some(Self { lengths, each })
     }
 
-    /// The shortest and the longest.
+    /// The shortest and the longest length.
     pub fn ends(&self) -> [usize; 2] {
-        // `new` makes at least that many.
+        // `new` makes at least [`LEAST_LENGTHS`].
         [self.lengths[0], self.lengths[self.lengths.len() - 1]]
     }
 
-    /// As many lengths, none longer than `longest`; whether there are.
+    /// Replaces the lengths by as many up to `longest`. Returns whether the range has enough.
     pub fn shorten(&mut self, longest: usize) -> bool {
         let [shortest, _] = self.ends();
         Self::new(shortest, longest, self.lengths.len(), self.each).map(|plan| *self = plan).is_some()
     }
 }
 
-/// A packet to a hop and what came back.
+/// A packet to a hop and its answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
-    /// Its length, octets of IP.
+pub struct SpeedSample {
+    /// Length of the packet, octets of IP.
     pub length: usize,
-    /// Seconds until the answer.
+    /// Round-trip time, s.
     pub round_trip: f64,
-    /// Octets that the answer repeats.
+    /// Octets that the answer quotes.
     pub answer: usize,
 }
 
-/// What a byte takes up to a hop and, as far as is known, on the link before it.
+/// The time per byte up to a hop and, if known, the rate of the link before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HopSpeed {
-    /// Up to there, s/B: `time_per_byte`.
+    /// Time per byte up to the hop, s/B: `time_per_byte`.
     pub per_byte: Measure,
-    /// Of the link, bit/s: `speed`.
+    /// Rate of the link, bit/s: `speed`.
     pub speed: Measure,
 }
 
-/// Speeds along a path, from the samples of each hop in their order. Of a hop that says nothing the next one's link is the way
-/// from the last that did.
+/// Rates along a path, from the samples of each hop in order. If a hop does not answer, the link of the next hop is the
+/// path from the last hop that did.
 ///
-/// # Errors
-/// A sample that is no number.
-pub fn along(hops: &[Vec<Sample>]) -> Result<Vec<HopSpeed>, ProbeError> {
+/// If a sample is not a number.
+pub fn along(hops: &[Vec<SpeedSample>]) -> Result<Vec<HopSpeed>, ProbeError> {
     let mut before = None;
     let mut speeds = Vec::with_capacity(hops.len());
     for samples in hops {
@@ -103,13 +104,13 @@ pub fn along(hops: &[Vec<Sample>]) -> Result<Vec<HopSpeed>, ProbeError> {
     Ok(speeds)
 }
 
-/// The slope of the least round trips over the lengths, or why there is none.
-fn slope(samples: &[Sample]) -> Result<Result<Interval, &'static str>, ProbeError> {
+/// The slope of the shortest round-trip times over the lengths, or why there is none.
+fn slope(samples: &[SpeedSample]) -> Result<Result<Interval, &'static str>, ProbeError> {
     let mut answers = BTreeMap::<usize, usize>::new();
     samples.iter().for_each(|sample| *answers.entry(sample.answer).or_default() += 1);
-    // Answers of another length than most took another time to come back.
+    // Answers of an unusual length took a different time to return.
     let Some((usual, _)) = answers.iter().max_by_key(|(_, count)| **count) else {
-        return Ok(Err("it answered none of the packets that were to tell it"));
+        return Ok(Err("it answered none of the packets for this"));
     };
     let mut least = BTreeMap::<usize, f64>::new();
     for sample in samples.iter().filter(|sample| sample.answer == *usual) {
@@ -118,7 +119,7 @@ fn slope(samples: &[Sample]) -> Result<Result<Interval, &'static str>, ProbeErro
     }
     if least.len() < LEAST_LENGTHS {
         let why = if answers.len() > LEAST_LENGTHS {
-            "its answers are as long as what they answer, and take their time on the way back"
+            "its answers are as long as the packets, and also take time on the way back"
         } else {
             "it answered packets of too few lengths"
         };
@@ -129,7 +130,7 @@ fn slope(samples: &[Sample]) -> Result<Result<Interval, &'static str>, ProbeErro
     Ok(Ok(median_slope(&lengths, &times, CONFIDENCE)?))
 }
 
-/// The speed of the link between two hops, from what a byte takes up to each.
+/// The rate of the link between two hops, from the times per byte up to each.
 fn of_link(before: Option<&Interval>, here: &Interval) -> Measure {
     const ONE_WAY: f64 = 8.0;
     let Some(before) = before else { return Measure::rate("speed", ONE_WAY, here) };
@@ -153,8 +154,8 @@ mod tests {
 
     use super::*;
 
-    /// Packets over links of these rates, each with a delay and waiting as in a queue that is often empty.
-    fn samples(rates: &[f64], plan: &SpeedPlan, waits: f64, seed: u64) -> Vec<Vec<Sample>> {
+    /// Samples over links of these rates, each with a delay and a waiting time as in a queue that is often empty.
+    fn samples(rates: &[f64], plan: &SpeedPlan, waits: f64, seed: u64) -> Vec<Vec<SpeedSample>> {
         let mut draws = Seeds::new(seed).stream("waits");
         let hop = |hops: usize, draws: &mut netrig_core::Stream| {
             let mut of_hop = Vec::new();
@@ -163,7 +164,7 @@ mod tests {
                     let serialised: f64 = rates[..hops].iter().map(|rate| 8.0 * *length as f64 / rate).sum();
                     let waited = if draws.below(3) == 0 { 0.0 } else { draws.uniform() * waits };
                     let round_trip = serialised + 0.001 * hops as f64 + waited + draws.uniform() * 1e-6;
-                    of_hop.push(Sample { length: *length, round_trip, answer: 548 });
+                    of_hop.push(SpeedSample { length: *length, round_trip, answer: 548 });
                 }
             }
             of_hop
@@ -171,7 +172,8 @@ mod tests {
         (1..=rates.len()).map(|hops| hop(hops, &mut draws)).collect()
     }
 
-    /// Of many traces: intervals hold the rate as often as they say, and an estimate is far off only where its interval is wide.
+    /// Over many traces, intervals cover the rate as often as stated, and an estimate is far off only if its interval
+    /// is wide.
     #[test]
     fn rates_of_links_come_back_from_the_times() {
         let plan = SpeedPlan::new(SHORTEST_V4, 1500, 8, 10).unwrap();
@@ -236,7 +238,7 @@ mod tests {
         fn any_times_give_an_estimate(times in proptest::collection::vec((576usize..580, 0.0..1.0f64, 0usize..3), 0..40)) {
             let samples: Vec<_> = times
                 .into_iter()
-                .map(|(length, round_trip, answer)| Sample { length, round_trip, answer })
+                .map(|(length, round_trip, answer)| SpeedSample { length, round_trip, answer })
                 .collect();
             for speed in along(&[samples.clone(), samples]).unwrap() {
                 let Measure { value, low, high, .. } = speed.speed;

@@ -1,4 +1,4 @@
-//! Traces in virtual time, over paths of which everything is known.
+//! Traces in virtual time over known paths.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,17 +6,17 @@ use std::net::IpAddr;
 use netrig_core::{Duration, Instant};
 use proptest::prelude::*;
 
-use super::super::flow::packet::How;
-use super::super::flow::{Heard, What};
-use super::super::icmp_error::{Said, Unreachable};
-use super::course::{Course, End, Next, Plan, Probe};
+use super::super::flow::packet::AnswerKind;
+use super::super::flow::{FlowResponse, ResponseKind};
+use super::super::icmp_error::{IcmpError, Unreachable};
+use super::course::{TraceCourse, TraceEnd, TracePlan, TraceProbe, TraceStep};
 use super::speed::SpeedPlan;
 
 const TARGET: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const MS: u64 = 1_000_000;
 
-fn plan() -> Plan {
-    Plan {
+fn plan() -> TracePlan {
+    TracePlan {
         first: 1,
         last: 30,
         each: 3,
@@ -32,55 +32,63 @@ fn router(ttl: u8) -> IpAddr {
     [10, 0, 0, ttl].into()
 }
 
-fn expired(ttl: u8) -> (IpAddr, What) {
-    (router(ttl), What::Said(Said::Expired))
+fn expired(ttl: u8) -> (IpAddr, ResponseKind) {
+    (router(ttl), ResponseKind::IcmpError(IcmpError::Expired))
 }
 
-const PORT: What = What::Said(Said::Unreachable(Unreachable::Port));
+const PORT: ResponseKind = ResponseKind::IcmpError(IcmpError::Unreachable(Unreachable::Port));
 
-/// What a path does with a packet: after how many milliseconds who says what, and whether it repeats enough to tell of which.
-type Path<'a> = dyn FnMut(Probe) -> Option<(u64, (IpAddr, What), bool)> + 'a;
+/// The response of a path to a packet: milliseconds, address and kind, and whether it identifies the packet.
+type TestPath<'a> = dyn FnMut(TraceProbe) -> Option<(u64, (IpAddr, ResponseKind), bool)> + 'a;
 
-/// Carries a plan out over a path; the moments at which packets left, and how many were on their way then.
-fn run(plan: Plan, path: &mut Path<'_>) -> (Course, Vec<(Instant, usize)>) {
-    let mut course = Course::new(plan, TARGET);
+/// Carries out a plan over a path. Returns the course, and for each packet its sending time and the number of packets
+/// in flight.
+fn run(plan: TracePlan, path: &mut TestPath<'_>) -> (TraceCourse, Vec<(Instant, usize)>) {
+    let mut course = TraceCourse::new(plan, TARGET);
     let mut now = Instant::ZERO;
-    let mut coming = BTreeMap::<(Instant, u32), (Probe, (IpAddr, What), bool)>::new();
+    let mut coming = BTreeMap::<(Instant, u32), (TraceProbe, (IpAddr, ResponseKind), bool)>::new();
     let mut left = Vec::new();
     for _ in 0..1_000_000 {
         while let Some((at, _)) = coming.first_key_value().map(|(key, _)| *key).filter(|(at, _)| *at <= now) {
-            let (_, (probe, (from, what), named)) = coming.pop_first().unwrap();
-            let heard =
-                Heard { from, what, at: at.as_nanos(), stamped: true, ttl: None, length: 28, labels: vec![] };
+            let (_, (probe, (from, kind), named)) = coming.pop_first().unwrap();
+            let response = FlowResponse {
+                from,
+                kind,
+                at: at.as_nanos(),
+                stamped: true,
+                ttl: None,
+                length: 28,
+                labels: vec![],
+            };
             if named {
-                course.heard(probe.number, heard);
+                course.record(probe.number, response);
             } else {
-                course.heard_unnamed(now, heard);
+                course.record_unnamed(now, response);
             }
         }
         match course.next(now, now.as_nanos()) {
-            Next::Send(probe) => {
+            TraceStep::Send(probe) => {
                 let wait = course.plan().wait;
-                let open = course.sent().iter().filter(|sent| sent.heard.is_none() && !sent.void);
+                let open = course.sent().iter().filter(|sent| sent.response.is_none() && !sent.void);
                 left.push((now, open.filter(|sent| sent.given + wait.as_nanos() > now.as_nanos()).count()));
-                if let Some((ms, said, named)) = path(probe) {
-                    coming.insert((now + Duration::from_millis(ms), probe.number), (probe, said, named));
+                if let Some((ms, reply, named)) = path(probe) {
+                    coming.insert((now + Duration::from_millis(ms), probe.number), (probe, reply, named));
                 }
             }
-            Next::Wait(until) => {
+            TraceStep::Wait(until) => {
                 let next = coming.first_key_value().map_or(until, |((at, _), _)| until.min(*at));
                 assert!(next > now, "{now:?}: it waits for what has been");
                 now = next;
             }
-            Next::Over => return (course, left),
+            TraceStep::Over => return (course, left),
         }
     }
     panic!("it does not end");
 }
 
-fn heard_from(course: &Course, ttl: u8) -> Vec<Option<IpAddr>> {
+fn responses_from(course: &TraceCourse, ttl: u8) -> Vec<Option<IpAddr>> {
     let of_hop = course.sent().iter().filter(|sent| sent.probe.ttl == ttl && !sent.void);
-    of_hop.map(|sent| sent.heard.as_ref().map(|heard| heard.from)).collect()
+    of_hop.map(|sent| sent.response.as_ref().map(|response| response.from)).collect()
 }
 
 #[test]
@@ -89,14 +97,14 @@ fn a_way_of_four_hops_is_found() {
         let ttl = probe.ttl;
         Some((20 * u64::from(ttl.min(4)), if ttl < 4 { expired(ttl) } else { (TARGET, PORT) }, true))
     });
-    assert_eq!(course.end(), Some((4, End::Reached)));
+    assert_eq!(course.end(), Some((4, TraceEnd::Reached)));
     for ttl in 1..4 {
-        assert_eq!(heard_from(&course, ttl), [Some(router(ttl)); 3]);
+        assert_eq!(responses_from(&course, ttl), [Some(router(ttl)); 3]);
     }
-    assert_eq!(heard_from(&course, 4), [Some(TARGET); 3]);
+    assert_eq!(responses_from(&course, 4), [Some(TARGET); 3]);
     assert!(left.windows(2).all(|pair| pair[1].0 - pair[0].0 >= Duration::from_millis(10)));
     assert!(left.iter().all(|(_, open)| *open <= 8));
-    // What was sent beyond the end before it was known is little.
+    // Few packets were sent beyond the end before it was known.
     assert!(course.sent().len() <= 12 + 8, "{}", course.sent().len());
     let trip = course.sent()[3].round_trip(Duration::from_millis(1000)).unwrap();
     assert!((trip - 0.04).abs() < 1e-9, "{trip}");
@@ -104,11 +112,11 @@ fn a_way_of_four_hops_is_found() {
 
 #[test]
 fn silent_hops_are_passed_over_and_a_way_without_end_ends() {
-    let silent = Plan { last: 6, ..plan() };
+    let silent = TracePlan { last: 6, ..plan() };
     let (course, _) = run(silent, &mut |probe| (probe.ttl != 2).then(|| (5, expired(probe.ttl), true)));
     assert_eq!(course.end(), None);
-    assert_eq!(heard_from(&course, 2), [None; 3]);
-    assert_eq!(heard_from(&course, 6), [Some(router(6)); 3]);
+    assert_eq!(responses_from(&course, 2), [None; 3]);
+    assert_eq!(responses_from(&course, 6), [Some(router(6)); 3]);
     assert_eq!(course.sent().len(), 18);
     let (course, _) = run(plan(), &mut |_| None);
     assert_eq!((course.end(), course.sent().len()), (None, 90));
@@ -119,34 +127,37 @@ fn who_says_that_there_is_no_way_ends_it() {
     let why = Unreachable::Host;
     let (course, _) = run(plan(), &mut |probe| match probe.ttl {
         1 => Some((5, expired(1), true)),
-        _ => Some((5, (router(1), What::Said(Said::Unreachable(why))), true)),
+        _ => Some((5, (router(1), ResponseKind::IcmpError(IcmpError::Unreachable(why))), true)),
     });
-    assert_eq!(course.end(), Some((2, End::Unreachable(why))));
-    // A port that a firewall on the way refuses is not the target's.
+    assert_eq!(course.end(), Some((2, TraceEnd::Unreachable(why))));
+    // A closed port that a firewall on the path reports is not the target's.
     let (course, _) = run(plan(), &mut |_| Some((5, (router(1), PORT), true)));
-    assert_eq!(course.end(), Some((1, End::Unreachable(Unreachable::Port))));
+    assert_eq!(course.end(), Some((1, TraceEnd::Unreachable(Unreachable::Port))));
 }
 
 #[test]
 fn an_answer_in_the_place_of_an_error_is_the_end() {
     let (course, _) = run(plan(), &mut |probe| match probe.ttl {
         1..3 => Some((5, expired(probe.ttl), true)),
-        _ => Some((9, (TARGET, What::Answered(How::Echo)), true)),
+        _ => Some((9, (TARGET, ResponseKind::Answer(AnswerKind::Echo)), true)),
     });
-    assert_eq!(course.end(), Some((3, End::Reached)));
+    assert_eq!(course.end(), Some((3, TraceEnd::Reached)));
 }
 
-/// Two routers repeat too little to tell which packet they mean: what cannot be told counts for nothing, and is asked again.
+/// Two routers quote too little to identify a packet: such responses do not count, and the packets are sent again.
 #[test]
 fn who_repeats_too_little_is_asked_one_packet_at_a_time() {
     let (course, left) = run(plan(), &mut |probe| match probe.ttl {
         ttl @ 1..6 => Some((20, expired(ttl), !matches!(ttl, 2 | 4))),
         _ => Some((20, (TARGET, PORT), true)),
     });
-    assert_eq!(course.end(), Some((6, End::Reached)));
+    assert_eq!(course.end(), Some((6, TraceEnd::Reached)));
     for ttl in 1..6 {
-        let heard = heard_from(&course, ttl);
-        assert!(heard.len() >= 3 && heard.iter().all(|from| *from == Some(router(ttl))), "{ttl}: {heard:?}");
+        let response = responses_from(&course, ttl);
+        assert!(
+            response.len() >= 3 && response.iter().all(|from| *from == Some(router(ttl))),
+            "{ttl}: {response:?}"
+        );
     }
     assert!(course.unnamed() >= 6);
     let voided = course.sent().iter().filter(|sent| sent.void).count();
@@ -160,7 +171,7 @@ fn fast(lengths: usize, each: u32) -> Option<SpeedPlan> {
 
 #[test]
 fn lengths_go_to_every_hop_one_after_the_other() {
-    let (course, _) = run(Plan { speed: fast(5, 2), ..plan() }, &mut |probe| match probe.ttl {
+    let (course, _) = run(TracePlan { speed: fast(5, 2), ..plan() }, &mut |probe| match probe.ttl {
         1..3 => Some((5, expired(probe.ttl), true)),
         _ => Some((9, (TARGET, PORT), true)),
     });
@@ -173,17 +184,17 @@ fn lengths_go_to_every_hop_one_after_the_other() {
     assert_eq!(counts, expected);
     let speed: Vec<_> = course.sent().iter().filter(|sent| sent.for_speed).collect();
     let overlap = speed.windows(2).any(|pair| {
-        let done = pair[0].heard.as_ref().map_or(u64::MAX, |heard| heard.at);
+        let done = pair[0].response.as_ref().map_or(u64::MAX, |response| response.at);
         pair[1].given < done
     });
     assert!(!overlap, "one is on its way at a time");
 }
 
-/// A link behind the first router carries 1000 B, as it says; the next one 800 B, and does not say how much.
+/// The link behind the first router has an MTU of 1000 B and reports it. The next one has 800 B and reports no MTU.
 #[test]
 fn lengths_shrink_to_what_links_carry() {
-    let (course, _) = run(Plan { speed: fast(5, 3), ..plan() }, &mut |probe| {
-        let too_long = |mtu| What::Said(Said::Unreachable(Unreachable::TooLong(mtu)));
+    let (course, _) = run(TracePlan { speed: fast(5, 3), ..plan() }, &mut |probe| {
+        let too_long = |mtu| ResponseKind::IcmpError(IcmpError::Unreachable(Unreachable::TooLong(mtu)));
         match (probe.ttl, probe.length) {
             (1, _) => Some((5, expired(1), true)),
             (_, 1001..) => Some((5, (router(1), too_long(1000)), true)),
@@ -192,36 +203,36 @@ fn lengths_shrink_to_what_links_carry() {
             _ => Some((5, (TARGET, PORT), true)),
         }
     });
-    assert_eq!(course.end(), Some((3, End::Reached)));
+    assert_eq!(course.end(), Some((3, TraceEnd::Reached)));
     let [shortest, longest] = course.plan().speed.as_ref().unwrap().ends();
     assert!(shortest == 576 && longest <= 800, "{longest}");
-    let told = course.sent().iter().filter(|sent| sent.for_speed && !sent.void);
-    assert_eq!(told.filter(|sent| sent.heard.is_some()).count(), 3 * 5 * 3);
+    let of_speed = course.sent().iter().filter(|sent| sent.for_speed && !sent.void);
+    assert_eq!(of_speed.filter(|sent| sent.response.is_some()).count(), 3 * 5 * 3);
 }
 
 proptest! {
-    /// Whatever comes back, it ends, keeps its gaps and its bound, and asks no TTL more often than it should but once more
-    /// for what nobody could tell.
+    /// For any responses, the trace ends, keeps its gaps and its bound, and probes no TTL more often than planned,
+    /// except once more for unidentified answers.
     #[test]
     fn any_path_comes_to_an_end(
         answers in proptest::collection::vec((0u8..6, 0u64..2500, any::<bool>()), 1..50),
         in_flight in 1usize..20,
         speed: bool,
     ) {
-        let plan = Plan { last: 10, in_flight, speed: speed.then(|| fast(5, 2)).flatten(), ..plan() };
+        let plan = TracePlan { last: 10, in_flight, speed: speed.then(|| fast(5, 2)).flatten(), ..plan() };
         let mut number = 0;
         let (course, left) = run(plan.clone(), &mut |probe| {
             let (kind, ms, named) = answers[number % answers.len()];
             number += 1;
-            let unreachable = |why| What::Said(Said::Unreachable(why));
-            let said = match kind {
+            let unreachable = |why| ResponseKind::IcmpError(IcmpError::Unreachable(why));
+            let reply = match kind {
                 0 => return None,
                 1 => (TARGET, PORT),
                 2 => (router(probe.ttl), unreachable(Unreachable::Network)),
                 3 => (router(probe.ttl), unreachable(Unreachable::TooLong(700))),
                 _ => expired(probe.ttl),
             };
-            Some((ms, said, named))
+            Some((ms, reply, named))
         });
         prop_assert!(left.windows(2).all(|pair| pair[1].0 - pair[0].0 >= plan.gap));
         let of_way = course.sent().iter().zip(&left).filter(|(sent, _)| !sent.for_speed);
@@ -234,17 +245,17 @@ proptest! {
 }
 
 proptest! {
-    /// Nothing that is said out of turn does any harm.
+    /// Unsolicited responses do no harm.
     #[test]
     fn what_nobody_was_asked_is_no_answer(numbers in proptest::collection::vec(any::<u32>(), 0..50)) {
-        let mut course = Course::new(plan(), TARGET);
-        let heard = || Heard { from: TARGET, what: PORT, at: 0, stamped: false, ttl: None, length: 0, labels: vec![] };
+        let mut course = TraceCourse::new(plan(), TARGET);
+        let response = || FlowResponse { from: TARGET, kind: PORT, at: 0, stamped: false, ttl: None, length: 0, labels: vec![] };
         for number in numbers {
-            prop_assert!(!course.heard(number, heard()));
+            prop_assert!(!course.record(number, response()));
             course.left(number, 1);
             course.is_too_long(number, 100);
         }
-        let first = Next::Send(Probe { number: 0, ttl: 1, length: 60 });
+        let first = TraceStep::Send(TraceProbe { number: 0, ttl: 1, length: 60 });
         prop_assert_eq!(course.next(Instant::ZERO, MS), first);
     }
 }

@@ -6,28 +6,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use netrig_core::{Duration, Instant};
 
 use super::super::error::ProbeError;
-use super::super::flow::{Event, FlowSocket, Given};
+use super::super::flow::{FlowEvent, FlowSendOutcome, FlowSocket};
 use super::super::pacing::watching;
-use super::course::{Course, Next, Probe};
+use super::course::{TraceCourse, TraceProbe, TraceStep};
 use netrig_host::{Clock, realtime_nanos};
 
-/// What a trace found out about itself.
+/// Properties of a completed trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
-    /// Its flow's source.
+pub struct TraceAccount {
+    /// Source of the flow.
     pub source: SocketAddr,
-    /// Why this host was the limit.
+    /// Reasons why this host was the limit.
     pub faults: Vec<String>,
-    /// Somebody ended it before its time.
+    /// The trace was interrupted.
     pub interrupted: bool,
 }
 
-/// Sends what a course wants sent, and tells it what comes, until it is over.
+/// Runs a course: sends its packets and passes it the responses.
 pub fn carry_out(
     mut socket: FlowSocket,
-    course: &mut Course,
+    course: &mut TraceCourse,
     cancel: &AtomicBool,
-) -> Result<Account, ProbeError> {
+) -> Result<TraceAccount, ProbeError> {
     let clock = Clock::starting_in(Duration::ZERO);
     let mut pacer = watching(socket.fd(), clock, Duration::ZERO)?;
     let mut interrupted = false;
@@ -36,40 +36,45 @@ pub fn carry_out(
             interrupted = true;
             course.stop();
         }
-        socket.take(|event| hear(course, event, clock.now()))?;
+        socket.take(|event| record(course, event, clock.now()))?;
         match course.next(clock.now(), realtime_nanos()) {
-            Next::Send(probe) => send(&mut socket, course, probe, clock.now())?,
-            // The pacer looks up every 50 ms.
-            Next::Wait(until) if !interrupted => {
+            TraceStep::Send(probe) => send(&mut socket, course, probe, clock.now())?,
+            // The pacer returns every 50 ms.
+            TraceStep::Wait(until) if !interrupted => {
                 pacer.wait(until).map_err(ProbeError::kernel("ppoll"))?;
             }
-            Next::Wait(_) | Next::Over => break,
+            TraceStep::Wait(_) | TraceStep::Over => break,
         }
     }
-    Ok(Account { source: socket.flow().source, faults: socket.faults()?, interrupted })
+    Ok(TraceAccount { source: socket.flow().source, faults: socket.faults()?, interrupted })
 }
 
-fn hear(course: &mut Course, event: Event, now: Instant) {
+fn record(course: &mut TraceCourse, event: FlowEvent, now: Instant) {
     match event {
-        Event::Left(number, at) => course.left(number, at),
-        Event::Heard(number, heard) => {
-            // Copies are no news.
-            course.heard(number, heard);
+        FlowEvent::Left(number, at) => course.left(number, at),
+        FlowEvent::Response(number, response) => {
+            // Copies are ignored.
+            course.record(number, response);
         }
-        Event::Unnamed(heard) => course.heard_unnamed(now, heard),
+        FlowEvent::Unnamed(response) => course.record_unnamed(now, response),
     }
 }
 
-fn send(socket: &mut FlowSocket, course: &mut Course, probe: Probe, now: Instant) -> Result<(), ProbeError> {
+fn send(
+    socket: &mut FlowSocket,
+    course: &mut TraceCourse,
+    probe: TraceProbe,
+    now: Instant,
+) -> Result<(), ProbeError> {
     socket.set_ttl(probe.ttl)?;
-    match socket.send(probe.number, probe.length, |event| hear(course, event, now))? {
-        Given::Sent => Ok(()),
-        Given::TooLong(mtu) if course.sent()[probe.number as usize].for_speed => {
+    match socket.send(probe.number, probe.length, |event| record(course, event, now))? {
+        FlowSendOutcome::Sent => Ok(()),
+        FlowSendOutcome::TooLong(mtu) if course.sent()[probe.number as usize].for_speed => {
             course.is_too_long(probe.number, mtu);
             Ok(())
         }
-        Given::TooLong(mtu) => Err(ProbeError::Request(format!(
-            "packets of {} B: the interface carries {mtu} B, and they are not cut",
+        FlowSendOutcome::TooLong(mtu) => Err(ProbeError::Request(format!(
+            "packets of {} B: the interface carries {mtu} B, and packets are not fragmented",
             probe.length
         ))),
     }

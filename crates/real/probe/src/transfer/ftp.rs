@@ -1,4 +1,4 @@
-//! A file by FTP (RFC 959), passive (RFC 2428 over IPv6), with a server of anybody's.
+//! A file transfer by passive FTP (RFC 959; over IPv6 RFC 2428) with any server.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -12,131 +12,129 @@ use netrig_traffic::FtpDirection;
 use suppaftp::types::{FileType, FtpError};
 use suppaftp::{FtpStream, Mode};
 
-use super::verdict::{Limit, Seen, Watch};
+use super::verdict::{TransferLimit, TransferObservation, TransferWatch};
 use crate::ProbeError;
 use netrig_bulk::Effort;
 use netrig_host::socket::TcpOptions;
 use netrig_host::socket::{SocketBuilder, hold_window};
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
 
-/// Read and written at a time.
+/// Bytes of one read or write.
 const BLOCK: usize = 64 << 10;
 
-/// How often it is seen whether a session is to end.
+/// Interval at which the end of a session is checked.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);
 
-/// How long it may take to delete a file that a broken session left at the server.
+/// Time limit for the deletion of a file that a failed session left at the server.
 const CLEARING: StdDuration = StdDuration::from_secs(10);
 
-/// A transfer that is to be made.
+/// Settings of a transfer.
 #[derive(Clone, Debug)]
 pub struct FtpOrder {
     /// The server.
     pub server: SocketAddr,
-    /// Who we are: `anonymous` where that is allowed.
+    /// User name: `anonymous` where that is allowed.
     pub user: String,
     /// The password.
     pub password: String,
-    /// Which way: what is stored is deleted at the server afterwards, whatever happened; what is fetched must be there.
+    /// Direction. A stored file is deleted at the server afterwards, even after a failure. A fetched file must exist.
     pub direction: FtpDirection,
     /// Name of the file at the server.
     pub file: String,
-    /// Bytes to store; of a file that is fetched at most so many are taken.
+    /// Bytes to store, or the maximum size of a fetched file.
     pub bytes: u64,
-    /// What the connection of the data is made with.
+    /// Options of the data connection.
     pub options: TcpOptions,
-    /// Code point of the packets of both connections, below 64.
+    /// DSCP of both connections, below 64.
     pub dscp: u8,
-    /// How long the whole session may take: then it is ended.
+    /// Time limit of the whole session.
     pub patience: Duration,
 }
 
-/// What became of it.
+/// Results of a transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FtpReport {
     /// The server's greeting, its first line.
     pub greeting: String,
     /// Bytes of the file.
     pub bytes: u64,
-    /// The transfer of the data: from the server's word that it begins until its word that it is complete, s.
+    /// Time of the data transfer, from the server's reply that it begins to its reply that it is complete, s.
     pub transfer_s: f64,
-    /// The session: from the request of the control connection until the answer to the farewell, s.
+    /// Time of the session, from the request of the control connection to the reply to QUIT, s.
     pub session_s: f64,
-    /// What TCP counted at this end of the connection of the data.
+    /// TCP's counters at this end of the data connection.
     pub counts: TcpCounts,
-    /// Why an end, and not the path, was the limit. None if the times can be trusted.
-    pub limits: Vec<Limit>,
+    /// Reasons why an end, and not the path, was the limit. Empty if the times are valid.
+    pub limits: Vec<TransferLimit>,
 }
 
 impl FtpReport {
-    /// Why an end, and not the path, was the limit: each a sentence.
+    /// Reasons why an end, and not the path, was the limit, as sentences.
     pub fn faults(&self) -> Vec<String> {
         self.limits.iter().map(|limit| limit.why.clone()).collect()
     }
 }
 
-/// Transfers one file. A file that was stored, or a part of it, does not stay at the server, also if something fails or
-/// `cancel` is set: it is deleted then in a session of its own.
+/// Transfers one file. A stored file, or a part of it, is always deleted at the server. If the transfer fails or
+/// `cancel` is set, this happens in a separate session.
 ///
-/// # Errors
-/// If a connection fails, the server refuses, says what no server says, takes too long, or has fewer bytes than it should;
-/// if it was interrupted.
+/// If a connection fails, the server refuses or sends an invalid reply, takes too long or has too few bytes, or if the
+/// transfer was interrupted.
 pub fn ftp(order: &FtpOrder, cancel: &AtomicBool) -> Result<FtpReport, ProbeError> {
     transfer(order, &|| cancel.load(Ordering::Relaxed))
 }
 
-/// The same until `has_ended` says that it is to end.
+/// Transfers one file like [`ftp`], until `has_ended` returns true.
 pub fn transfer(order: &FtpOrder, has_ended: &(dyn Fn() -> bool + Sync)) -> Result<FtpReport, ProbeError> {
-    let (begun, rest) = (monotonic_nanos(), Cell::new(Left::Nothing));
+    let (begun, rest) = (monotonic_nanos(), Cell::new(Leftover::Nothing));
     let report = within(order, order.patience.into(), has_ended, |session| session.carry_out(begun, &rest));
     if let Err(failed) = &report
-        && rest.get() != Left::Nothing
+        && rest.get() != Leftover::Nothing
         && let Err(error) = within(order, CLEARING, &|| false, |session| session.clear())
-        && rest.get() == Left::Something
+        && rest.get() == Leftover::Something
     {
-        let why = format!("{} stays there: {error}; before that: {failed}", order.file);
-        return Err(Session { order, sockets: &Sockets::default() }.failed("DELE", why));
+        let why = format!("{} stays at the server: {error}; before that: {failed}", order.file);
+        return Err(FtpSession { order, sockets: &SessionSockets::default() }.failed("DELE", why));
     }
     report
 }
 
-/// The same session over a control connection that stands, with a connection from `dial` for the data, which is told the
-/// port that the server named: what a session is beside its sockets. Nobody ends it, and nothing is cleared away after it.
+/// Runs a session over an existing control connection. `dial` opens the data connection to the port that the server
+/// named. The session cannot be interrupted, and nothing is deleted after it.
 ///
-/// # Errors
-/// As those of [`ftp`].
+/// The same as those of [`ftp`].
 pub fn converse(
     order: &FtpOrder,
     control: TcpStream,
     dial: impl Fn(u16) -> Result<TcpStream, String> + Send + Sync + 'static,
 ) -> Result<FtpReport, ProbeError> {
-    let session = Session { order, sockets: &Sockets::default() };
-    session.converse(control, dial, monotonic_nanos(), &Cell::new(Left::Nothing))
+    let session = FtpSession { order, sockets: &SessionSockets::default() };
+    session.converse(control, dial, monotonic_nanos(), &Cell::new(Leftover::Nothing))
 }
 
-/// What a session that failed left at the server.
+/// What a failed session left at the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum Leftover {
     Nothing,
-    /// It was ended between the command to store a file and the server's answer.
+    /// Unknown: the session ended between the command to store a file and the server's reply.
     Perhaps,
     /// A file, or a part of it.
     Something,
 }
 
-/// Does something in a session that is ended after so long, or when `has_ended` says so.
+/// Runs `go` in a session that ends after `patience`, or when `has_ended` returns true.
 fn within<T>(
     order: &FtpOrder,
     patience: StdDuration,
     has_ended: &(dyn Fn() -> bool + Sync),
-    go: impl FnOnce(&Session<'_>) -> Result<T, ProbeError>,
+    go: impl FnOnce(&FtpSession<'_>) -> Result<T, ProbeError>,
 ) -> Result<T, ProbeError> {
-    let sockets = Sockets::default();
-    let session = Session { order, sockets: &sockets };
+    let sockets = SessionSockets::default();
+    let session = FtpSession { order, sockets: &sockets };
     let (over, watch) = mpsc::channel::<()>();
     let deadline = StdInstant::now() + patience;
     let done = std::thread::scope(|scope| {
-        // Whoever waits on a socket is woken by its end.
+        // The shutdown of a socket wakes the thread that waits on it.
         let sockets = &sockets;
         scope.spawn(move || {
             while watch.recv_timeout(LOOK_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -156,11 +154,11 @@ fn within<T>(
     })
 }
 
-/// The sockets of a session, so that somebody else can end it.
+/// The sockets of a session, so that another thread can shut them down.
 #[derive(Clone, Default)]
-struct Sockets(Arc<Mutex<(Vec<TcpStream>, bool)>>);
+struct SessionSockets(Arc<Mutex<(Vec<TcpStream>, bool)>>);
 
-impl Sockets {
+impl SessionSockets {
     fn add(&self, stream: &TcpStream) -> io::Result<()> {
         let mut sockets = self.0.lock().map_err(|_| io::ErrorKind::Other)?;
         if sockets.1 {
@@ -174,13 +172,13 @@ impl Sockets {
         if let Ok(mut sockets) = self.0.lock() {
             sockets.1 = true;
             for stream in &sockets.0 {
-                // What is closed already needs no end.
+                // A closed socket may refuse the shutdown.
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }
     }
 
-    /// What TCP says of the last that was added; what a kernel does not tell is zero.
+    /// `TCP_INFO` of the last added socket; zero where the kernel gives no value.
     fn last(&self) -> TcpInfo {
         let last = self.0.lock().ok().and_then(|sockets| TcpInfo::read(sockets.0.last()?).ok());
         last.unwrap_or_default()
@@ -191,12 +189,12 @@ impl Sockets {
     }
 }
 
-struct Session<'a> {
+struct FtpSession<'a> {
     order: &'a FtpOrder,
-    sockets: &'a Sockets,
+    sockets: &'a SessionSockets,
 }
 
-impl Session<'_> {
+impl FtpSession<'_> {
     fn failed(&self, step: &'static str, why: impl std::fmt::Display) -> ProbeError {
         let line: String =
             why.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
@@ -207,14 +205,14 @@ impl Session<'_> {
         move |error| self.failed(step, error)
     }
 
-    /// A control connection.
+    /// Opens a control connection.
     fn control(&self) -> Result<TcpStream, ProbeError> {
         let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
         connect(self.order.server, &options, self.order.dscp, self.sockets)
             .map_err(|why| self.failed("connect", why))
     }
 
-    /// Logs in over a control connection; what the server greeted with.
+    /// Logs in over a control connection. Returns the session and the server's greeting.
     fn log_in(&self, control: TcpStream) -> Result<(FtpStream, String), ProbeError> {
         let order = self.order;
         let mut session = FtpStream::connect_with_stream(control).map_err(self.at("greeting"))?;
@@ -230,24 +228,25 @@ impl Session<'_> {
         session.rm(&self.order.file).map_err(self.at("DELE"))
     }
 
-    fn carry_out(&self, begun: u64, rest: &Cell<Left>) -> Result<FtpReport, ProbeError> {
+    fn carry_out(&self, begun: u64, rest: &Cell<Leftover>) -> Result<FtpReport, ProbeError> {
         let order = self.order.clone();
         let sockets = self.sockets.clone();
         let dial = move |port| {
-            // Data goes to the server that was named, whatever address it gives: nobody else asked for it.
+            // The data connection goes to the server of the order, whatever address the reply has: no other host asked
+            // for the data.
             let to = HostAddress::from(order.server).at(port);
             connect(to, &order.options, order.dscp, &sockets)
         };
         self.converse(self.control()?, dial, begun, rest)
     }
 
-    /// The session over a control connection that stands; `dial` is told the port of the server for data.
+    /// Runs the session over a control connection. `dial` opens the connection to the server's data port.
     fn converse(
         &self,
         control: TcpStream,
         dial: impl Fn(u16) -> Result<TcpStream, String> + Send + Sync + 'static,
         begun: u64,
-        rest: &Cell<Left>,
+        rest: &Cell<Leftover>,
     ) -> Result<FtpReport, ProbeError> {
         let order = self.order;
         let (mut session, greeting) = self.log_in(control)?;
@@ -257,15 +256,18 @@ impl Session<'_> {
         let mut session = session.passive_stream_builder(move |to| {
             dial(to.port()).map_err(|why| FtpError::ConnectionError(io::Error::other(why)))
         });
-        let (watch, before) = (Watch::start(), Effort::of_this_thread());
+        let (watch, before) = (TransferWatch::start(), Effort::of_this_thread());
         let (bytes, transfer_s) = match order.direction {
             FtpDirection::Store => self.store(&mut session, rest)?,
             FtpDirection::Fetch => self.fetch(&mut session)?,
         };
         let data = self.sockets.last();
         let trips = [data.srtt, data.min_rtt].map(|trip| trip.map(Duration::as_secs_f64));
-        let mut seen =
-            Seen { wanted_s: Effort::of_this_thread().since(&before).wanted_s(), trips, ..Seen::default() };
+        let mut seen = TransferObservation {
+            wanted_s: Effort::of_this_thread().since(&before).wanted_s(),
+            trips,
+            ..TransferObservation::default()
+        };
         seen.add(&data);
         let limits = watch.limits(1, &seen);
         session.quit().map_err(self.at("farewell"))?;
@@ -273,13 +275,13 @@ impl Session<'_> {
         Ok(FtpReport { greeting, bytes, transfer_s, session_s, counts: data.counts, limits })
     }
 
-    /// Puts the file there and deletes it; `rest` tells what would stay there now.
-    fn store(&self, session: &mut FtpStream, rest: &Cell<Left>) -> Result<(u64, f64), ProbeError> {
+    /// Stores the file and deletes it. `rest` is what would stay at the server now.
+    fn store(&self, session: &mut FtpStream, rest: &Cell<Leftover>) -> Result<(u64, f64), ProbeError> {
         let stored = session.put_with_stream(&self.order.file);
         rest.set(match &stored {
-            Ok(_) => Left::Something,
-            Err(_) if self.sockets.has_ended() => Left::Perhaps,
-            Err(_) => Left::Nothing,
+            Ok(_) => Leftover::Something,
+            Err(_) if self.sockets.has_ended() => Leftover::Perhaps,
+            Err(_) => Leftover::Nothing,
         });
         let mut data = stored.map_err(self.at("STOR"))?;
         let first = monotonic_nanos();
@@ -290,12 +292,13 @@ impl Session<'_> {
             data.write_all(&zeros[..size]).map_err(|error| self.failed("data", error))?;
             left -= size as u64;
         }
-        // The end of the file (RFC 959 section 3.4.1). Closing alone would not tell: whoever ends the session holds it too.
+        // The end of the file (RFC 959 section 3.4.1). Closing this descriptor alone would not send it, because the
+        // watching thread has a copy.
         data.get_ref().get_ref().shutdown(Shutdown::Write).map_err(|error| self.failed("data", error))?;
         data.finish().map_err(self.at("end of data"))?;
         let took = (monotonic_nanos() - first) as f64 * 1e-9;
         session.rm(&self.order.file).map_err(self.at("DELE"))?;
-        rest.set(Left::Nothing);
+        rest.set(Leftover::Nothing);
         Ok((self.order.bytes, took))
     }
 
@@ -320,9 +323,14 @@ impl Session<'_> {
     }
 }
 
-/// A connection that blocks, with its options. It is among the sockets of the session before it stands, so that waiting for
-/// it ends too.
-fn connect(to: SocketAddr, options: &TcpOptions, dscp: u8, sockets: &Sockets) -> Result<TcpStream, String> {
+/// Opens a blocking connection with its options. It is added to the session's sockets before it connects, so that the
+/// connection attempt can be ended too.
+fn connect(
+    to: SocketAddr,
+    options: &TcpOptions,
+    dscp: u8,
+    sockets: &SessionSockets,
+) -> Result<TcpStream, String> {
     let local = HostAddress::unspecified_for(to).at(0);
     let making = SocketBuilder::tcp(options, dscp, local).map_err(|error| error.to_string())?;
     let stream = TcpStream::from(making.bound().map_err(|error| error.to_string())?);

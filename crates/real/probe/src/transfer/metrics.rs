@@ -1,55 +1,56 @@
-//! The framework for TCP throughput testing (RFC 6349): what a path could carry, and three numbers of how well TCP used it.
+//! The framework for TCP throughput testing (RFC 6349): the capacity of a path for TCP, and three metrics of how well
+//! TCP used it.
 
 use netrig_core::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What must be known of a path before (RFC 6349 section 3).
+/// Properties of a path that must be known before a test (RFC 6349 section 3).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Path {
-    /// Baseline round-trip time: of the idle path (section 3.2).
+pub struct TcpPath {
+    /// Baseline round-trip time: that of the idle path (section 3.2).
     pub round_trip: Duration,
-    /// Bottleneck bandwidth: bits of IP packets per second that the path carries at most (section 3.1).
+    /// Bottleneck bandwidth: the highest rate of IP packets on the path, bit/s (section 3.1).
     pub bottleneck_bits_per_s: f64,
     /// TCP payload of a full segment, bytes.
     pub segment: u32,
-    /// IP and TCP headers of it, bytes.
+    /// IP and TCP headers of a full segment, bytes.
     pub headers: u32,
 }
 
-impl Path {
-    /// Bandwidth-delay product, bytes: what must be on the way to fill the path (section 3.3.1).
+impl TcpPath {
+    /// Bandwidth-delay product, bytes: the data in flight that fill the path (section 3.3.1).
     pub fn bandwidth_delay_bytes(&self) -> f64 {
         self.bottleneck_bits_per_s * self.round_trip.as_secs_f64() / 8.0
     }
 
-    /// The most that TCP could carry, payload bytes per second (section 4.1.1): full segments, back to back.
+    /// Maximum TCP throughput, payload bytes per second (section 4.1.1): full segments, back to back.
     pub fn ideal_bytes_per_s(&self) -> f64 {
         let share = f64::from(self.segment) / f64::from(self.segment + self.headers);
         self.bottleneck_bits_per_s / 8.0 * share
     }
 }
 
-/// No transfer takes less than the ideal time. A ratio below this is no rounding of the bottleneck that was stated: it is
-/// not the path's.
+/// Minimum plausible transfer time ratio. No transfer takes less than the ideal time. A lower ratio is not a rounding
+/// of the stated bottleneck: the bottleneck is wrong.
 const POSSIBLE: f64 = 0.95;
 
-/// The three metrics: how a transfer went beside an ideal one.
+/// The three metrics, which compare a transfer with an ideal one.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Framework {
-    /// How many times as long it took as a transfer that fills the line all the time (section 4.1), 1 being the best; nothing if
-    /// the line's rate is unknown: TCP's own estimates of it spike.
+    /// Transfer time divided by that of a transfer that always fills the line (section 4.1). 1 is the best value.
+    /// Absent if the line's rate is unknown: TCP's own estimates of it have spikes.
     pub transfer_time_ratio: Option<f64>,
-    /// Share of the bytes sent that had not been sent before, 0 to 1 (section 4.2).
+    /// Share of the sent bytes that were not retransmissions, 0 to 1 (section 4.2).
     pub efficiency: f64,
-    /// By how much the mean round trip was longer than that of the idle path, as a share of the latter (section 4.3); nothing
-    /// if one of them was not measured.
+    /// Relative increase of the mean round-trip time over that of the idle path (section 4.3). Absent if one of them
+    /// was not measured.
     pub buffer_delay: Option<f64>,
 }
 
 impl Framework {
-    /// Of a transfer at this rate where so much would have been ideal, that sent this share of its bytes again, and whose round
-    /// trip was so long, s, over a path of that one when it was idle. The rates are of payload, both in the same unit.
+    /// The metrics of a transfer with the reached rate, the ideal rate, the share of retransmitted bytes, and the mean
+    /// and idle round-trip times, s. The rates are of payload, both in the same unit.
     pub fn of(reached: f64, ideal: Option<f64>, sent_again: f64, [mean_s, idle_s]: [Option<f64>; 2]) -> Self {
         let round_trips = mean_s.zip(idle_s.filter(|idle_s| *idle_s > 0.0));
         Self {
@@ -59,7 +60,7 @@ impl Framework {
         }
     }
 
-    /// Why they say nothing of the path: its bottleneck is another than the one that was stated.
+    /// Why the metrics do not apply to the path: its bottleneck differs from the stated one.
     pub fn fault(&self) -> Option<String> {
         self.transfer_time_ratio.filter(|ratio| *ratio < POSSIBLE).map(|ratio| {
             format!(
@@ -91,7 +92,7 @@ mod tests {
             (100.0, 1, 100_000.0),
             (1_000.0, 5, 5_000_000.0),
         ] {
-            let path = Path {
+            let path = TcpPath {
                 round_trip: Duration::from_millis(ms),
                 bottleneck_bits_per_s: mbit_per_s * 1e6,
                 segment: 1460,
@@ -101,8 +102,8 @@ mod tests {
         }
     }
 
-    /// RFC 6349 section 4.2.1: 102,000 bytes of which 2,000 were sent again: 98.03 %; and section 4.3.1: 25 ms that become
-    /// 32: 28 %.
+    /// RFC 6349 section 4.2.1: 102,000 bytes of which 2,000 were retransmitted: 98.03 %. Section 4.3.1: 25 ms that
+    /// become 32 ms: 28 %.
     #[test]
     fn efficiency_and_buffer_delay_of_the_rfc() {
         let metrics = Framework::of(1e6, Some(1.46e6), 2e3 / 102e3, [Some(0.032), Some(0.025)]);
@@ -113,10 +114,10 @@ mod tests {
         assert_eq!((unknown.transfer_time_ratio, unknown.buffer_delay), (None, None));
     }
 
-    /// Faster than the bottleneck is no path with that bottleneck; what its last digit was rounded by is no fault.
+    /// A transfer cannot be faster than its bottleneck; rounding of the stated value is tolerated.
     #[test]
     fn a_bottleneck_that_cannot_be_is_said_to_be_none() {
-        let path = Path {
+        let path = TcpPath {
             round_trip: Duration::from_millis(25),
             bottleneck_bits_per_s: 12e6,
             segment: 1460,
@@ -124,15 +125,15 @@ mod tests {
         };
         // 1460 of 1500 bytes of 12 Mbit/s are payload.
         near(path.ideal_bytes_per_s(), 1.46e6, 1e-6);
-        let fault = |share: f64, path: Option<&Path>| {
-            let ideal = path.map(Path::ideal_bytes_per_s);
+        let fault = |share: f64, path: Option<&TcpPath>| {
+            let ideal = path.map(TcpPath::ideal_bytes_per_s);
             Framework::of(1.46e6 / share, ideal, 0.0, [None; 2]).fault()
         };
         assert_eq!([0.951, 1.0, 3.0].map(|share| fault(share, Some(&path))), [None, None, None]);
-        let told = fault(0.006, Some(&path)).unwrap();
+        let text = fault(0.006, Some(&path)).unwrap();
         assert!(
-            told.starts_with("it took 0.006 of the least time that the stated bottleneck allows"),
-            "{told}"
+            text.starts_with("it took 0.006 of the least time that the stated bottleneck allows"),
+            "{text}"
         );
         assert_eq!(fault(0.006, None), None, "nobody stated one");
     }

@@ -1,4 +1,4 @@
-//! Transfers: how fast TCP carries so many bytes, by the metrics of RFC 6349, and how long a file takes by FTP.
+//! Transfers: the throughput of TCP, by the metrics of RFC 6349, and the time of a file transfer by FTP.
 
 mod ftp;
 mod metrics;
@@ -7,9 +7,9 @@ mod verdict;
 
 pub use ftp::transfer as session;
 pub use ftp::{FtpOrder, FtpReport, converse, ftp};
-pub use metrics::{Framework, Path};
+pub use metrics::{Framework, TcpPath};
 pub use tcp::{TcpOrder, TcpReport, TcpSample, tcp};
-pub use verdict::{Limit, LimitedBy};
+pub use verdict::{LimitedBy, TransferLimit};
 
-/// The file of 952,320 B: the transfer that papers on quality of service took for theirs.
+/// Size of the file that papers on quality of service transferred, bytes.
 pub const FILE_BYTES: u64 = 952_320;

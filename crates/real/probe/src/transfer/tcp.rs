@@ -1,4 +1,4 @@
-//! TCP to a receiver: so many bytes over so many connections, watched by TCP_INFO.
+//! TCP transfers to a receiver over several connections, sampled with TCP_INFO.
 
 use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -9,8 +9,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use netrig_core::Duration;
 use rustix::io::Errno;
 
-use super::metrics::{Framework, Path};
-use super::verdict::{Seen, Watch};
+use super::metrics::{Framework, TcpPath};
+use super::verdict::{TransferObservation, TransferWatch};
 use crate::ProbeError;
 use crate::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
 use crate::wire::writable;
@@ -19,94 +19,92 @@ use netrig_host::socket::SocketBuilder;
 use netrig_host::socket::TcpOptions;
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
 
-/// How long a connection may take to be made, ns.
+/// Time-out of a connection attempt, ns.
 const CONNECT_PATIENCE: u64 = 10_000_000_000;
-/// Given to the kernel at a time.
+/// Bytes of one write.
 const BLOCK: usize = 64 << 10;
 
-/// A transfer that is to be made.
+/// Settings of a transfer.
 #[derive(Clone, Debug)]
 pub struct TcpOrder {
-    /// Application bytes over all connections together.
+    /// Application bytes of all connections together.
     pub bytes: u64,
     /// Connections, 1 to [`MOST_CONNECTIONS`].
     pub streams: u16,
-    /// What the sockets are made with.
+    /// Options of the sockets.
     pub options: TcpOptions,
-    /// Code point of the packets, below 64.
+    /// DSCP of the packets, below 64.
     pub dscp: u8,
-    /// What the path carries at most, bits of IP packets per second, if it is known.
+    /// Highest rate of the path, bits of IP packets per second, if known.
     pub bottleneck_bits_per_s: Option<f64>,
-    /// How often TCP_INFO is read until the receiver has everything.
+    /// Interval of the TCP_INFO samples.
     pub sample_every: Duration,
 }
 
-/// A reading of all connections together.
+/// A sample of all connections together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpSample {
-    /// Since the start, s.
+    /// Time since the start, s.
     pub at_s: f64,
-    /// Congestion windows, bytes.
+    /// Sum of the congestion windows, bytes.
     pub cwnd: u64,
-    /// User bytes outstanding.
+    /// Unacknowledged user bytes.
     pub flight: u64,
     /// Mean smoothed round-trip time, s.
     pub srtt_s: Option<f64>,
-    /// Delivery rates, bytes per second.
+    /// Sum of the delivery rates, bytes per second.
     pub delivery_bytes_per_s: u64,
-    /// User bytes sent again since the start.
+    /// User bytes retransmitted since the start.
     pub sent_again: u64,
-    /// Windows that the far end offers, bytes.
+    /// Sum of the windows that the far end offers, bytes.
     pub window: u64,
 }
 
-/// What became of a transfer.
+/// Results of a transfer.
 #[derive(Clone, Debug)]
 pub struct TcpReport {
-    /// Application bytes that were sent, and that the receiver says it got; of a transfer that was interrupted those that it
-    /// had acknowledged by then.
+    /// Application bytes that the receiver confirmed. For an interrupted transfer, the bytes that were acknowledged by
+    /// then.
     pub bytes: u64,
-    /// From the first connection's request until the receiver had everything, s.
+    /// Time from the first connection request until the receiver had everything, s.
     pub took_s: f64,
-    /// From the first byte given to the kernel until the receiver had everything, s.
+    /// Time from the first byte given to the kernel until the receiver had everything, s.
     pub transfer_s: f64,
-    /// Baseline round-trip time: of the handshakes, before the path was filled.
+    /// Baseline round-trip time: that of the handshakes, before the path was filled.
     pub round_trip: Duration,
-    /// What the path could carry, if its bottleneck is known.
-    pub path: Option<Path>,
-    /// The longest IP packet that the kernel took the path to carry, bytes (RFC 6349 section 3.1); of several connections the
-    /// least.
+    /// Properties of the path, if its bottleneck is known.
+    pub path: Option<TcpPath>,
+    /// The kernel's estimate of the path MTU, bytes (RFC 6349 section 3.1). The minimum of all connections.
     pub path_mtu: u32,
-    /// Bytes of the file in a full segment, by the same kernel; of several connections the least.
+    /// Payload of a full segment, bytes. The minimum of all connections.
     pub segment: u32,
-    /// What the kernel let the sockets hold of what was to be sent, at the end, bytes of its own book-keeping included
-    /// (`SO_SNDBUF`), of all connections together.
+    /// Sum of the send buffer sizes at the end, bytes, including the kernel's book-keeping (`SO_SNDBUF`).
     pub send_buffer: u64,
-    /// The largest window that the far end offered, bytes, of all connections together; 0 if the kernel does not tell.
+    /// The largest sum of the windows that the far end offered, bytes; 0 if the kernel does not report it.
     pub far_window: u64,
-    /// RFC 6349's metrics.
+    /// Metrics of RFC 6349.
     pub framework: Option<Framework>,
-    /// The congestion control that the kernel used.
+    /// Congestion control of the kernel.
     pub congestion: String,
-    /// Segments with data that were sent, first time or again.
+    /// Sent segments with data, including retransmissions.
     pub segments: u64,
-    /// User bytes sent again.
+    /// Retransmitted user bytes.
     pub sent_again: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Readings of TCP_INFO.
+    /// Samples of TCP_INFO.
     pub samples: Vec<TcpSample>,
-    /// Why an end, and not the path, was the limit; or that it was interrupted. None if the numbers can be trusted.
+    /// Reasons why an end, and not the path, was the limit, or that the transfer was interrupted. Empty if the results
+    /// are valid.
     pub faults: Vec<String>,
-    /// Somebody ended it before its time; what was measured until then is told.
+    /// The transfer was interrupted; the results cover the time until then.
     pub interrupted: bool,
 }
 
-/// Sends so many bytes to a receiver.
+/// Sends the bytes of an order to a receiver.
 ///
-/// # Errors
-/// If the receiver or a socket fails, or the receiver got something else than was sent; if `cancel` was set before anything
-/// arrived.
+/// If the receiver or a socket fails, if the receiver got a different number of bytes, or if `cancel` was set before
+/// any byte arrived.
 pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result<TcpReport, ProbeError> {
     let streams = order.streams.clamp(1, MOST_CONNECTIONS);
     let to = remote.sink(streams, LONGEST)?;
@@ -115,11 +113,11 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
         (0..streams).map(|_| connect(remote.local()?, to, order, cancel)).collect::<Result<Vec<_>, _>>()?;
     let congestion = rustix::net::sockopt::tcp_congestion(&connections[0])
         .map_err(|error| ProbeError::kernel("TCP_CONGESTION")(error.into()))?;
-    // The handshake of an idle path: RFC 6349 section 3.2.
+    // The handshakes measure the idle path: RFC 6349 section 3.2.
     let opening = infos(&connections)?;
     let round_trip =
         opening.iter().filter_map(|info| info.min_rtt).min().unwrap_or_else(|| remote.round_trip());
-    let (watch, first) = (Watch::start(), monotonic_nanos());
+    let (watch, first) = (TransferWatch::start(), monotonic_nanos());
     let Carried { samples, wanted_s, sunk, ended } = carry(&connections, remote, order, first, cancel)?;
     let interrupted = sunk.is_none();
     let last = infos(&connections)?;
@@ -133,14 +131,16 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     });
     let trips = [mean_trip(&samples, &last), Some(round_trip.as_secs_f64())];
     let again = counts.bytes_retransmitted as f64 / counts.bytes_sent.max(1) as f64;
-    let ideal = path.as_ref().map(Path::ideal_bytes_per_s);
+    let ideal = path.as_ref().map(TcpPath::ideal_bytes_per_s);
     let framework = (bytes > 0 && transfer_s > 0.0)
         .then(|| Framework::of(bytes as f64 / transfer_s, ideal, again, trips));
-    let mut seen = Seen { wanted_s, trips, ..Seen::default() };
+    let mut seen = TransferObservation { wanted_s, trips, ..TransferObservation::default() };
     last.iter().for_each(|info| seen.add(info));
     let mut faults: Vec<_> = watch.limits(last.len(), &seen).into_iter().map(|limit| limit.why).collect();
     faults.extend(framework.and_then(|framework| framework.fault()));
-    faults.extend(interrupted.then(|| format!("it was interrupted after {bytes} B of {} B", order.bytes)));
+    faults.extend(
+        interrupted.then(|| format!("the transfer was interrupted after {bytes} B of {} B", order.bytes)),
+    );
     let windows = samples.iter().map(|sample| sample.window).chain([windows(&last)]);
     Ok(TcpReport {
         bytes,
@@ -163,13 +163,13 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> Result
     })
 }
 
-/// Bytes that arrived between two readings; none if nothing did.
+/// Bytes acknowledged between two samples; nothing if there were none.
 fn acknowledged(opening: &[TcpInfo], last: &[TcpInfo]) -> Option<u64> {
     let of = |infos: &[TcpInfo]| infos.iter().map(|info| info.counts.bytes_acknowledged).sum::<u64>();
     of(last).checked_sub(of(opening)).filter(|bytes| *bytes > 0)
 }
 
-/// Hears that as many bytes came as were sent, once all connections have ended.
+/// Waits until all connections are closed, and checks that all bytes arrived.
 fn all_sunk(remote: &mut Remote, sent: u64) -> Result<u64, ProbeError> {
     let bytes = remote.sunk()?;
     if bytes != sent {
@@ -179,11 +179,11 @@ fn all_sunk(remote: &mut Remote, sent: u64) -> Result<u64, ProbeError> {
     Ok(bytes)
 }
 
-/// What is known of the way to an address, over which the kernel sends segments like this one.
-fn path_over(to: SocketAddr, last: &TcpInfo, round_trip: Duration, bottleneck_bits_per_s: f64) -> Path {
-    // IP and TCP, and the time stamps (RFC 7323) if both ends have agreed on them.
+/// The path to an address, over which the kernel sends segments like the last.
+fn path_over(to: SocketAddr, last: &TcpInfo, round_trip: Duration, bottleneck_bits_per_s: f64) -> TcpPath {
+    // IP and TCP headers, and the time stamps option (RFC 7323) if it was negotiated.
     let headers = if to.is_ipv4() { 40 } else { 60 } + if last.has_timestamps { 12 } else { 0 };
-    Path { round_trip, bottleneck_bits_per_s, segment: last.segment, headers }
+    TcpPath { round_trip, bottleneck_bits_per_s, segment: last.segment, headers }
 }
 
 fn windows(infos: &[TcpInfo]) -> u64 {
@@ -196,7 +196,7 @@ fn send_buffers(connections: &[TcpStream]) -> Result<u64, ProbeError> {
     all.map_err(|error| ProbeError::kernel("SO_SNDBUF")(error.into()))
 }
 
-/// The mean smoothed round trip during a transfer, s: at its end if it was too short to be watched.
+/// The mean smoothed round-trip time during a transfer, s. If it was too short for samples, that at its end.
 fn mean_trip(samples: &[TcpSample], last: &[TcpInfo]) -> Option<f64> {
     let watched: Vec<f64> = samples.iter().filter_map(|sample| sample.srtt_s).collect();
     if watched.is_empty() { mean(last.iter().filter_map(srtt_s).collect()) } else { mean(watched) }
@@ -215,7 +215,7 @@ fn infos(connections: &[TcpStream]) -> Result<Vec<TcpInfo>, ProbeError> {
     all.map_err(ProbeError::kernel("TCP_INFO"))
 }
 
-/// One connection, made.
+/// Opens one connection.
 fn connect(
     local: SocketAddr,
     to: SocketAddr,
@@ -243,18 +243,19 @@ fn connect(
     }
 }
 
-/// How everything was sent.
+/// Results of the sending phase.
 struct Carried {
     samples: Vec<TcpSample>,
-    /// For how long the threads wanted a processor, s.
+    /// Time for which the threads ran or waited for a processor, s.
     wanted_s: f64,
-    /// Bytes that the receiver got; nothing if somebody interrupted the sending.
+    /// Bytes that the receiver got; nothing if the sending was interrupted.
     sunk: Option<u64>,
-    /// When it had them, ns of `CLOCK_MONOTONIC`.
+    /// Time at which the receiver had them, ns of `CLOCK_MONOTONIC`.
     ended: u64,
 }
 
-/// Sends everything, a thread for each connection, and reads TCP_INFO until the receiver has it. Nobody waits for a reading.
+/// Sends everything with a thread for each connection, and samples TCP_INFO until the receiver has it. The sampling
+/// delays no thread.
 fn carry(
     connections: &[TcpStream],
     remote: &mut Remote,
@@ -263,10 +264,10 @@ fn carry(
     cancel: &AtomicBool,
 ) -> Result<Carried, ProbeError> {
     let left = Mutex::new(order.bytes);
-    // Of each thread all, for it does nothing else.
+    // The whole effort of each thread counts: it does nothing else.
     let pour = |stream| pour(stream, &left, cancel).map(|()| Effort::of_this_thread().wanted_s());
     std::thread::scope(|scope| {
-        // Whatever way this ends, the other end of the channel goes with it, and so does the watching.
+        // On every return the sender of the channel is dropped, which ends the sampling.
         let (over, is_over) = mpsc::channel();
         let watching = scope.spawn(move || watch(connections, order.sample_every, first, &is_over));
         let senders: Vec<_> = connections.iter().map(|stream| scope.spawn(move || pour(stream))).collect();
@@ -284,7 +285,7 @@ fn carry(
     })
 }
 
-/// Reads TCP_INFO until nobody holds the other end of the channel.
+/// Samples TCP_INFO until the sender of the channel is dropped.
 fn watch(
     connections: &[TcpStream],
     every: Duration,
@@ -298,8 +299,8 @@ fn watch(
     Ok(samples)
 }
 
-/// Sends blocks while there are some, and then the end, at once; or until `cancel` is set. Connections that are faster send
-/// more.
+/// Sends blocks while bytes are left, then closes the sending side; or returns when `cancel` is set. Faster connections
+/// send more.
 fn pour(mut stream: &TcpStream, left: &Mutex<u64>, cancel: &AtomicBool) -> io::Result<()> {
     let zeros = vec![0; BLOCK];
     loop {

@@ -8,30 +8,30 @@ use netrig_traffic::rtp::AccessUnit;
 
 use crate::ProbeError;
 
-/// How long ffmpeg may take: a decoder that is fed damaged video ends, or is ended.
+/// Time limit of ffmpeg: a decoder of damaged video might not end by itself.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Bytes of decoded frames that are kept: a minute of 320 x 180, a few seconds of full size.
+/// Maximum bytes of decoded frames: a minute of 320 x 180, a few seconds of full size.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// A frame: planes of luma and, at half the size each way, of the two colours (YUV 4:2:0, 8 bits).
+/// A frame: a plane of luma and two of colour with half the width and height (YUV 4:2:0, 8 bits).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct VideoFrame {
     /// Samples in a row of luma.
     pub width: usize,
     /// Rows of luma.
     pub height: usize,
-    /// The planes, one after the other.
+    /// The concatenated planes.
     pub planes: Vec<u8>,
 }
 
-impl Frame {
+impl VideoFrame {
     /// The plane of luma.
     pub fn luma(&self) -> &[u8] {
         &self.planes[..self.width * self.height]
     }
 
-    /// A black one.
+    /// A black frame.
     pub fn black(width: usize, height: usize) -> Self {
         let chroma = width.div_ceil(2) * height.div_ceil(2);
         let planes = [vec![16; width * height], vec![128; 2 * chroma]].concat();
@@ -43,7 +43,7 @@ impl Frame {
         let first = frames.first()?;
         let (width, height) = (first.width, first.height);
         let alike = frames.iter().all(|frame| (frame.width, frame.height) == (width, height));
-        // Rows of colour of an odd width would not meet.
+        // The colour planes of frames with odd sizes cannot be joined.
         if !alike || !width.is_multiple_of(2) || !height.is_multiple_of(2) {
             return None;
         }
@@ -62,7 +62,7 @@ impl Frame {
     }
 }
 
-/// Whether ffmpeg is here.
+/// Whether ffmpeg is installed.
 pub fn has_ffmpeg() -> bool {
     let run = Command::new("ffmpeg")
         .arg("-version")
@@ -73,15 +73,15 @@ pub fn has_ffmpeg() -> bool {
     run.is_ok_and(|status| status.success())
 }
 
-/// Decodes pictures; a frame for each that the decoder could show. What is missing of them it conceals by its own lights.
+/// Decodes pictures. Returns a frame for each picture that the decoder could show. The decoder conceals missing parts
+/// in its own way.
 ///
-/// # Errors
-/// If ffmpeg is not here, or fails.
-pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<Frame>>, ProbeError> {
-    // However much is damaged: it is for us to say what that means. Threads that decode pictures side by side conceal what is
-    // missing with whatever the others have at that moment: the same packets must be the same frames.
+/// If ffmpeg is not installed or fails.
+pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<VideoFrame>>, ProbeError> {
+    // Any share of damage is accepted and judged here. Parallel decoding threads conceal missing parts with whatever
+    // the others have at that moment; with one thread, the same packets give the same frames.
     let mut arguments = vec!["-max_error_rate", "1", "-threads", "1", "-f", "ivf", "-i", "pipe:0"];
-    // Twice the same frames, as they come: their bytes, and their times.
+    // Two outputs of the same frames: their bytes, and their times.
     arguments.extend([
         "-map",
         "0:v",
@@ -106,9 +106,9 @@ pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<Frame>>, ProbeError>
         "framecrc",
         "pipe:2",
     ]);
-    let (status, bytes, told) = ffmpeg(&arguments, &container(pictures))?;
-    let list = FrameList::read(&told);
-    // Nothing that can be shown is no failure of ffmpeg's, if it ended by itself.
+    let (status, bytes, listing) = ffmpeg(&arguments, &container(pictures))?;
+    let list = FrameList::read(&listing);
+    // An empty output is not a failure if ffmpeg ended by itself.
     let is_empty = list.size.is_none() && bytes.is_empty();
     let is_fine = status.success() || is_empty && status.code().is_some();
     if !is_fine {
@@ -119,9 +119,8 @@ pub fn decode(pictures: &[AccessUnit]) -> Result<Vec<Option<Frame>>, ProbeError>
 
 /// A frame as a picture file.
 ///
-/// # Errors
-/// If ffmpeg is not here, or fails.
-pub fn png(frame: &Frame) -> Result<Vec<u8>, ProbeError> {
+/// If ffmpeg is not installed or fails.
+pub fn png(frame: &VideoFrame) -> Result<Vec<u8>, ProbeError> {
     let size = format!("{}x{}", frame.width, frame.height);
     let mut arguments = vec!["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", &size, "-i", "pipe:0"];
     arguments.extend(["-frames:v", "1", "-c:v", "png", "-f", "image2pipe", "pipe:1"]);
@@ -133,11 +132,11 @@ fn failed(status: ExitStatus) -> ProbeError {
     ProbeError::Ffmpeg(format!("it ended with {status}"))
 }
 
-/// Pictures in IVF, a header of 32 bytes and one of 12 before each, whose times are the pictures' places. Nothing is written
-/// of a picture that is empty.
+/// Writes pictures as IVF: a header of 32 bytes, and one of 12 bytes before each picture. The time of a picture is its
+/// index. Empty pictures are omitted.
 fn container(pictures: &[AccessUnit]) -> Vec<u8> {
     let mut file = b"DKIF\0\0\x20\0H264".to_vec();
-    // Width and height are in the parameter sets; then the rate, 25 in 1, and how many there are.
+    // Width and height are in the parameter sets. Then follow the rate, 25 in 1, and the number of pictures.
     file.extend([0, 0, 0, 0]);
     for number in [25_u32, 1, pictures.len() as u32, 0] {
         file.extend(number.to_le_bytes());
@@ -151,15 +150,16 @@ fn container(pictures: &[AccessUnit]) -> Vec<u8> {
     file
 }
 
-/// What ffmpeg says of the frames that it wrote.
+/// ffmpeg's list of the frames that it wrote.
 struct FrameList {
     size: Option<(usize, usize)>,
-    /// Of each frame the time, which is its picture's place.
+    /// Time of each frame, which is the index of its picture.
     numbers: Vec<i64>,
 }
 
 impl FrameList {
-    /// Lines of `framecrc`: `#dimensions 0: 320x180`, then `stream, decoding time, time, duration, size, checksum` each.
+    /// Parses lines of `framecrc`: `#dimensions 0: 320x180`, then `stream, decoding time, time, duration, size,
+    /// checksum` for each frame.
     fn read(text: &str) -> Self {
         let size = |line: &str| {
             let (width, height) = line.strip_prefix("#dimensions 0: ")?.split_once('x')?;
@@ -172,30 +172,29 @@ impl FrameList {
         }
     }
 
-    /// Frames of `bytes` at the places of their pictures, of which there are so many.
+    /// Splits `bytes` into frames, at the indices of their pictures.
     ///
-    /// # Errors
-    /// If there are not as many as were named: a frame that is missing for this reason is not one that the path lost.
-    fn frames(&self, bytes: &[u8], pictures: usize) -> Result<Vec<Option<Frame>>, ProbeError> {
+    /// If the number of frames differs from the list: such a missing frame must not count as lost on the path.
+    fn frames(&self, bytes: &[u8], pictures: usize) -> Result<Vec<Option<VideoFrame>>, ProbeError> {
         let mut frames = vec![None; pictures];
         let (width, height) = self.size.unwrap_or((0, 0));
         let length = width * height + 2 * width.div_ceil(2) * height.div_ceil(2);
         if bytes.len() != self.numbers.len() * length {
-            let (told, came) = (self.numbers.len(), bytes.len());
+            let (listing, received) = (self.numbers.len(), bytes.len());
             return Err(ProbeError::Ffmpeg(format!(
-                "it told of {told} frames of {length} B, and {came} B of them came"
+                "it listed {listing} frames of {length} B, but wrote {received} B"
             )));
         }
         for (number, planes) in self.numbers.iter().zip(bytes.chunks_exact(length.max(1))) {
             if let Some(frame) = usize::try_from(*number).ok().and_then(|number| frames.get_mut(number)) {
-                *frame = Some(Frame { width, height, planes: planes.to_vec() });
+                *frame = Some(VideoFrame { width, height, planes: planes.to_vec() });
             }
         }
         Ok(frames)
     }
 }
 
-/// Runs ffmpeg with this input; how it ended, what it wrote to its output, and what to its errors.
+/// Runs ffmpeg with this input. Returns its exit status, its output, and its error output.
 fn ffmpeg(arguments: &[&str], input: &[u8]) -> Result<(ExitStatus, Vec<u8>, String), ProbeError> {
     let mut child = Command::new("ffmpeg")
         .args(["-nostdin", "-v", "quiet"])
@@ -210,7 +209,7 @@ fn ffmpeg(arguments: &[&str], input: &[u8]) -> Result<(ExitStatus, Vec<u8>, Stri
         })?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
-        // It may end before it has read all, which is for its exit code to tell.
+        // ffmpeg may end before it has read all; its exit status shows whether this is an error.
         scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(input)));
         let frames = scope.spawn(move || read_all(stdout, MOST_BYTES));
         let words = scope.spawn(move || read_all(stderr, MOST_BYTES));
@@ -224,7 +223,7 @@ fn ffmpeg(arguments: &[&str], input: &[u8]) -> Result<(ExitStatus, Vec<u8>, Stri
     })
 }
 
-/// Reads to the end; an error if there are more than `most` bytes until then.
+/// Reads to the end. Fails if there are more than `most` bytes.
 fn read_all(pipe: Option<impl Read>, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
@@ -232,13 +231,13 @@ fn read_all(pipe: Option<impl Read>, most: u64) -> io::Result<Vec<u8>> {
     }
     if bytes.len() as u64 > most {
         return Err(io::Error::other(format!(
-            "it wrote more than the {most} B that are kept: take a shorter clip"
+            "it wrote more than the {most} B that are kept: use a shorter clip"
         )));
     }
     Ok(bytes)
 }
 
-/// Waits until it ends, and ends it where it does not.
+/// Waits until the process ends, and kills it at the time limit.
 fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -265,7 +264,7 @@ mod tests {
         assert!(FrameList::read("").size.is_none());
     }
 
-    /// Frames that were told of and did not come are not taken for frames that the path lost.
+    /// Listed frames without bytes must not count as frames that the path lost.
     #[test]
     fn as_many_frames_as_were_told_of() {
         // 2 x 2: four bytes of luma, and one of each colour.
@@ -274,7 +273,7 @@ mod tests {
         assert_eq!(frames.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
         for so_many in [0, 6, 11, 13, 18] {
             let why = list.frames(&vec![7; so_many], 3).unwrap_err().to_string();
-            assert_eq!(why, format!("ffmpeg: it told of 2 frames of 6 B, and {so_many} B of them came"));
+            assert_eq!(why, format!("ffmpeg: it listed 2 frames of 6 B, but wrote {so_many} B"));
         }
         let nothing = FrameList { size: None, numbers: Vec::new() };
         assert_eq!(nothing.frames(&[], 2).unwrap(), [None, None]);
@@ -290,15 +289,15 @@ mod tests {
 
     #[test]
     fn frames_stand_beside_each_other() {
-        let frame = |luma: u8| Frame {
+        let frame = |luma: u8| VideoFrame {
             width: 2,
             height: 2,
             planes: vec![luma, luma, luma, luma, luma + 1, luma + 2],
         };
-        let both = Frame::beside(&[&frame(10), &frame(20)]).unwrap();
+        let both = VideoFrame::beside(&[&frame(10), &frame(20)]).unwrap();
         assert_eq!((both.width, both.height), (4, 2));
         assert_eq!(both.planes, [10, 10, 20, 20, 10, 10, 20, 20, 11, 21, 12, 22]);
-        assert!(Frame::beside(&[&frame(10), &Frame::black(4, 2)]).is_none());
-        assert!(Frame::beside(&[]).is_none());
+        assert!(VideoFrame::beside(&[&frame(10), &VideoFrame::black(4, 2)]).is_none());
+        assert!(VideoFrame::beside(&[]).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Video over a real path: a clip of H.264 by RTP to a receiver, and what of it can be seen there.
+//! Video over a real path: an H.264 clip by RTP to a receiver, and the pictures that can be seen there.
 
 mod decode;
 mod quality;
@@ -10,28 +10,33 @@ use netrig_core::{Duration, Instant};
 use netrig_traffic::Clip;
 use netrig_traffic::rtp::Packet;
 
-pub use decode::{Frame, decode, has_ffmpeg, png};
+pub use decode::{VideoFrame, decode, has_ffmpeg, png};
 pub use quality::{psnr_db, ssim};
-pub use shown::{Shown, State, Watched, side_by_side, watch, worst};
+pub use shown::{PictureState, ShownPicture, WatchedClip, side_by_side, watch, worst};
 
 use super::ProbeError;
-use super::media_stream::{Scheduled, Stream, send};
+use super::media_stream::{MediaStreamReport, ScheduledDatagram, send};
 use super::receiver::Remote;
 
-/// Sends a clip to a receiver once, the packets of each picture together when it is due, with this code point. Numbers are
-/// places of the clip's packets.
+/// Sends a clip to a receiver once. The packets of each picture leave together when it is due. Arrivals are numbered by
+/// the clip's packets.
 ///
 /// # Errors
 /// If the receiver or a socket fails; if `cancel` was set.
-pub fn show(remote: &mut Remote, clip: &Clip, dscp: u8, cancel: &AtomicBool) -> Result<Stream, ProbeError> {
+pub fn show(
+    remote: &mut Remote,
+    clip: &Clip,
+    dscp: u8,
+    cancel: &AtomicBool,
+) -> Result<MediaStreamReport, ProbeError> {
     let mut schedule = Vec::new();
     for (number, picture) in clip.pictures().iter().enumerate() {
         let nanos = number as u64 * 1_000_000_000 / u64::from(clip.frames_per_s());
         let at = Instant::ZERO + Duration::from_nanos(nanos);
         let packets = clip.packets()[picture.packets.clone()].iter();
-        schedule.extend(packets.map(|bytes| Scheduled { at, bytes: bytes.clone() }));
+        schedule.extend(packets.map(|bytes| ScheduledDatagram { at, bytes: bytes.clone() }));
     }
-    // A packet that was changed on its way is none of the clip's.
+    // A changed packet does not count as one of the clip.
     let number_of = |head: &[u8]| {
         let place = clip.place_of(&Packet::parse(head).ok()?)?;
         (clip.packets().get(place)?.as_slice() == head).then_some(place as u64)
@@ -39,15 +44,17 @@ pub fn show(remote: &mut Remote, clip: &Clip, dscp: u8, cancel: &AtomicBool) -> 
     send(remote, dscp, &schedule, number_of, cancel)
 }
 
-/// Of each packet of the clip whether it came in time: no later than `playout` after the first that came, beside its sending.
-pub fn in_time(clip: &Clip, stream: &Stream, playout: Duration) -> Vec<bool> {
-    let mut came = vec![false; clip.packets().len()];
-    let Some(first) = stream.came.iter().min_by_key(|came| came.number) else { return came };
+/// Whether each packet of the clip arrived in time: at most `playout` later than the first packet, relative to its time
+/// of sending.
+pub fn in_time(clip: &Clip, stream: &MediaStreamReport, playout: Duration) -> Vec<bool> {
+    let mut arrived = vec![false; clip.packets().len()];
+    let Some(first) = stream.arrivals.iter().min_by_key(|arrival| arrival.number) else { return arrived };
     let latest = first.delay_s + playout.as_secs_f64();
-    for arrival in stream.came.iter().filter(|arrival| arrival.delay_s <= latest) {
-        if let Some(came) = usize::try_from(arrival.number).ok().and_then(|number| came.get_mut(number)) {
-            *came = true;
+    for arrival in stream.arrivals.iter().filter(|arrival| arrival.delay_s <= latest) {
+        if let Some(arrived) = usize::try_from(arrival.number).ok().and_then(|number| arrived.get_mut(number))
+        {
+            *arrived = true;
         }
     }
-    came
+    arrived
 }

@@ -1,8 +1,8 @@
-//! How far a picture is from what it should be: numbers of its luma.
+//! Quality metrics of a picture, from its luma.
 
 /// Peak of an 8-bit sample.
 const PEAK: f64 = 255.0;
-/// Side of a window of SSIM, and how far the next one is from it: those of ffmpeg and x264.
+/// Side and step of the SSIM windows: those of ffmpeg and x264.
 const WINDOW: usize = 8;
 const STEP: usize = 4;
 
@@ -37,7 +37,7 @@ pub fn ssim(one: &[u8], other: &[u8], width: usize) -> Option<f64> {
     (windows > 0).then(|| sum / f64::from(windows))
 }
 
-/// SSIM of one window, whose first sample is number `from`.
+/// SSIM of the window that begins at sample `from`.
 fn window_ssim(one: &[u8], other: &[u8], width: usize, from: usize) -> f64 {
     let c1 = (0.01 * PEAK) * (0.01 * PEAK);
     let c2 = (0.03 * PEAK) * (0.03 * PEAK);
@@ -76,7 +76,8 @@ mod tests {
         assert_eq!((psnr_db(&[1], &[1, 2]), psnr_db(&[], &[])), (None, None));
     }
 
-    /// The same is 1. Two flat windows of 100 and 110 differ in their means alone: (2 · 11000 + c1) / (10000 + 12100 + c1).
+    /// Equal planes have an SSIM of 1. Two flat windows of 100 and 110 differ only in their means: (2 · 11000 + c1) /
+    /// (10000 + 12100 + c1).
     #[test]
     fn ssim_by_hand() {
         let ramp: Vec<u8> = (0..=255).collect();

@@ -1,56 +1,56 @@
-//! What a viewer saw of a clip of which some packets are missing.
+//! A clip with lost packets, as a viewer saw it.
 
 use std::ops::Range;
 
 use netrig_traffic::Clip;
 use netrig_traffic::rtp::{AccessUnit, Assembler, Packet};
 
-use super::decode::{Frame, decode};
+use super::decode::{VideoFrame, decode};
 use super::quality::{psnr_db, ssim};
 use crate::ProbeError;
 
 /// How a picture was shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PictureState {
     /// As it was sent.
     Intact,
-    /// Decoded, but not what was sent.
+    /// Decoded, but different from the sent picture.
     Impaired,
-    /// Not decoded: the one before it stood still, or nothing was there yet.
+    /// Not decoded: the previous picture was shown, or none.
     Frozen,
 }
 
 /// One picture as a viewer saw it.
 #[derive(Clone, Debug)]
-pub struct Shown {
-    /// How.
-    pub state: State,
-    /// Peak signal-to-noise ratio of its luma to that of the picture that was sent, dB; infinite if it is the same.
+pub struct ShownPicture {
+    /// State of the picture.
+    pub state: PictureState,
+    /// Peak signal-to-noise ratio of its luma against the sent picture, dB; infinite if they are equal.
     pub psnr_db: f64,
-    /// Structural similarity of the same.
+    /// Structural similarity of its luma to that of the sent picture.
     pub ssim: f64,
-    /// The frame that stood on the screen.
-    pub frame: Frame,
+    /// The frame on the screen.
+    pub frame: VideoFrame,
 }
 
-/// A clip as a viewer saw it who watched it once or several times over.
+/// A clip as a viewer saw it, played once or several times.
 #[derive(Clone, Debug)]
-pub struct Watched {
-    /// The pictures, one round after the other.
-    pub shown: Vec<Shown>,
+pub struct WatchedClip {
+    /// The shown pictures, of all rounds in order.
+    pub shown: Vec<ShownPicture>,
     /// The pictures of the clip that was sent, decoded without loss.
-    pub sent: Vec<Frame>,
+    pub sent: Vec<VideoFrame>,
 }
 
-impl Watched {
-    /// Share of the pictures that were shown so.
-    pub fn share(&self, state: State) -> f64 {
+impl WatchedClip {
+    /// Share of the pictures in this state.
+    pub fn share(&self, state: PictureState) -> f64 {
         let so = self.shown.iter().filter(|shown| shown.state == state).count();
         so as f64 / self.shown.len() as f64
     }
 
-    /// A picture as it was sent, by its place among those that were shown.
-    pub fn frame_sent(&self, picture: usize) -> Option<&Frame> {
+    /// A sent picture, by the index of the shown picture.
+    pub fn frame_sent(&self, picture: usize) -> Option<&VideoFrame> {
         self.sent.get(picture.checked_rem(self.sent.len())?)
     }
 
@@ -59,10 +59,10 @@ impl Watched {
         self.shown.iter().map(|shown| shown.ssim).sum::<f64>() / self.shown.len() as f64
     }
 
-    /// Peak signal-to-noise ratio of the whole clip, dB: of the mean square error over all pictures, since a mean of ratios
-    /// means nothing where one is infinite.
+    /// Peak signal-to-noise ratio of the whole clip, dB. It is computed from the mean square error over all pictures,
+    /// because a mean of ratios is useless if one is infinite.
     pub fn psnr_db(&self) -> f64 {
-        let joined = |frames: &mut dyn Iterator<Item = &Frame>| {
+        let joined = |frames: &mut dyn Iterator<Item = &VideoFrame>| {
             frames.flat_map(|frame| frame.luma()).copied().collect::<Vec<u8>>()
         };
         let sent = joined(&mut self.sent.iter().cycle().take(self.shown.len()));
@@ -70,35 +70,34 @@ impl Watched {
     }
 }
 
-/// The picture that was damaged most to anybody, of those at these places; nothing without viewers, or if there are none.
-pub fn worst(viewers: &[&Watched], places: Range<usize>) -> Option<usize> {
+/// Index of the picture with the lowest quality for any viewer, among those in `places`; nothing if there are none.
+pub fn worst(viewers: &[&WatchedClip], places: Range<usize>) -> Option<usize> {
     let damage =
-        |viewer: &&Watched| viewer.shown.iter().map(|shown| shown.ssim).enumerate().collect::<Vec<_>>();
+        |viewer: &&WatchedClip| viewer.shown.iter().map(|shown| shown.ssim).enumerate().collect::<Vec<_>>();
     let all = viewers.iter().flat_map(damage).filter(|(place, _)| places.contains(place));
     all.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(place, _)| place)
 }
 
-/// A picture as it was sent and as it was shown to each of several viewers of the same clip, side by side. Nothing without
-/// viewers, or if there is no such picture.
-pub fn side_by_side(viewers: &[&Watched], picture: usize) -> Option<Frame> {
+/// A sent picture and the same picture as several viewers of the clip saw it, side by side. Nothing without viewers, or
+/// if there is no such picture.
+pub fn side_by_side(viewers: &[&WatchedClip], picture: usize) -> Option<VideoFrame> {
     let sent = viewers.first()?.frame_sent(picture)?;
     let shown = viewers.iter().map(|viewer| Some(&viewer.shown.get(picture)?.frame));
-    let frames: Option<Vec<&Frame>> = std::iter::once(Some(sent)).chain(shown).collect();
-    Frame::beside(&frames?)
+    let frames: Option<Vec<&VideoFrame>> = std::iter::once(Some(sent)).chain(shown).collect();
+    VideoFrame::beside(&frames?)
 }
 
-/// Decodes what came of a clip that was sent once or several times over, and compares it picture by picture with the clip.
-/// `came` tells of each packet whether it did, round after round; pictures of which it does not tell all were not sent.
-/// Parameter sets are known before, as from a session description.
+/// Decodes the received packets of a clip that was sent once or several times, and compares each picture with the clip.
+/// `arrived` states for each packet whether it arrived, round after round. A picture without a value for each of its
+/// packets was not sent. Parameter sets are known in advance, as from a session description.
 ///
-/// # Errors
-/// If ffmpeg is not here or fails, or cannot decode the clip itself.
-pub fn watch(clip: &Clip, came: &[bool]) -> Result<Watched, ProbeError> {
+/// If ffmpeg is not installed or fails, or cannot decode the clip itself.
+pub fn watch(clip: &Clip, arrived: &[bool]) -> Result<WatchedClip, ProbeError> {
     let whole: Vec<AccessUnit> = clip.pictures().iter().map(|picture| picture.unit.clone()).collect();
-    let sent: Option<Vec<Frame>> = decode(&whole)?.into_iter().collect();
+    let sent: Option<Vec<VideoFrame>> = decode(&whole)?.into_iter().collect();
     let sent = sent.ok_or_else(|| ProbeError::Ffmpeg("it cannot decode the clip itself".to_owned()))?;
-    let decoded = decode(&received(clip, came))?;
-    let mut standing = sent.first().map(|frame| Frame::black(frame.width, frame.height));
+    let decoded = decode(&received(clip, arrived))?;
+    let mut standing = sent.first().map(|frame| VideoFrame::black(frame.width, frame.height));
     let mut shown = Vec::new();
     for (original, frame) in sent.iter().cycle().zip(decoded) {
         let is_new = frame.is_some();
@@ -107,20 +106,20 @@ pub fn watch(clip: &Clip, came: &[bool]) -> Result<Watched, ProbeError> {
         let (Some(psnr_db), Some(ssim)) =
             (psnr_db(original.luma(), frame.luma()), ssim(original.luma(), frame.luma(), frame.width))
         else {
-            return Err(ProbeError::Ffmpeg("frames came out in another size than the clip's".to_owned()));
+            return Err(ProbeError::Ffmpeg("frames have another size than the clip".to_owned()));
         };
         let state = match (is_new, frame == *original) {
-            (true, true) => State::Intact,
-            (true, false) => State::Impaired,
-            (false, _) => State::Frozen,
+            (true, true) => PictureState::Intact,
+            (true, false) => PictureState::Impaired,
+            (false, _) => PictureState::Frozen,
         };
-        shown.push(Shown { state, psnr_db, ssim, frame });
+        shown.push(ShownPicture { state, psnr_db, ssim, frame });
     }
-    Ok(Watched { shown, sent })
+    Ok(WatchedClip { shown, sent })
 }
 
-/// The units that can be put together of the packets that came, for each picture of which `came` tells everything.
-fn received(clip: &Clip, came: &[bool]) -> Vec<AccessUnit> {
+/// The units assembled from the received packets, for each picture that is fully covered by `arrived`.
+fn received(clip: &Clip, arrived: &[bool]) -> Vec<AccessUnit> {
     // Sequence and picture parameter sets, types 7 and 8.
     let is_parameter = |unit: &&Vec<u8>| unit.first().is_some_and(|header| matches!(header & 0x1F, 7 | 8));
     let mut parameters: Vec<Vec<u8>> = clip
@@ -131,7 +130,7 @@ fn received(clip: &Clip, came: &[bool]) -> Vec<AccessUnit> {
         .cloned()
         .collect();
     let mut pictures = Vec::new();
-    for round in came.chunks(clip.packets().len().max(1)) {
+    for round in arrived.chunks(clip.packets().len().max(1)) {
         for picture in clip.pictures().iter().filter(|picture| picture.packets.end <= round.len()) {
             let mut assembler = Assembler::default();
             for place in picture.packets.clone().filter(|place| round[*place]) {

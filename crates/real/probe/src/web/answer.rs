@@ -1,48 +1,49 @@
-//! What a server answers who asks it for an object by HTTP/1.1: a head and so many octets of fill. Whoever has the connection
-//! writes them.
+//! The answers of an HTTP/1.1 server of objects: a head and a number of fill octets. The owner of the connection writes
+//! them.
 
-use super::message::{HttpError, LONGEST_HEAD, Request, Response};
+use super::message::{HttpError, HttpRequest, HttpResponse, LONGEST_HEAD};
 
-/// Where objects are: `/object/1000000` has so many octets.
+/// Path of objects: `/object/1000000` has that many octets.
 const OBJECTS: &str = "/object/";
 
-/// What is to be written.
+/// An answer to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ObjectResponse {
     /// The status: 200.
     pub status: u16,
-    /// Octets of the head.
+    /// The encoded head.
     pub head: Vec<u8>,
-    /// Octets of fill behind it.
+    /// Number of fill octets behind the head.
     pub fill: u64,
-    /// The connection is to be closed then.
+    /// The connection is to be closed after the answer.
     pub closes: bool,
 }
 
-/// A server of objects.
+/// A server of objects of any size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Objects {
-    /// The longest that it gives, octets.
+    /// Maximum size of an object, octets.
     pub longest: u64,
 }
 
 impl Objects {
-    /// The path of an object of so many octets.
+    /// The path of an object with `length` octets.
     pub fn path(length: u64) -> String {
         format!("{OBJECTS}{length}")
     }
 
-    /// The answer to the request at the beginning of these octets, and how many it takes; nothing if more must come.
-    pub fn answer(self, bytes: &[u8]) -> Option<(Answer, usize)> {
-        match Request::read(bytes) {
+    /// Parses the request at the beginning of `bytes`. Returns the answer and the length of the request; nothing if the
+    /// request is incomplete.
+    pub fn answer(self, bytes: &[u8]) -> Option<(ObjectResponse, usize)> {
+        match HttpRequest::read(bytes) {
             Ok(Some((request, len))) => Some((self.answer_to(&request), len)),
             Ok(None) => None,
             Err(error) => Some((refusal(&error), bytes.len().min(LONGEST_HEAD))),
         }
     }
 
-    /// The answer to a request. What has a body is answered and not read any further.
-    pub fn answer_to(self, request: &Request) -> Answer {
+    /// The answer to a request. A request with a body is answered without reading the body.
+    pub fn answer_to(self, request: &HttpRequest) -> ObjectResponse {
         let has_body = ["content-length", "transfer-encoding"]
             .iter()
             .any(|name| request.field(name).is_some_and(|value| value != "0"));
@@ -64,10 +65,10 @@ impl Objects {
     }
 }
 
-/// What is said to what is no request: the connection cannot be used any further.
-fn refusal(error: &HttpError) -> Answer {
+/// The answer to an invalid request: the connection cannot be used any further.
+fn refusal(error: &HttpError) -> ObjectResponse {
     let response = error.response();
-    Answer { status: response.status, head: response.to_string().into_bytes(), fill: 0, closes: true }
+    ObjectResponse { status: response.status, head: response.to_string().into_bytes(), fill: 0, closes: true }
 }
 
 fn answer(
@@ -77,35 +78,35 @@ fn answer(
     fields: &[(&str, &str)],
     fill: u64,
     closes: bool,
-) -> Answer {
+) -> ObjectResponse {
     let mut all = vec![("Content-Length".to_owned(), length.to_string())];
-    // What is fill on the way to who measures is not to be kept, nor made shorter.
+    // Proxies must neither store nor transform the fill octets of a measurement.
     all.push(("Cache-Control".into(), "no-store, no-transform".into()));
     all.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     if closes {
         all.push(("Connection".into(), "close".into()));
     }
-    let head = Response { status, reason: reason.to_owned(), fields: all }.to_string().into_bytes();
-    Answer { status, head, fill, closes }
+    let head = HttpResponse { status, reason: reason.to_owned(), fields: all }.to_string().into_bytes();
+    ObjectResponse { status, head, fill, closes }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::message::Framing;
+    use super::super::message::BodyFraming;
     use super::*;
 
     const OBJECTS: Objects = Objects { longest: 1_000_000 };
 
-    fn asked(method: &str, target: &str, fields: &str) -> Answer {
+    fn asked(method: &str, target: &str, fields: &str) -> ObjectResponse {
         let text = format!("{method} {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let (answer, len) = OBJECTS.answer(text.as_bytes()).unwrap();
         assert_eq!(len, text.len());
-        let (response, len) = Response::read(&answer.head).unwrap().unwrap();
+        let (response, len) = HttpResponse::read(&answer.head).unwrap().unwrap();
         assert_eq!((response.status, len), (answer.status, answer.head.len()));
         if method != "HEAD" {
-            assert_eq!(response.framing(), Ok(Framing::Length(answer.fill)));
+            assert_eq!(response.framing(), Ok(BodyFraming::Length(answer.fill)));
         }
         assert_eq!(response.field("connection").is_some(), answer.closes);
         answer
@@ -146,12 +147,12 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody gets more than the longest, and every answer is one of HTTP's.
+        /// No answer exceeds the maximum size, and every answer is a valid HTTP message.
         #[test]
         fn any_bytes_are_answered_within_the_bound(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Some((answer, len)) = OBJECTS.answer(&bytes) {
                 prop_assert!(answer.fill <= OBJECTS.longest && len <= bytes.len());
-                prop_assert!(Response::read(&answer.head).unwrap().is_some());
+                prop_assert!(HttpResponse::read(&answer.head).unwrap().is_some());
             }
         }
     }

@@ -1,108 +1,111 @@
-//! Where a body ends: counts what comes, keeps nothing.
+//! Finds the end of a body: counts its octets and keeps none.
 
-use super::message::{Framing, HttpError};
+use super::message::{BodyFraming, HttpError};
 
-/// Octets of a line with a chunk's length and what may stand behind it, at most.
+/// Maximum octets of a chunk-size line.
 const LONGEST_LINE: usize = 1024;
 
-/// Octets of the fields behind the last chunk, at most.
+/// Maximum octets of the trailer fields.
 const LONGEST_TRAILER: usize = 8 << 10;
 
-/// A body that comes.
+/// A body that is being received.
 #[derive(Clone, Debug)]
-pub struct Body {
-    state: State,
-    /// Octets of the body until now, without what frames it.
+pub struct HttpBody {
+    state: BodyState,
+    /// Received octets of the body, without chunk framing.
     received: u64,
 }
 
 #[derive(Clone, Debug)]
-enum State {
-    /// So many octets are left.
+enum BodyState {
+    /// This number of octets is left.
     Left(u64),
     /// It ends with the connection.
     UntilClose,
-    /// The line with a chunk's length: its octets until now.
+    /// A chunk-size line and its octets so far.
     Size { line: Vec<u8> },
-    /// So many octets of a chunk are left.
+    /// This number of octets of a chunk is left.
     Chunk(u64),
-    /// The line end behind a chunk, of which the CR was there or not.
+    /// The line end behind a chunk; `cr` if its CR was received.
     ChunkEnd { cr: bool },
-    /// The fields behind the last chunk: octets of this line without its end, and of all.
+    /// Trailer fields: octets of the current line without its end, and of all lines.
     Trailer { line: usize, all: usize },
     /// It has ended.
     Done,
 }
 
-impl Body {
-    /// A body that is framed in this way, of which nothing came yet.
-    pub const fn new(framing: Framing) -> Self {
+impl HttpBody {
+    /// A body with this framing, before its first octet.
+    pub const fn new(framing: BodyFraming) -> Self {
         let state = match framing {
-            Framing::Length(0) => State::Done,
-            Framing::Length(length) => State::Left(length),
-            Framing::Chunked => State::Size { line: Vec::new() },
-            Framing::UntilClose => State::UntilClose,
+            BodyFraming::Length(0) => BodyState::Done,
+            BodyFraming::Length(length) => BodyState::Left(length),
+            BodyFraming::Chunked => BodyState::Size { line: Vec::new() },
+            BodyFraming::UntilClose => BodyState::UntilClose,
         };
         Self { state, received: 0 }
     }
 
-    /// Octets of the body until now.
+    /// Received octets of the body.
     pub const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Whether it has ended. One that ends with the connection never has before.
+    /// Whether the body is complete. This is never true for a body that ends with the connection.
     pub const fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, BodyState::Done)
     }
 
-    /// Whether the end of the connection is its end.
+    /// Whether the connection may end here.
     pub const fn may_close(&self) -> bool {
-        matches!(self.state, State::Done | State::UntilClose)
+        matches!(self.state, BodyState::Done | BodyState::UntilClose)
     }
 
-    /// Takes octets; what comes behind its end is left.
+    /// Processes octets. Octets behind the end of the body are ignored.
     ///
-    /// # Errors
-    /// If a chunk is none.
+    /// If a chunk is malformed.
     pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), HttpError> {
         while let (Some((first, rest)), false) = (bytes.split_first(), self.is_done()) {
             match &mut self.state {
-                State::Done => {}
-                State::UntilClose => {
+                BodyState::Done => {}
+                BodyState::UntilClose => {
                     self.received += bytes.len() as u64;
                     return Ok(());
                 }
-                State::Left(left) | State::Chunk(left) => {
+                BodyState::Left(left) | BodyState::Chunk(left) => {
                     let some = (bytes.len() as u64).min(*left);
                     *left -= some;
                     self.received += some;
                     bytes = &bytes[some as usize..];
                     self.state = match self.state {
-                        State::Left(0) => State::Done,
-                        State::Chunk(0) => State::ChunkEnd { cr: false },
+                        BodyState::Left(0) => BodyState::Done,
+                        BodyState::Chunk(0) => BodyState::ChunkEnd { cr: false },
                         _ => return Ok(()),
                     };
                     continue;
                 }
-                State::Size { line } if *first == b'\n' => {
+                BodyState::Size { line } if *first == b'\n' => {
                     self.state = match size(line)? {
-                        0 => State::Trailer { line: 0, all: 0 },
-                        size => State::Chunk(size),
+                        0 => BodyState::Trailer { line: 0, all: 0 },
+                        size => BodyState::Chunk(size),
                     };
                 }
-                State::Size { line } if line.len() == LONGEST_LINE => {
-                    return Err(HttpError::Chunk("the line with its length does not end"));
+                BodyState::Size { line } if line.len() == LONGEST_LINE => {
+                    return Err(HttpError::Chunk("the line with its length is too long"));
                 }
-                State::Size { line } => line.push(*first),
-                State::ChunkEnd { .. } if *first == b'\n' => self.state = State::Size { line: Vec::new() },
-                State::ChunkEnd { cr } if *first == b'\r' && !*cr => *cr = true,
-                State::ChunkEnd { .. } => return Err(HttpError::Chunk("it is longer than it says")),
-                State::Trailer { all, .. } if *all == LONGEST_TRAILER => {
-                    return Err(HttpError::Chunk("the fields behind the last do not end"));
+                BodyState::Size { line } => line.push(*first),
+                BodyState::ChunkEnd { .. } if *first == b'\n' => {
+                    self.state = BodyState::Size { line: Vec::new() }
                 }
-                State::Trailer { line: 0, .. } if *first == b'\n' => self.state = State::Done,
-                State::Trailer { line, all } => {
+                BodyState::ChunkEnd { cr } if *first == b'\r' && !*cr => *cr = true,
+                BodyState::ChunkEnd { .. } => {
+                    return Err(HttpError::Chunk("it is longer than its stated length"));
+                }
+                BodyState::Trailer { all, .. } if *all == LONGEST_TRAILER => {
+                    return Err(HttpError::Chunk("the fields behind the last chunk are too long"));
+                }
+                BodyState::Trailer { line: 0, .. } if *first == b'\n' => self.state = BodyState::Done,
+                BodyState::Trailer { line, all } => {
                     *all += 1;
                     *line = match *first {
                         b'\n' => 0,
@@ -117,9 +120,9 @@ impl Body {
     }
 }
 
-/// The length in a chunk's first line: hexadecimal digits, and perhaps an extension.
+/// The length in a chunk-size line: hexadecimal digits, optionally with an extension.
 fn size(line: &[u8]) -> Result<u64, HttpError> {
-    const WRONG: HttpError = HttpError::Chunk("its length is no hexadecimal number of at most 15 digits");
+    const WRONG: HttpError = HttpError::Chunk("its length is not a hexadecimal number of at most 15 digits");
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     let text = std::str::from_utf8(digits).map_err(|_| WRONG)?;
@@ -133,9 +136,9 @@ mod tests {
 
     use super::*;
 
-    /// What became of a body that came in pieces of this length.
-    fn took(framing: Framing, bytes: &[u8], piece: usize) -> Result<(u64, bool), HttpError> {
-        let mut body = Body::new(framing);
+    /// Received octets and completeness of a body in pieces of this length.
+    fn took(framing: BodyFraming, bytes: &[u8], piece: usize) -> Result<(u64, bool), HttpError> {
+        let mut body = HttpBody::new(framing);
         bytes.chunks(piece.max(1)).try_for_each(|piece| body.take(piece))?;
         Ok((body.received(), body.is_done()))
     }
@@ -145,10 +148,10 @@ mod tests {
         let body =
             b"4\r\nWiki\r\n6;name=value\r\npedia \r\nE\r\nin \r\n\r\nchunks.\r\n0\r\nTrailer: x\r\n\r\nnext";
         for piece in 1..body.len() {
-            assert_eq!(took(Framing::Chunked, body, piece), Ok((24, true)), "{piece}");
+            assert_eq!(took(BodyFraming::Chunked, body, piece), Ok((24, true)), "{piece}");
         }
         let end = body.len() - b"next".len();
-        assert_eq!(took(Framing::Chunked, &body[..end - 1], 7), Ok((24, false)), "a line is missing");
+        assert_eq!(took(BodyFraming::Chunked, &body[..end - 1], 7), Ok((24, false)), "a line is missing");
     }
 
     #[test]
@@ -157,23 +160,23 @@ mod tests {
             ["x\r\n", "\r\n", "-1\r\n", "0x1\r\n", "1\r\nab\r\n", "1\r\na\r\r\n", "ffffffffffffffff\r\n"]
         {
             assert!(
-                matches!(took(Framing::Chunked, wrong.as_bytes(), 1), Err(HttpError::Chunk(_))),
+                matches!(took(BodyFraming::Chunked, wrong.as_bytes(), 1), Err(HttpError::Chunk(_))),
                 "{wrong:?}"
             );
         }
         let endless = "1".repeat(LONGEST_LINE + 1);
-        assert!(took(Framing::Chunked, endless.as_bytes(), 100).is_err());
+        assert!(took(BodyFraming::Chunked, endless.as_bytes(), 100).is_err());
         let trailer = format!("0\r\n{}", "a: b\r\n".repeat(LONGEST_TRAILER));
-        assert!(took(Framing::Chunked, trailer.as_bytes(), 100).is_err());
+        assert!(took(BodyFraming::Chunked, trailer.as_bytes(), 100).is_err());
     }
 
     proptest! {
         #[test]
         fn a_body_of_known_length_ends_there(length in 0u64..300, sent in 0usize..400, piece in 1usize..50) {
-            let (received, done) = took(Framing::Length(length), &vec![7; sent], piece).unwrap();
+            let (received, done) = took(BodyFraming::Length(length), &vec![7; sent], piece).unwrap();
             prop_assert_eq!(received, length.min(sent as u64));
             prop_assert_eq!(done, received == length);
-            prop_assert_eq!(took(Framing::UntilClose, &vec![7; sent], piece), Ok((sent as u64, false)));
+            prop_assert_eq!(took(BodyFraming::UntilClose, &vec![7; sent], piece), Ok((sent as u64, false)));
         }
 
         #[test]
@@ -186,13 +189,13 @@ mod tests {
             }
             bytes.extend(b"0\r\n\r\n");
             let total = chunks.iter().sum::<usize>() as u64;
-            prop_assert_eq!(took(Framing::Chunked, &bytes, piece), Ok((total, true)));
+            prop_assert_eq!(took(BodyFraming::Chunked, &bytes, piece), Ok((total, true)));
         }
 
-        /// However octets are cut into pieces, they mean the same.
+        /// The result does not depend on how octets are cut into pieces.
         #[test]
         fn any_bytes_mean_the_same_in_any_pieces(bytes in proptest::collection::vec(proptest::sample::select(b"01aF;\r\n x".to_vec()), 0..60), piece in 1usize..20) {
-            prop_assert_eq!(took(Framing::Chunked, &bytes, piece), took(Framing::Chunked, &bytes, 1));
+            prop_assert_eq!(took(BodyFraming::Chunked, &bytes, piece), took(BodyFraming::Chunked, &bytes, 1));
         }
     }
 }

@@ -9,75 +9,74 @@ use netrig_core::Duration;
 use serde::Serialize;
 
 use super::super::error::ProbeError;
-use super::super::wire::Wire;
-use super::body::Body;
-use super::message::{HttpError, Request, Response};
+use super::super::wire::InterruptibleStream;
+use super::body::HttpBody;
+use super::message::{HttpError, HttpRequest, HttpResponse};
 use super::url::Url;
 use netrig_host::{monotonic_nanos, shown};
 
-/// Octets that one read takes.
+/// Octets of one read.
 const READ: usize = 256 << 10;
 
-/// What is left away from the beginning for the second rate, ns.
+/// Time at the beginning that the second rate excludes, ns.
 const FIRST_SECOND: u64 = 1_000_000_000;
 
-/// The object that is to be fetched.
+/// Settings of a fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebOrder {
-    /// Where it is.
+    /// The object.
     pub url: Url,
-    /// The host's address, with the port.
+    /// Address and port of the server.
     pub address: SocketAddr,
-    /// How long the server may take for anything.
+    /// Time-out of each wait for the server.
     pub wait: Duration,
-    /// After so long it is left at what came until then.
+    /// Time limit of the fetch. After it, the fetch ends with what arrived.
     pub limit: Duration,
 }
 
-/// What fetching an object told.
+/// Results of a fetch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WebReport {
     /// `web`.
     pub probe: &'static str,
-    /// Where the object is.
+    /// URL of the object.
     pub url: String,
     /// The server's address.
     pub address: SocketAddr,
-    /// The status of the answer; nothing if none came.
+    /// Status of the response; nothing if there was none.
     pub status: Option<u16>,
-    /// The status in words, as the server has it.
+    /// Reason phrase of the response.
     pub reason: String,
-    /// Where the object is instead, as the server says.
+    /// Target of a redirection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    /// It came to its end.
+    /// The object was received completely.
     pub complete: bool,
-    /// It was left at what came in the time that it had.
+    /// The time limit ended the fetch.
     pub limited: bool,
-    /// Somebody ended it before its time.
+    /// The fetch was interrupted.
     pub interrupted: bool,
-    /// Octets of the object that came.
+    /// Received octets of the object.
     pub bytes: u64,
-    /// Until the connection stood, s.
+    /// Time until the connection was established, s.
     pub connect_s: f64,
-    /// From the request to the first octet of the answer, s.
+    /// Time from the request to the first octet of the response, s.
     pub first_byte_s: Option<f64>,
-    /// From the beginning of the connection to the last octet, s.
+    /// Time from the start of the connection to the last octet, s.
     pub total_s: f64,
-    /// Octets of the object over the time from the request to the last octet, bit/s: the web method.
+    /// Rate of the object over the time from the request to the last octet, bit/s: the web method.
     pub rate: Option<f64>,
-    /// The same of what came later than a second behind the first octet, bit/s; nothing if it took no longer.
+    /// Rate of the octets that arrived more than a second after the first octet, bit/s; nothing if there were none.
     pub rate_after_first_second: Option<f64>,
-    /// What was found, in a sentence.
+    /// The result as a sentence.
     pub found: String,
-    /// What else is worth knowing.
+    /// Further remarks.
     pub notes: Vec<String>,
 }
 
-/// Fetches an object. Redirections are told and not followed.
+/// Fetches an object. Redirections are reported and not followed.
 ///
-/// # Errors
-/// If nobody listens there, or what does speaks no HTTP/1.1; an object that breaks off is a measurement.
+/// If no server listens at the address, or it does not use HTTP/1.1. An object that breaks off is a measurement.
 pub fn web(order: &WebOrder, cancel: &AtomicBool) -> Result<WebReport, ProbeError> {
     let target = order.address;
     let begin = monotonic_nanos();
@@ -89,9 +88,10 @@ pub fn web(order: &WebOrder, cancel: &AtomicBool) -> Result<WebReport, ProbeErro
     })?;
     stream.set_nodelay(true).map_err(ProbeError::kernel("TCP_NODELAY"))?;
     let connected = monotonic_nanos();
-    let mut wire = Wire::new(&stream, cancel, wait).map_err(ProbeError::kernel("O_NONBLOCK"))?;
+    let mut wire =
+        InterruptibleStream::new(&stream, cancel, wait).map_err(ProbeError::kernel("O_NONBLOCK"))?;
     wire.until = Some(StdInstant::now() + StdDuration::from(order.limit));
-    let request = Request {
+    let request = HttpRequest {
         method: "GET".into(),
         target: order.url.path.clone(),
         fields: [
@@ -109,26 +109,26 @@ pub fn web(order: &WebOrder, cancel: &AtomicBool) -> Result<WebReport, ProbeErro
         Ok(()) => fetch.receive(&mut wire, cancel).map_err(|error| ProbeError::FarEnd {
             target,
             why: error.to_string(),
-            advice: "is it an HTTP server that listens there?",
+            advice: "is an HTTP server listening there?",
         })?,
-        Err(error) => End::Broken(error.to_string()),
+        Err(error) => FetchEnd::Broken(error.to_string()),
     };
     Ok(fetch.report(order, &end))
 }
 
-/// How it ended.
-enum End {
-    /// The object is here.
+/// How a fetch ended.
+enum FetchEnd {
+    /// The object is complete.
     Complete,
-    /// Before its end, so.
+    /// The transfer failed for this reason.
     Broken(String),
-    /// The time that was given to it is over.
+    /// The time limit passed.
     Limit,
-    /// Somebody ended it.
+    /// The fetch was interrupted.
     Interrupted,
 }
 
-/// An object that comes; moments of the monotonic clock, ns.
+/// A fetch in progress. Times are of the monotonic clock, ns.
 #[derive(Default)]
 struct Fetch {
     begin: u64,
@@ -136,29 +136,33 @@ struct Fetch {
     asked: u64,
     first: Option<u64>,
     last: u64,
-    response: Option<Response>,
+    response: Option<HttpResponse>,
     received: u64,
-    /// What had come a second behind the first octet, and when that was.
+    /// Octets received one second after the first octet, and the time.
     after_second: Option<(u64, u64)>,
 }
 
 impl Fetch {
-    fn receive(&mut self, wire: &mut Wire<'_>, cancel: &AtomicBool) -> Result<End, HttpError> {
+    fn receive(
+        &mut self,
+        wire: &mut InterruptibleStream<'_>,
+        cancel: &AtomicBool,
+    ) -> Result<FetchEnd, HttpError> {
         let mut buffer = vec![0; READ];
-        let (mut head, mut body) = (Vec::new(), None::<Body>);
+        let (mut head, mut body) = (Vec::new(), None::<HttpBody>);
         self.last = self.asked;
         loop {
-            let came = match wire.read(&mut buffer) {
-                Ok(0) if body.as_ref().is_some_and(Body::may_close) => return Ok(End::Complete),
-                Ok(0) => return Ok(End::Broken("the server closed the connection".into())),
+            let piece = match wire.read(&mut buffer) {
+                Ok(0) if body.as_ref().is_some_and(HttpBody::may_close) => return Ok(FetchEnd::Complete),
+                Ok(0) => return Ok(FetchEnd::Broken("the server closed the connection".into())),
                 Ok(len) => &buffer[..len],
-                Err(_) if cancel.load(Ordering::Relaxed) => return Ok(End::Interrupted),
+                Err(_) if cancel.load(Ordering::Relaxed) => return Ok(FetchEnd::Interrupted),
                 Err(error) if error.kind() == ErrorKind::TimedOut => {
                     let is_over = wire.until.is_some_and(|until| StdInstant::now() >= until);
-                    let silent = "the server said nothing for too long";
-                    return Ok(if is_over { End::Limit } else { End::Broken(silent.into()) });
+                    let silent = "the server was silent for too long";
+                    return Ok(if is_over { FetchEnd::Limit } else { FetchEnd::Broken(silent.into()) });
                 }
-                Err(error) => return Ok(End::Broken(error.to_string())),
+                Err(error) => return Ok(FetchEnd::Broken(error.to_string())),
             };
             let now = monotonic_nanos();
             let first = *self.first.get_or_insert(now);
@@ -167,14 +171,14 @@ impl Fetch {
             }
             self.last = now;
             match &mut body {
-                Some(body) => body.take(came)?,
+                Some(body) => body.take(piece)?,
                 None => {
-                    head.extend(came);
-                    // What is said before the answer itself says nothing of it (RFC 9110 section 15.2).
-                    while let Some((response, len)) = Response::read(&head)? {
+                    head.extend(piece);
+                    // Interim responses are skipped (RFC 9110 section 15.2).
+                    while let Some((response, len)) = HttpResponse::read(&head)? {
                         head.drain(..len);
                         if response.status >= 200 {
-                            let mut begun = Body::new(response.framing()?);
+                            let mut begun = HttpBody::new(response.framing()?);
                             begun.take(&head)?;
                             (self.response, body) = (Some(response), Some(begun));
                             break;
@@ -185,20 +189,20 @@ impl Fetch {
             if let Some(body) = &body {
                 self.received = body.received();
                 if body.is_done() {
-                    return Ok(End::Complete);
+                    return Ok(FetchEnd::Complete);
                 }
             }
-            // A server that sends without end never lets the wire wait.
+            // If a server sends without a pause, no wait checks the limit.
             if wire.until.is_some_and(|until| StdInstant::now() >= until) {
-                return Ok(End::Limit);
+                return Ok(FetchEnd::Limit);
             }
             if cancel.load(Ordering::Relaxed) {
-                return Ok(End::Interrupted);
+                return Ok(FetchEnd::Interrupted);
             }
         }
     }
 
-    fn report(self, order: &WebOrder, end: &End) -> WebReport {
+    fn report(self, order: &WebOrder, end: &FetchEnd) -> WebReport {
         let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 * 1e-9;
         let rate =
             |bytes: u64, seconds: f64| (bytes > 0 && seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds);
@@ -217,9 +221,9 @@ impl Fetch {
             status,
             reason,
             location: location.filter(|_| moved).map(shown),
-            complete: matches!(end, End::Complete),
-            limited: matches!(end, End::Limit),
-            interrupted: matches!(end, End::Interrupted),
+            complete: matches!(end, FetchEnd::Complete),
+            limited: matches!(end, FetchEnd::Limit),
+            interrupted: matches!(end, FetchEnd::Interrupted),
             bytes: self.received,
             connect_s: seconds(self.begin, self.connected),
             first_byte_s: self.first.map(|first| seconds(self.asked, first)),
@@ -233,40 +237,44 @@ impl Fetch {
         if report.rate.is_some() && late.is_none() {
             report
                 .notes
-                .push("it took less than a second from the first octet on: TCP had not settled".into());
+                .push("the object took less than a second after the first octet: TCP had not reached a steady state".into());
         }
         report
     }
 }
 
-/// What was found, in a sentence.
-fn found(report: &WebReport, end: &End) -> String {
+/// The result as a sentence.
+fn found(report: &WebReport, end: &FetchEnd) -> String {
     let Some(status) = report.status else {
         let why = match end {
-            End::Broken(why) => why,
-            End::Limit => "nothing came in the time that it had",
-            End::Interrupted => "it was interrupted",
-            End::Complete => "nothing came",
+            FetchEnd::Broken(why) => why,
+            FetchEnd::Limit => "nothing arrived before the time limit",
+            FetchEnd::Interrupted => "the fetch was interrupted",
+            FetchEnd::Complete => "nothing arrived",
         };
         return format!("no answer to the request: {why}");
     };
     let answer = format!("the server answers {status} {}", report.reason);
     let answer = answer.trim_end();
-    let came = report.rate.map_or_else(
-        || format!("{} B came", report.bytes),
+    let received = report.rate.map_or_else(
+        || format!("{} B arrived", report.bytes),
         |rate| {
-            format!("{} B came at {:.3} Mbit/s, from the request to the last octet", report.bytes, rate / 1e6)
+            format!(
+                "{} B arrived at {:.3} Mbit/s, from the request to the last octet",
+                report.bytes,
+                rate / 1e6
+            )
         },
     );
     match end {
         _ if report.location.is_some() => {
             let place = report.location.as_deref().unwrap_or_default();
-            format!("{answer}: the object is at {place}, which was not asked")
+            format!("{answer}: the object is at {place}; the redirection was not followed")
         }
-        End::Complete if status == 200 => came,
-        End::Complete => format!("{answer}; {came}"),
-        End::Broken(why) => format!("it broke off: {why}; {came}"),
-        End::Limit => format!("it was left at what had come in its time; {came}"),
-        End::Interrupted => format!("it was interrupted; {came}"),
+        FetchEnd::Complete if status == 200 => received,
+        FetchEnd::Complete => format!("{answer}; {received}"),
+        FetchEnd::Broken(why) => format!("the transfer broke off: {why}; {received}"),
+        FetchEnd::Limit => format!("the time limit was reached; {received}"),
+        FetchEnd::Interrupted => format!("the fetch was interrupted; {received}"),
     }
 }

@@ -1,6 +1,7 @@
-//! `probe web`: bytes over seconds of one object by HTTP/1.1.
+//! `probe web`: the throughput of one object by HTTP/1.1.
 //!
-//! Heads are in [`message`], where bodies end in [`body`], what a server of objects answers in [`answer`]: bytes in, bytes out.
+//! Message heads are in [`message`], the ends of bodies in [`body`], and the answers of an object server in [`answer`]:
+//! bytes in, bytes out.
 
 pub mod answer;
 pub mod body;

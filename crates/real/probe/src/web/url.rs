@@ -1,30 +1,30 @@
-//! Where an object is: `http://host:port/path`.
+//! URLs of objects: `http://host:port/path`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// HTTP's port.
+/// Default port of HTTP.
 const PORT: u16 = 80;
 
-/// Where an object is.
+/// The URL of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// A name or an address; one of IPv6 without its brackets.
+    /// A name or an address. An IPv6 address has no brackets here.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// The path, and what stands behind a `?`.
+    /// Path and query.
     pub path: String,
 }
 
-/// Why a text is no place of an object.
+/// Why a text is not a URL of an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It needs TLS.
-    #[error("`{0}`: TLS is not spoken here; expected http://HOST[:PORT]/PATH")]
+    /// The URL needs TLS.
+    #[error("“{0}”: TLS is not supported here; expected http://HOST[:PORT]/PATH")]
     Tls(String),
-    /// It is something else.
-    #[error("`{0}` is no place of an object: expected http://HOST[:PORT]/PATH")]
+    /// The text is not an HTTP URL.
+    #[error("“{0}” is not a URL of an object: expected http://HOST[:PORT]/PATH")]
     Wrong(String),
 }
 
@@ -58,7 +58,7 @@ impl FromStr for Url {
 }
 
 impl Url {
-    /// Host and port as a request names them.
+    /// Host and port in the form of the Host field.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == PORT { host } else { format!("{host}:{}", self.port) }

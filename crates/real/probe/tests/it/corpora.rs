@@ -1,4 +1,4 @@
-//! The corpora of what far ends, hosts on the way and other servers send to probes.
+//! The corpora of messages that far ends, routers and other servers send to probes.
 
 use netrig_test_support::corpus::{corpus, replay};
 
@@ -25,7 +25,7 @@ fn http_is_survived() {
 #[test]
 fn ftp_replies_are_survived() {
     replay("ftp_reply", 20, 200, any_ftp_reply::check);
-    // Words that a server says that means well: what it does not get as far as is not tried.
+    // Replies of a correct server: commands that the session does not reach are not tested.
     for (name, bytes) in corpus("ftp_reply").iter().filter(|(name, _)| name.contains("load")) {
         assert_eq!(any_ftp_reply::sessions(bytes), 1, "{name}");
     }

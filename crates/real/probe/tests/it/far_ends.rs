@@ -1,4 +1,4 @@
-//! Far ends of probes, as tests order them.
+//! Settings of far ends in tests.
 
 use netrig_core::{Prefix, Rate};
 use netrig_probe::FarEndOrder;

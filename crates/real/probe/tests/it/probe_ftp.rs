@@ -1,4 +1,4 @@
-//! FTP with vsftpd, a server that nobody here wrote, and with servers that mean harm.
+//! FTP with vsftpd, an independent server, and with malicious servers.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -19,7 +19,7 @@ use netrig_probe::ProbeError;
 use netrig_probe::transfer::{self, FILE_BYTES, FtpOrder, FtpReport};
 use netrig_traffic::FtpDirection;
 
-/// To its end.
+/// Runs a transfer to its end.
 fn ftp(order: &FtpOrder) -> Result<FtpReport, ProbeError> {
     transfer::ftp(order, &AtomicBool::new(false))
 }
@@ -38,7 +38,7 @@ fn order(server: SocketAddr) -> FtpOrder {
     }
 }
 
-/// vsftpd in a folder of its own, ended with the test.
+/// vsftpd in a temporary folder. It ends with the test.
 struct Vsftpd {
     child: Child,
     folder: tempfile::TempDir,
@@ -128,7 +128,7 @@ fn a_file_to_vsftpd_and_back() {
     }
 }
 
-/// Half of a file is at the server when somebody ends the probe, or its time is over: it does not stay there.
+/// A transfer is interrupted, or its time limit passes, when a part of the file is at the server: it is deleted.
 #[test]
 fn what_was_begun_is_deleted_when_it_is_broken_off() {
     let Some(server) = Vsftpd::start("127.0.0.1:0") else { return };
@@ -151,7 +151,8 @@ fn what_was_begun_is_deleted_when_it_is_broken_off() {
     assert!(!file.exists(), "what was uploaded until then is deleted");
 }
 
-/// A server that says these lines, the first unasked and each of the others after a command, and then hangs up, or is silent.
+/// A server that sends these lines, the first at once and each of the others after a command, and then closes the
+/// connection or is silent.
 fn with_server(script: Vec<Vec<u8>>, hangs_up: bool, patience: Duration) -> ProbeError {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -163,7 +164,7 @@ fn with_server(script: Vec<Vec<u8>>, hangs_up: bool, patience: Duration) -> Prob
                 if number > 0 && commands.next().is_none_or(|line| line.is_err()) {
                     return;
                 }
-                // A client that has had enough hangs up.
+                // The client may close the connection early.
                 if stream.write_all(reply).is_err() {
                     return;
                 }
@@ -213,7 +214,8 @@ fn what_no_server_says_is_an_error() {
     }
 }
 
-/// RFC 2577 section 3: a server that sends its guest elsewhere is not obeyed; here nobody listens at that port of its own.
+/// RFC 2577 section 3: the client does not connect to another address that the server names. At the named port of the
+/// server itself, no program listens.
 #[test]
 fn a_server_cannot_send_us_to_somebody_else() {
     let elsewhere = TcpListener::bind("127.0.0.2:0").unwrap();

@@ -1,4 +1,4 @@
-//! Transfers, calls and video over loopback, and ffmpeg beside us.
+//! Transfers, calls and video over loopback, compared with ffmpeg.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -16,26 +16,26 @@ use netrig_host::socket::TcpOptions;
 use netrig_probe::receiver::Remote;
 use netrig_probe::transfer::{TcpOrder, TcpReport, tcp};
 use netrig_probe::video::{
-    Frame, State, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
+    PictureState, VideoFrame, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
 };
 use netrig_probe::voice::{VoiceOrder, call};
-use netrig_probe::{Delay, FarEnd, ProbeError, Tally};
+use netrig_probe::{DelayBasis, FarEnd, FarEndTally, ProbeError};
 use netrig_traffic::rtp::{AccessUnit, Assembler, NalUnits, Packet, SequenceExtender};
 use netrig_traffic::{Clip, Playout, Talk, Voice, VoiceCodec};
 
 use crate::far_ends::far_end_order;
 
-/// Nobody interrupts.
+/// No interruption.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Runs `guest` against a far end on this address.
+/// Runs `guest` against a far end on this address, which must not fail.
 fn with_receiver(at: &str, guest: impl FnOnce(&mut Remote)) {
     let tally = tallied(at, guest);
     assert!(tally.failures.is_empty(), "{tally:?}");
 }
 
-/// The same; what the far end tells at its end.
-fn tallied(at: &str, guest: impl FnOnce(&mut Remote)) -> Tally {
+/// Runs `guest` against a far end. Returns the far end's tally.
+fn tallied(at: &str, guest: impl FnOnce(&mut Remote)) -> FarEndTally {
     let order = far_end_order(at);
     let far_end = FarEnd::open(order).unwrap();
     let address = far_end.control_addresses()[0];
@@ -76,18 +76,18 @@ fn bytes_by_tcp() {
                 sample_every: BETWEEN_READINGS,
             };
             let report = tcp(remote, &order, &NEVER).unwrap();
-            // Nobody waits for a reading.
+            // The transfer does not wait for a sample.
             assert!(report.samples.is_empty() && report.took_s < BETWEEN_READINGS.as_secs_f64());
             assert_eq!((report.bytes, report.congestion.as_str()), (20_000_001, "reno"));
             assert!(report.transfer_s > 0.0 && report.transfer_s <= report.took_s);
             let framework = report.framework.unwrap();
             assert!(framework.transfer_time_ratio.is_none(), "nobody said what the path carries");
             assert!(framework.efficiency <= 1.0 && report.segments > 0 && !report.round_trip.is_zero());
-            // Loopback's packets are longer than Ethernet's, and the kernel says so: those of IPv4 have 52 B of headers with the
-            // time stamps, those of IPv6 72 B.
+            // The MTU of loopback exceeds that of Ethernet, and the kernel reports it. With time stamps, IPv4 packets
+            // have 52 B of headers, IPv6 packets 72 B.
             assert!(report.path_mtu > 1500 && report.segment <= report.path_mtu - 52, "{report:?}");
             assert!(report.send_buffer > 0 && report.far_window > 0, "{report:?}");
-            // The same with a bottleneck that is given, 1 B/s: the path's is another.
+            // With a stated bottleneck of 1 B/s, which is not the path's.
             let given = TcpOrder { bottleneck_bits_per_s: Some(8.0), bytes: 1000, ..order.clone() };
             let report = tcp(remote, &given, &NEVER).unwrap();
             let path = report.path.unwrap();
@@ -99,7 +99,7 @@ fn bytes_by_tcp() {
             let blames =
                 |report: &TcpReport| report.faults.iter().any(|fault| fault.contains("stated bottleneck"));
             assert!(blames(&report), "{:?}", report.faults);
-            // Of one that no loopback reaches it is said that it was not reached, and nothing else.
+            // A bottleneck that loopback cannot reach causes no fault.
             let given = TcpOrder { bottleneck_bits_per_s: Some(1e18), ..given };
             assert!(!blames(&tcp(remote, &given, &NEVER).unwrap()));
         });
@@ -117,17 +117,17 @@ fn a_call_over_loopback() {
     let order = VoiceOrder { voice, lasts: Duration::from_secs(1), dscp: 46, seed: 1 };
     with_receiver("127.0.0.1", |remote| {
         let report = call(remote, &order, &NEVER).unwrap();
-        assert_eq!((report.sent, report.dropped, report.delay), (50, 0, Delay::OneClock));
+        assert_eq!((report.sent, report.dropped, report.delay), (50, 0, DelayBasis::OneClock));
         assert_eq!(
-            report.came.iter().map(|came| came.number).collect::<Vec<_>>(),
+            report.arrivals.iter().map(|arrival| arrival.number).collect::<Vec<_>>(),
             (0..50).collect::<Vec<_>>()
         );
-        assert!(report.came.iter().all(|came| came.delay_s > 0.0), "loopback takes time, too");
-        assert!(report.came.windows(2).all(|pair| pair[1].sent_s - pair[0].sent_s > 0.0));
+        assert!(report.arrivals.iter().all(|arrival| arrival.delay_s > 0.0), "loopback takes time, too");
+        assert!(report.arrivals.windows(2).all(|pair| pair[1].sent_s - pair[0].sent_s > 0.0));
     });
 }
 
-/// An hour's call, a transfer without an end and a clip are given up at once when somebody ends them.
+/// A long call, an endless transfer and a clip end at once when they are interrupted.
 #[test]
 fn who_interrupts_does_not_wait() {
     static NOW: AtomicBool = AtomicBool::new(true);
@@ -147,32 +147,32 @@ fn who_interrupts_does_not_wait() {
         sample_every: BETWEEN_READINGS,
     };
     let is_interrupted = |failure| matches!(failure, ProbeError::Interrupted);
-    // What the far end says of who hangs up on it is its own affair.
+    // The far end may report a failure.
     let _ = tallied("127.0.0.1", |remote| assert!(call(remote, &order, &NOW).is_err_and(is_interrupted)));
     let _ = tallied("127.0.0.1", |remote| assert!(tcp(remote, &endless, &NOW).is_err_and(is_interrupted)));
     let clip = Clip::moving();
     let _ = tallied("127.0.0.1", |remote| assert!(show(remote, &clip, 0, &NOW).is_err_and(is_interrupted)));
 }
 
-/// Everything arrives over loopback, and every picture is what was sent, bit for bit.
+/// All packets arrive over loopback, and every picture is identical to the sent one.
 #[test]
 fn video_over_loopback() {
     let clip = Clip::moving();
     with_receiver("127.0.0.1", |remote| {
         let stream = show(remote, &clip, 46, &NEVER).unwrap();
         assert_eq!((stream.sent, stream.dropped), (clip.packets().len() as u64, 0));
-        let came = in_time(&clip, &stream, Duration::from_secs(5));
-        assert!(!came.is_empty() && came.iter().all(|came| *came));
+        let arrived = in_time(&clip, &stream, Duration::from_secs(5));
+        assert!(!arrived.is_empty() && arrived.iter().all(|arrived| *arrived));
         if without_ffmpeg() {
             return;
         }
-        let watched = watch(&clip, &came).unwrap();
-        assert_eq!((watched.shown.len(), watched.share(State::Intact)), (75, 1.0));
+        let watched = watch(&clip, &arrived).unwrap();
+        assert_eq!((watched.shown.len(), watched.share(PictureState::Intact)), (75, 1.0));
         assert!(watched.shown.iter().all(|shown| shown.psnr_db.is_infinite() && shown.ssim > 1.0 - 1e-12));
     });
 }
 
-/// Which pictures are intact follows from the packets alone; the decoder sees the same.
+/// The packets alone determine which pictures are intact; the decoder agrees.
 #[test]
 fn the_decoder_agrees_on_what_is_intact() {
     if without_ffmpeg() {
@@ -180,11 +180,13 @@ fn the_decoder_agrees_on_what_is_intact() {
     }
     let clip = Clip::moving();
     for step in [7, 31, 97] {
-        let came: Vec<bool> = (0..clip.packets().len()).map(|place| place % step != step - 2).collect();
-        let watched = watch(&clip, &came).unwrap();
-        let intact = clip.intact(&came);
-        let decoded: Vec<bool> = watched.shown.iter().map(|shown| shown.state == State::Intact).collect();
-        // What is damaged may look the same: a picture that is concealed perfectly, or drawn anew. Never the other way.
+        let arrived: Vec<bool> = (0..clip.packets().len()).map(|place| place % step != step - 2).collect();
+        let watched = watch(&clip, &arrived).unwrap();
+        let intact = clip.intact(&arrived);
+        let decoded: Vec<bool> =
+            watched.shown.iter().map(|shown| shown.state == PictureState::Intact).collect();
+        // A damaged picture may look intact, if it is concealed perfectly or fully redrawn, but not the other way
+        // round.
         for (place, (intact, decoded)) in intact.iter().zip(&decoded).enumerate() {
             assert!(!intact || *decoded, "picture {place} is intact, but not what was sent");
         }
@@ -194,20 +196,20 @@ fn the_decoder_agrees_on_what_is_intact() {
         assert!(watched.psnr_db() < 60.0 && watched.mean_ssim() < 1.0);
     }
     let nothing = watch(&clip, &vec![false; clip.packets().len()]).unwrap();
-    assert_eq!(nothing.share(State::Frozen), 1.0);
+    assert_eq!(nothing.share(PictureState::Frozen), 1.0);
 }
 
-/// Our PSNR and SSIM of a lossy sample beside those of ffmpeg's filters `psnr` and `ssim`, which print six and two digits.
+/// PSNR and SSIM of a lossy clip compared with ffmpeg's filters `psnr` and `ssim`, which print two and six digits.
 #[test]
 fn numbers_of_pictures_as_ffmpeg_has_them() {
     if without_ffmpeg() {
         return;
     }
     let clip = Clip::moving();
-    let came: Vec<bool> = (0..clip.packets().len()).map(|place| place % 11 != 5).collect();
-    let watched = watch(&clip, &came).unwrap();
+    let arrived: Vec<bool> = (0..clip.packets().len()).map(|place| place % 11 != 5).collect();
+    let watched = watch(&clip, &arrived).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let raw = |name: &str, frames: &mut dyn Iterator<Item = &Frame>| {
+    let raw = |name: &str, frames: &mut dyn Iterator<Item = &VideoFrame>| {
         let path = folder.path().join(name);
         std::fs::write(&path, frames.flat_map(|frame| frame.planes.clone()).collect::<Vec<u8>>()).unwrap();
         path
@@ -236,8 +238,8 @@ fn numbers_of_pictures_as_ffmpeg_has_them() {
             theirs == ours || (theirs - ours).abs() < 0.006,
             "picture {place}: {ours} dB, ffmpeg {theirs} dB"
         );
-        // Half of the sixth digit; its rounding of C1 to 416/64, which moves a window whose luma is 16 by up to 2.4e-6; and its
-        // sum of 3,476 windows in single precision, 1.3e-6 at most.
+        // The tolerance covers half of the sixth digit; ffmpeg's rounding of C1 to 416/64, which changes a window with
+        // a luma of 16 by up to 2.4e-6; and its sum of 3,476 windows in single precision, at most 1.3e-6.
         assert!(
             (ssims[place] - shown.ssim).abs() < 5e-6,
             "picture {place}: {}, ffmpeg {}",
@@ -251,7 +253,7 @@ fn numbers_of_pictures_as_ffmpeg_has_them() {
     let worst = worst(&[&watched], 0..75).unwrap();
     let both = side_by_side(&[&watched], worst).unwrap();
     assert!(watched.shown.iter().all(|shown| shown.ssim >= watched.shown[worst].ssim));
-    assert_eq!(both, Frame::beside(&[&watched.sent[worst], &watched.shown[worst].frame]).unwrap());
+    assert_eq!(both, VideoFrame::beside(&[&watched.sent[worst], &watched.shown[worst].frame]).unwrap());
     assert!(png(&both).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
     assert!(side_by_side(&[&watched], 75).is_none() && side_by_side(&[], 0).is_none());
 }
@@ -264,7 +266,7 @@ fn clip_file(folder: &std::path::Path) -> std::path::PathBuf {
     path
 }
 
-/// ffmpeg's packets, taken apart here: every NAL unit of the clip comes out, in order.
+/// ffmpeg's packets, parsed here: every NAL unit of the clip is found, in order.
 #[test]
 fn packets_of_ffmpeg() {
     if without_ffmpeg() {
@@ -304,7 +306,7 @@ fn packets_of_ffmpeg() {
     assert!(kinds.contains(&24) && kinds.contains(&28), "STAP-A and FU-A are among them: {kinds:?}");
 }
 
-/// Sends a clip again and again, its pictures 4 ms apart, until its receiver has had enough, 40 times at most.
+/// Sends a clip repeatedly, with 4 ms between pictures, until `has_enough` returns true, at most 40 times.
 fn go_around(clip: &Clip, to: SocketAddr, mut has_enough: impl FnMut() -> bool) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     for round in 0..40_u32 {
@@ -312,7 +314,7 @@ fn go_around(clip: &Clip, to: SocketAddr, mut has_enough: impl FnMut() -> bool) 
             let packet = Packet::parse(bytes).unwrap();
             let number = u64::from(round) * clip.packets().len() as u64 + place as u64;
             let timestamp = packet.timestamp + round * 270_000;
-            // Nobody may listen yet, or any more.
+            // The receiver may not be ready yet, or may have ended.
             let _ = socket.send_to(&Packet { sequence: number as u16, timestamp, ..packet }.encode(), to);
             if packet.marker {
                 std::thread::sleep(StdDuration::from_millis(4));
@@ -324,7 +326,7 @@ fn go_around(clip: &Clip, to: SocketAddr, mut has_enough: impl FnMut() -> bool) 
     }
 }
 
-/// Our packets, taken apart by ffmpeg: what it writes are the clip's NAL units.
+/// Our packets, parsed by ffmpeg: it writes the clip's NAL units.
 #[test]
 fn packets_for_ffmpeg() {
     if without_ffmpeg() {

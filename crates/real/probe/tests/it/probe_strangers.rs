@@ -1,4 +1,4 @@
-//! What a stranger has of `probe reflect` over UDP.
+//! What an unauthenticated host can get from `probe reflect` over UDP.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
-use netrig_probe::stamp::{Format, Key};
+use netrig_probe::stamp::{Format, HmacKey};
 use netrig_probe::{FarEnd, FarEndOrder};
 
 use crate::far_ends::far_end_order;
 use netrig_test_support::stranger_table::{self, Stranger, StrangerRow};
 
-/// A packet of a sender of STAMP (RFC 8762 section 4.2.1): its number, its time and its error estimate, then zeros.
+/// A packet of a STAMP sender (RFC 8762 section 4.2.1): number, time and error estimate, then zeros.
 fn stamp(len: usize) -> Vec<u8> {
     let mut packet = vec![0; len];
     packet[3] = 1;
@@ -25,7 +25,7 @@ fn stamp(len: usize) -> Vec<u8> {
     packet
 }
 
-/// The same with TLVs (RFC 8972 section 4): the type and the length of the value of each.
+/// A STAMP packet with TLVs (RFC 8972 section 4), by type and length of the value.
 fn with_tlvs(tlvs: &[(u8, u16)]) -> Vec<u8> {
     let mut packet = stamp(44);
     for (kind, len) in tlvs {
@@ -67,11 +67,11 @@ fn rows(name: &str, order: FarEndOrder) -> Vec<StrangerRow> {
     rows
 }
 
-/// A reflector answers packet for packet, and never with more bytes than came.
+/// A reflector sends one answer for each packet, and never more bytes.
 #[test]
 fn no_far_end_sends_a_stranger_more_than_came() {
     let order = || far_end_order("127.0.0.1");
-    let key = Key::new(&[7; 32]);
+    let key = HmacKey::new(&[7; 32]);
     let mut all = rows("reflect", order());
     assert!(all.iter().filter(|row| row.datagrams == 1).count() >= 10, "senders of STAMP are answered");
     all.extend(rows("reflect --stateful", FarEndOrder { stateful: true, format: Format::Ptp, ..order() }));

@@ -14,7 +14,7 @@ use netrig_core::{Duration, Instant};
 use super::tcp_query::{PREFIX, first_framed, framed};
 use netrig_host::is_transient;
 use netrig_host::{ConnectionSlots, EnteredSlot, SlotId, SlotLimits};
-use netrig_host::{MemoryReservation, MemoryBudget, MemoryExhausted};
+use netrig_host::{MemoryBudget, MemoryExhausted, MemoryReservation};
 
 /// A connection without a complete query for this time is closed (RFC 7766 section 6.2.3).
 const IDLE: Duration = Duration::from_secs(10);

@@ -145,7 +145,12 @@ pub(super) struct Opening<'a> {
 
 impl ServerConnections {
     /// At most `most` connections within `memory`. With `records_changes`, [`ServerConnections::take_changes`] returns changes.
-    pub fn new(most: usize, limits: Limits, (tls, memory): (Tls, MemoryBudget), records_changes: bool) -> Self {
+    pub fn new(
+        most: usize,
+        limits: Limits,
+        (tls, memory): (Tls, MemoryBudget),
+        records_changes: bool,
+    ) -> Self {
         Self {
             most,
             limits,

@@ -11,7 +11,7 @@ use netrig_core::{Duration, Rate};
 use netrig_host::socket::{Buffers, TcpOptions};
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos, random, shown_up_to};
 use netrig_probe::control::boot;
-use netrig_probe::stamp::Key;
+use netrig_probe::stamp::HmacKey;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
@@ -52,7 +52,7 @@ pub struct CallOrder {
     /// Whom it trusts.
     pub tls: Arc<ClientConfig>,
     /// The key that both have.
-    pub key: Option<Key>,
+    pub key: Option<HmacKey>,
     /// The most that will be sent or received, bits per second; a server with a limit keeps so much for it.
     pub rate: Option<Rate>,
     /// What this end makes the connections with that carry data.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use data_encoding::BASE64;
 use netrig_core::{Duration, Instant, Stream};
-use netrig_probe::web::message::{HttpError, Response};
+use netrig_probe::web::message::{HttpError, HttpResponse};
 
 use super::frame::{self, CloseCode, FrameError, Item, Opcode, Reader};
 use super::handshake::accept_key;
@@ -146,7 +146,7 @@ impl ClientSession {
 
     /// The length of the server's answer, once it is here as a whole and opens the WebSocket.
     fn answered(&self) -> Result<Option<usize>, ClientError> {
-        let Some((head, len)) = Response::read(&self.answer)? else { return Ok(None) };
+        let Some((head, len)) = HttpResponse::read(&self.answer)? else { return Ok(None) };
         match head.status {
             101 => {}
             status => return Err(ClientError::Status(status)),

@@ -2,7 +2,7 @@
 
 use data_encoding::BASE64;
 use netrig_host::shown;
-use netrig_probe::web::message::{Request, Response};
+use netrig_probe::web::message::{HttpRequest, HttpResponse};
 use sha1::{Digest as _, Sha1};
 
 use super::{SUBPROTOCOL, Test};
@@ -59,16 +59,16 @@ pub enum UpgradeError {
 
 impl UpgradeError {
     /// What the client is answered.
-    pub fn response(&self) -> Response {
+    pub fn response(&self) -> HttpResponse {
         match self {
-            Self::Path(_) => Response::last(404, "Not Found", &[]),
-            Self::Method(_) => Response::last(405, "Method Not Allowed", &[("Allow", "GET")]),
+            Self::Path(_) => HttpResponse::last(404, "Not Found", &[]),
+            Self::Method(_) => HttpResponse::last(405, "Method Not Allowed", &[("Allow", "GET")]),
             Self::NoUpgrade(_) | Self::Version(_) => {
                 let fields = [("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")];
-                Response::last(426, "Upgrade Required", &fields)
+                HttpResponse::last(426, "Upgrade Required", &fields)
             }
-            Self::Origin(_) => Response::last(403, "Forbidden", &[]),
-            _ => Response::last(400, "Bad Request", &[]),
+            Self::Origin(_) => HttpResponse::last(403, "Forbidden", &[]),
+            _ => HttpResponse::last(400, "Bad Request", &[]),
         }
     }
 }
@@ -78,7 +78,7 @@ impl UpgradeError {
 ///
 /// # Errors
 /// If it is a page of another site.
-pub fn check_origin(request: &Request, allowed: &[String]) -> Result<(), UpgradeError> {
+pub fn check_origin(request: &HttpRequest, allowed: &[String]) -> Result<(), UpgradeError> {
     let Some(origin) = request.field("Origin") else { return Ok(()) };
     let site = origin.split_once("://").map(|(_, site)| site);
     let is_own = site.zip(request.field("Host")).is_some_and(|(site, host)| site.eq_ignore_ascii_case(host));
@@ -94,7 +94,7 @@ impl Upgrade {
     ///
     /// # Errors
     /// If it asks for no test, or not as it should.
-    pub fn read(request: &Request) -> Result<Self, UpgradeError> {
+    pub fn read(request: &HttpRequest) -> Result<Self, UpgradeError> {
         let path = request.path();
         let test = Test::of_path(path).ok_or_else(|| UpgradeError::Path(shown(path)))?;
         if request.method != "GET" {
@@ -196,7 +196,7 @@ mod tests {
         User-Agent: ooniprobe/3.0.0 ndt7-client-go/0.1.0\r\n\r\n";
 
     fn read(text: &str) -> Result<Upgrade, UpgradeError> {
-        Upgrade::read(&Request::read(text.as_bytes()).unwrap().unwrap().0)
+        Upgrade::read(&HttpRequest::read(text.as_bytes()).unwrap().unwrap().0)
     }
 
     /// RFC 6455 section 1.3, and the example of ndt7's specification.
@@ -243,7 +243,7 @@ mod tests {
     fn a_page_of_another_site_is_refused_unless_it_is_allowed() {
         let asks = |origin: &str| {
             let text = format!("GET /ndt/v7/download HTTP/1.1\r\nHost: speed.example:8621\r\n{origin}\r\n");
-            let (request, _) = Request::read(text.as_bytes()).unwrap().unwrap();
+            let (request, _) = HttpRequest::read(text.as_bytes()).unwrap().unwrap();
             move |allowed: &[&str]| {
                 let allowed: Vec<_> = allowed.iter().map(|&origin| origin.to_owned()).collect();
                 check_origin(&request, &allowed)

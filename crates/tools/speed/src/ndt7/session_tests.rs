@@ -1,7 +1,7 @@
 //! Both ends of a test, joined in memory, and what a server does with what no client says.
 
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_probe::web::message::{HttpError, Request};
+use netrig_probe::web::message::{HttpError, HttpRequest};
 use proptest::prelude::*;
 
 use super::frame::{CloseCode, Opcode, close, message};
@@ -14,7 +14,7 @@ fn at(millis: u64) -> Instant {
 fn upgrade(test: Test) -> Upgrade {
     let mut client = ClientSession::new(at(0), test, "h", Seeds::new(1).stream("client"));
     let request = client.poll_transmit().unwrap();
-    Upgrade::read(&Request::read(&request).unwrap().unwrap().0).unwrap()
+    Upgrade::read(&HttpRequest::read(&request).unwrap().unwrap().0).unwrap()
 }
 
 fn server(test: Test) -> ServerSession {
@@ -32,7 +32,7 @@ fn over(server: &mut ServerSession) -> Option<Result<(), ServerError>> {
 fn whole_test(test: Test, piece: usize) {
     let mut client = ClientSession::new(at(0), test, "h", Seeds::new(1).stream("client"));
     let request = client.poll_transmit().unwrap();
-    let (head, len) = Request::read(&request).unwrap().unwrap();
+    let (head, len) = HttpRequest::read(&request).unwrap().unwrap();
     assert_eq!(len, request.len());
     let upgrade = Upgrade::read(&head).unwrap();
     assert_eq!((upgrade.test, &upgrade.metadata[..]), (test, &[("client_name".into(), "netrig".into())][..]));

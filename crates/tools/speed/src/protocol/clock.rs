@@ -1,13 +1,13 @@
 //! Whether two ends read one clock.
 
-use netrig_probe::stamp::Key;
+use netrig_probe::stamp::HmacKey;
 
 use super::Token;
 
 /// What tells a boot of a machine, by what names it there, from all others, to who knows the session's token and runs on it: two
 /// ends that tell the same read one clock, and who tells something else learns nothing of the machine.
 pub fn clock_mark(token: Token, boot: &str) -> Option<[u8; 32]> {
-    Some(Key::new(&token.0)?.digest(&[b"netrig speed clock", boot.as_bytes()]))
+    Some(HmacKey::new(&token.0)?.digest(&[b"netrig speed clock", boot.as_bytes()]))
 }
 
 #[cfg(test)]

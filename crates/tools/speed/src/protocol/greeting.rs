@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 
 use netrig_host::frames::{FrameError, read_frame_within, write_frame};
 use netrig_host::shown_up_to;
-use netrig_probe::stamp::Key;
+use netrig_probe::stamp::HmacKey;
 
 use super::words::{FromClient, FromServer};
 use super::{Keyring, VERSION};
@@ -100,7 +100,7 @@ pub struct Greeted {
 /// If the stream breaks, or the server is of another version, or does not let us in.
 pub fn greet_server(
     stream: &mut (impl Read + Write),
-    key: Option<&Key>,
+    key: Option<&HmacKey>,
     nonce: Nonce,
     binding: &Binding,
 ) -> Result<(), GreetingError> {
@@ -135,7 +135,7 @@ fn refused(why: &str) -> GreetingError {
 pub fn answer_server(
     stream: &mut (impl Read + Write),
     Greeted { nonce: theirs, keyed }: Greeted,
-    key: Option<&Key>,
+    key: Option<&HmacKey>,
     nonce: Nonce,
     binding: &Binding,
 ) -> Result<(), GreetingError> {
@@ -149,7 +149,7 @@ pub fn answer_server(
     match read_frame_within(stream, LONGEST_WORD)? {
         Some(FromServer::Welcome { tag }) => {
             let proof =
-                |key: &Key| tag.is_some_and(|tag| key.verify(&[SERVER, &theirs, &nonce, binding], &tag));
+                |key: &HmacKey| tag.is_some_and(|tag| key.verify(&[SERVER, &theirs, &nonce, binding], &tag));
             if key.is_none_or(proof) { Ok(()) } else { Err(GreetingError::KeyWrong) }
         }
         Some(FromServer::Failed { .. }) if keyed => Err(GreetingError::KeyWrong),
@@ -171,7 +171,7 @@ mod tests {
     type Greetings = (Result<Option<String>, GreetingError>, Result<(), GreetingError>);
 
     fn greet(server: Option<&[u8]>, client: Option<&[u8]>, bindings: [Binding; 2]) -> Greetings {
-        let key = |octets: Option<&[u8]>| octets.map(|octets| Key::new(octets).unwrap());
+        let key = |octets: Option<&[u8]>| octets.map(|octets| HmacKey::new(octets).unwrap());
         let (server_key, client_key) = (key(server), key(client));
         let (mut near, mut far) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {

@@ -1,10 +1,10 @@
 //! The keys of a server.
 
-use netrig_probe::stamp::Key;
+use netrig_probe::stamp::HmacKey;
 
 /// Keys by their names. A client must have one of them, if there is one; its name is what limits per key count by.
 #[derive(Clone, Debug, Default)]
-pub struct Keyring(Vec<(String, Key)>);
+pub struct Keyring(Vec<(String, HmacKey)>);
 
 /// Why a text has no keys in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +13,7 @@ pub enum KeyringError {
     #[error("line {0}: expected a name and a key with a space between them, or `#` and a remark")]
     Line(usize),
     /// A key is too short.
-    #[error("line {line}: the key of {name} has {len} bytes: expected at least {}", Key::LEAST)]
+    #[error("line {line}: the key of {name} has {len} bytes: expected at least {}", HmacKey::LEAST)]
     Short {
         /// Which.
         line: usize,
@@ -42,14 +42,14 @@ impl Keyring {
     /// # Errors
     /// What is wrong with the first line that is.
     pub fn read(text: &str) -> Result<Self, KeyringError> {
-        let mut keys: Vec<(String, Key)> = Vec::new();
+        let mut keys: Vec<(String, HmacKey)> = Vec::new();
         for (line, words) in (1..).zip(text.lines().map(str::trim)) {
             if words.is_empty() || words.starts_with('#') {
                 continue;
             }
             let (name, key) = words.split_once([' ', '\t']).ok_or(KeyringError::Line(line))?;
             let (name, key) = (name.to_owned(), key.trim());
-            let made = Key::new(key.as_bytes());
+            let made = HmacKey::new(key.as_bytes());
             let made =
                 made.ok_or_else(|| KeyringError::Short { line, name: name.clone(), len: key.len() })?;
             if keys.iter().any(|(other, _)| *other == name) {
@@ -66,14 +66,14 @@ impl Keyring {
     }
 
     /// The key that has made this proof of these parts.
-    pub fn whose(&self, parts: &[&[u8]], proof: &[u8]) -> Option<(&str, &Key)> {
+    pub fn whose(&self, parts: &[&[u8]], proof: &[u8]) -> Option<(&str, &HmacKey)> {
         self.0.iter().find(|(_, key)| key.verify(parts, proof)).map(|(name, key)| (name.as_str(), key))
     }
 }
 
 /// A key alone has no name that anybody gave it.
-impl From<Option<Key>> for Keyring {
-    fn from(key: Option<Key>) -> Self {
+impl From<Option<HmacKey>> for Keyring {
+    fn from(key: Option<HmacKey>) -> Self {
         Self(key.map(|key| ("key".to_owned(), key)).into_iter().collect())
     }
 }
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_line_is_a_name_and_a_key() {
         let keys = Keyring::read("# lab\n\nann 0123456789abcdef\n  bob\tanother key with spaces \n").unwrap();
-        let proof = |key: &[u8]| Key::new(key).unwrap().digest(&[b"x"]);
+        let proof = |key: &[u8]| HmacKey::new(key).unwrap().digest(&[b"x"]);
         let whose = |key: &[u8]| keys.whose(&[b"x"], &proof(key)).map(|(name, _)| name);
         assert_eq!(whose(b"0123456789abcdef"), Some("ann"));
         assert_eq!(whose(b"another key with spaces"), Some("bob"));

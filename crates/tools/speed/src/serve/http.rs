@@ -7,8 +7,8 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_bulk::{Reading, StreamOrder, Streams, TransferDirection, TransferEnd, pacing};
 use netrig_core::Duration;
-use netrig_probe::web::answer::{Answer, Objects};
-use netrig_probe::web::message::{HttpError, Request, Response};
+use netrig_probe::web::answer::{ObjectResponse, Objects};
+use netrig_probe::web::message::{HttpError, HttpRequest, HttpResponse};
 
 use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
@@ -80,7 +80,7 @@ fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<()
         return Ok(turn_away(&mut socket, shared.refuse(Protocol::Http, Refusal::Full))?);
     }
     if !shared.serves_strangers(&socket) {
-        say(&mut socket, &Response::last(403, "Forbidden", &[]), b"")?;
+        say(&mut socket, &HttpResponse::last(403, "Forbidden", &[]), b"")?;
         return Err(RequestError::NoKey);
     }
     if Test::of_path(request.path()).is_some() {
@@ -90,7 +90,7 @@ fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<()
     if request.path() == METRICS && request.method == "GET" {
         let text = shared.tally.metrics(&shared.now());
         let kind = [("Content-Type", "text/plain; version=0.0.4")];
-        return Ok(say(&mut socket, &Response::last(200, "OK", &kind), text.as_bytes())?);
+        return Ok(say(&mut socket, &HttpResponse::last(200, "OK", &kind), text.as_bytes())?);
     }
     let answer = Objects { longest: shared.limits.bytes }.answer_to(&last(request));
     if answer.fill == 0 {
@@ -103,19 +103,19 @@ fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<()
 }
 
 /// A request that says that it is the last of its connection.
-fn last(mut request: Request) -> Request {
+fn last(mut request: HttpRequest) -> HttpRequest {
     request.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("connection"));
     request.fields.push(("Connection".to_owned(), "close".to_owned()));
     request
 }
 
 /// Reads a request, and what has come behind it.
-fn read(socket: &mut TcpStream, shared: &Shared) -> Result<(Request, Vec<u8>), RequestError> {
+fn read(socket: &mut TcpStream, shared: &Shared) -> Result<(HttpRequest, Vec<u8>), RequestError> {
     let until = StdInstant::now() + PATIENCE;
     socket.set_read_timeout(Some(LOOK))?;
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
-        if let Some((request, len)) = Request::read(&bytes)? {
+        if let Some((request, len)) = HttpRequest::read(&bytes)? {
             return Ok((request, bytes.split_off(len)));
         }
         if StdInstant::now() > until || shared.stop.load(Ordering::Relaxed) {
@@ -137,16 +137,16 @@ pub(super) fn turn_away(socket: &mut TcpStream, refusal: Refusal) -> io::Result<
 
 /// The response for somebody for whom there is no room.
 pub(super) fn busy(why: impl std::fmt::Display) -> Vec<u8> {
-    let response = Response::last(503, "Service Unavailable", &[("Retry-After", RETRY_AFTER)]);
+    let response = HttpResponse::last(503, "Service Unavailable", &[("Retry-After", RETRY_AFTER)]);
     with_body(&response, format!("{why}\n").as_bytes())
 }
 
 /// Says something with so much behind it.
-pub(super) fn say(socket: &mut TcpStream, response: &Response, body: &[u8]) -> io::Result<()> {
+pub(super) fn say(socket: &mut TcpStream, response: &HttpResponse, body: &[u8]) -> io::Result<()> {
     write_until(socket, &with_body(response, body), StdInstant::now() + PATIENCE)
 }
 
-fn with_body(response: &Response, body: &[u8]) -> Vec<u8> {
+fn with_body(response: &HttpResponse, body: &[u8]) -> Vec<u8> {
     let mut response = response.clone();
     for (name, value) in &mut response.fields {
         if name.eq_ignore_ascii_case("content-length") {
@@ -157,7 +157,12 @@ fn with_body(response: &Response, body: &[u8]) -> Vec<u8> {
 }
 
 /// Gives an object, within what the place allows.
-fn give(socket: TcpStream, answer: &Answer, mut slot: Slot<'_>, shared: &Shared) -> Result<(), RequestError> {
+fn give(
+    socket: TcpStream,
+    answer: &ObjectResponse,
+    mut slot: Slot<'_>,
+    shared: &Shared,
+) -> Result<(), RequestError> {
     write_until(&socket, &answer.head, StdInstant::now() + PATIENCE)?;
     let order = StreamOrder {
         direction: TransferDirection::Sends,

@@ -8,7 +8,7 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_bulk::{Bucket, hold_to, pacing};
 use netrig_core::Duration;
 use netrig_host::TcpInfo as Kernel;
-use netrig_probe::web::message::Request;
+use netrig_probe::web::message::HttpRequest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::slot::{Overrun, Slot};
@@ -57,7 +57,13 @@ impl Failure for Ndt7Error {
 }
 
 /// Serves a client that has sent this request, and counts why it was broken off, if it was.
-pub(super) fn serve(socket: TcpStream, peer: SocketAddr, request: &Request, rest: &[u8], shared: &Shared) {
+pub(super) fn serve(
+    socket: TcpStream,
+    peer: SocketAddr,
+    request: &HttpRequest,
+    rest: &[u8],
+    shared: &Shared,
+) {
     if let Err(error) = visit(socket, peer, request, rest, shared) {
         shared.tally.failed(Protocol::Ndt7, &error);
     }
@@ -66,7 +72,7 @@ pub(super) fn serve(socket: TcpStream, peer: SocketAddr, request: &Request, rest
 fn visit(
     mut socket: TcpStream,
     peer: SocketAddr,
-    request: &Request,
+    request: &HttpRequest,
     rest: &[u8],
     shared: &Shared,
 ) -> Result<(), Ndt7Error> {

@@ -14,7 +14,7 @@ use std::time::Duration as StdDuration;
 use netrig_core::{Duration, Rate};
 use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
-use netrig_probe::stamp::Key;
+use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::Limits;
 use netrig_speed::cause::Limit;
 use netrig_speed::measure::{
@@ -27,8 +27,8 @@ use crate::common;
 
 const KEY: &[u8] = b"0123456789abcdef";
 
-fn key() -> Option<Key> {
-    Key::new(KEY)
+fn key() -> Option<HmacKey> {
+    HmacKey::new(KEY)
 }
 
 /// Runs a server while `with` does something with its address.
@@ -204,7 +204,7 @@ fn who_has_not_the_key_measures_nothing() {
                 measure(order, &AtomicBool::new(false), &mut |_| {}).unwrap_err().to_string()
             };
             assert!(wrong(None).contains("it asks for a key"), "{}", wrong(None));
-            assert!(wrong(Key::new(b"another key of some length")).contains("its key is another one"));
+            assert!(wrong(HmacKey::new(b"another key of some length")).contains("its key is another one"));
         },
     );
 }

@@ -15,7 +15,7 @@ use std::time::Duration as StdDuration;
 use netrig_core::{Duration, Rate};
 use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
-use netrig_probe::stamp::Key;
+use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::Limits;
 use netrig_speed::carry::Live;
 use netrig_speed::flows::{self, TestOrder};
@@ -31,7 +31,7 @@ fn call(server: SocketAddr, key: Option<&[u8]>, rate: Option<Rate>) -> Result<Ca
         server,
         name: server.ip().into(),
         tls: tls::client(&Trust::Anyone, None).unwrap(),
-        key: key.and_then(Key::new),
+        key: key.and_then(HmacKey::new),
         rate,
         options: TcpOptions::default(),
     };

@@ -3,7 +3,7 @@
 use netrig_core::Duration;
 use netrig_probe::control::PORT;
 use netrig_probe::receiver::Remote;
-use netrig_probe::{Delay, Stream};
+use netrig_probe::{DelayBasis, MediaStreamReport};
 use serde_json::{Value, json};
 
 use super::super::ending::failure;
@@ -19,7 +19,7 @@ pub fn connect(target: &Target, place: &KeyPlace) -> Result<Remote, Failure> {
 
 /// What of a stream is the tester's own fault: what a socket of either end had no room for, a clock that was stepped, and
 /// what left later than `bearable`.
-pub fn fault(stream: &Stream, bearable: Duration) -> Option<String> {
+pub fn fault(stream: &MediaStreamReport, bearable: Duration) -> Option<String> {
     if stream.no_room > 0 {
         let packets = stream.no_room;
         return Some(format!(
@@ -45,20 +45,20 @@ pub fn fault(stream: &Stream, bearable: Duration) -> Option<String> {
 }
 
 /// What delays are measured by, in words.
-pub fn measured_by(delay: Delay) -> String {
+pub fn measured_by(delay: DelayBasis) -> String {
     match delay {
-        Delay::OneClock => "one clock at both ends".to_owned(),
-        Delay::Assumed { within_s } => format!(
+        DelayBasis::OneClock => "one clock at both ends".to_owned(),
+        DelayBasis::Assumed { within_s } => format!(
             "two clocks: the shortest is taken for half of the round trip, so all are wrong by the same {:.1} ms at most",
             within_s * 1e3
         ),
     }
 }
 
-pub fn delay_json(delay: Delay) -> Value {
+pub fn delay_json(delay: DelayBasis) -> Value {
     match delay {
-        Delay::OneClock => json!({ "clock": "one", "error_s": 0.0 }),
-        Delay::Assumed { within_s } => json!({ "clock": "assumed", "error_s": within_s }),
+        DelayBasis::OneClock => json!({ "clock": "one", "error_s": 0.0 }),
+        DelayBasis::Assumed { within_s } => json!({ "clock": "assumed", "error_s": within_s }),
     }
 }
 
@@ -75,12 +75,12 @@ mod tests {
 
     const BEARABLE: Duration = Duration::from_millis(20);
 
-    fn stream() -> Stream {
-        Stream {
+    fn stream() -> MediaStreamReport {
+        MediaStreamReport {
             sent: 2,
             no_room: 0,
-            came: Vec::new(),
-            delay: Delay::OneClock,
+            arrivals: Vec::new(),
+            delay: DelayBasis::OneClock,
             latest: BEARABLE,
             dropped: 0,
             icmp_errors: IcmpErrors::default(),
@@ -94,10 +94,13 @@ mod tests {
         assert_eq!(fault(&stream(), BEARABLE), None);
         let late = BEARABLE + Duration::from_nanos(1);
         for (stream, says) in [
-            (Stream { no_room: 1, ..stream() }, "the sending socket had no room for 1 packets"),
-            (Stream { dropped: 3, ..stream() }, "the receiving socket had no room for 3 packets"),
-            (Stream { stepped: Some(Duration::from_millis(1500)), ..stream() }, "was stepped by 1.5 s"),
-            (Stream { latest: late, ..stream() }, "packets left up to 20.0 ms late"),
+            (MediaStreamReport { no_room: 1, ..stream() }, "the sending socket had no room for 1 packets"),
+            (MediaStreamReport { dropped: 3, ..stream() }, "the receiving socket had no room for 3 packets"),
+            (
+                MediaStreamReport { stepped: Some(Duration::from_millis(1500)), ..stream() },
+                "was stepped by 1.5 s",
+            ),
+            (MediaStreamReport { latest: late, ..stream() }, "packets left up to 20.0 ms late"),
         ] {
             let told = fault(&stream, BEARABLE).expect(says);
             assert!(told.contains(says), "{told}");

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use netrig_core::{Dscp, Duration};
 use netrig_host::user_file;
-use netrig_probe::Stream;
+use netrig_probe::MediaStreamReport;
 use netrig_probe::video::{
-    Shown, State, Watched, has_ffmpeg, in_time, png, show, side_by_side, watch, worst,
+    PictureState, ShownPicture, WatchedClip, has_ffmpeg, in_time, png, show, side_by_side, watch, worst,
 };
 use netrig_traffic::Clip;
 use serde_json::{Value, json};
@@ -22,11 +22,11 @@ use crate::output::replace;
 /// A clip as it came with one code point.
 struct Viewing {
     dscp: Dscp,
-    stream: Stream,
+    stream: MediaStreamReport,
     /// Of each packet whether it came in time.
     came: Vec<bool>,
     /// Nothing without ffmpeg.
-    watched: Option<Watched>,
+    watched: Option<WatchedClip>,
     fault: Option<String>,
 }
 
@@ -41,7 +41,8 @@ pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
     }
     let viewings = view(arguments, &clip, decodes)?;
     if let (Some(file), true) = (&arguments.picture, decodes) {
-        let watched: Vec<&Watched> = viewings.iter().filter_map(|viewing| viewing.watched.as_ref()).collect();
+        let watched: Vec<&WatchedClip> =
+            viewings.iter().filter_map(|viewing| viewing.watched.as_ref()).collect();
         let number = arguments.number.or_else(|| worst(&watched, 0..clip.pictures().len()));
         let beside = number.and_then(|number| Some((number, side_by_side(&watched, number)?)));
         let (number, frame) =
@@ -86,7 +87,7 @@ fn view(arguments: &Video, clip: &Clip, decodes: bool) -> Result<Vec<Viewing>, F
         });
         sent.collect::<Result<Vec<_>, _>>()
     })?;
-    let viewing = |(dscp, stream): (Dscp, Stream)| {
+    let viewing = |(dscp, stream): (Dscp, MediaStreamReport)| {
         let came = in_time(clip, &stream, arguments.playout);
         let watched = if decodes { Some(watch(clip, &came).map_err(failure)?) } else { None };
         let fault = fault(&stream, bearable);
@@ -101,7 +102,7 @@ fn share(list: &[bool]) -> f64 {
 
 fn as_json(clip: &Clip, viewing: &Viewing) -> Value {
     let pictures = viewing.watched.as_ref().map(|watched| {
-        let picture = |(number, shown): (usize, &Shown)| {
+        let picture = |(number, shown): (usize, &ShownPicture)| {
             let finite = Some(shown.psnr_db).filter(|psnr| psnr.is_finite());
             json!({ "number": number, "state": word(shown.state), "psnr_db": finite, "ssim": shown.ssim })
         };
@@ -110,21 +111,21 @@ fn as_json(clip: &Clip, viewing: &Viewing) -> Value {
     json!({
         "dscp": viewing.dscp.to_string(), "packets_sent": viewing.stream.sent, "missing": 1.0 - share(&viewing.came),
         "intact": share(&clip.intact(&viewing.came)),
-        "impaired": viewing.watched.as_ref().map(|watched| watched.share(State::Impaired)),
-        "frozen": viewing.watched.as_ref().map(|watched| watched.share(State::Frozen)),
-        "psnr_db": viewing.watched.as_ref().map(Watched::psnr_db).filter(|psnr| psnr.is_finite()),
-        "ssim": viewing.watched.as_ref().map(Watched::mean_ssim),
+        "impaired": viewing.watched.as_ref().map(|watched| watched.share(PictureState::Impaired)),
+        "frozen": viewing.watched.as_ref().map(|watched| watched.share(PictureState::Frozen)),
+        "psnr_db": viewing.watched.as_ref().map(WatchedClip::psnr_db).filter(|psnr| psnr.is_finite()),
+        "ssim": viewing.watched.as_ref().map(WatchedClip::mean_ssim),
         "delay_measured_by": delay_json(viewing.stream.delay), "icmp_errors": viewing.stream.icmp_errors,
         "pictures": pictures, "valid": viewing.fault.is_none(), "why_invalid": viewing.fault,
     })
 }
 
 /// A state as it is told; an infinite ratio stands for the same picture.
-const fn word(state: State) -> &'static str {
+const fn word(state: PictureState) -> &'static str {
     match state {
-        State::Intact => "intact",
-        State::Impaired => "impaired",
-        State::Frozen => "frozen",
+        PictureState::Intact => "intact",
+        PictureState::Impaired => "impaired",
+        PictureState::Frozen => "frozen",
     }
 }
 
@@ -146,8 +147,8 @@ fn as_text(clip: &Clip, viewings: &[Viewing]) -> String {
         let [missing, intact] = [1.0 - share(&viewing.came), share(&clip.intact(&viewing.came))].map(percent);
         let [impaired, frozen, psnr, ssim] = match &viewing.watched {
             Some(watched) => [
-                percent(watched.share(State::Impaired)),
-                percent(watched.share(State::Frozen)),
+                percent(watched.share(PictureState::Impaired)),
+                percent(watched.share(PictureState::Frozen)),
                 Some(watched.psnr_db())
                     .filter(|psnr| psnr.is_finite())
                     .map_or("the same".to_owned(), |psnr| format!("{psnr:.1}")),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use netrig_core::Duration;
 use netrig_experiment::{CallQuality, MediaArrival};
-use netrig_probe::Stream;
+use netrig_probe::MediaStreamReport;
 use netrig_probe::voice::{VoiceOrder, call};
 use netrig_traffic::{Playout, Settings, Talk, VoiceCodec};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
     };
     let mut remote = connect(&arguments.target, &arguments.key)?;
     let stream = call(&mut remote, &order, &*until_interrupted()?).map_err(failure)?;
-    let heard = stream.came.iter().map(|came| MediaArrival {
+    let heard = stream.arrivals.iter().map(|came| MediaArrival {
         number: came.number,
         sent_s: came.sent_s,
         delay_s: came.delay_s,
@@ -72,7 +72,7 @@ fn settings(arguments: &Voice) -> Result<netrig_traffic::Voice, Failure> {
     Ok(voice)
 }
 
-fn as_json(stream: &Stream, quality: &CallQuality, fault: Option<&str>) -> Value {
+fn as_json(stream: &MediaStreamReport, quality: &CallQuality, fault: Option<&str>) -> Value {
     json!({
         "packets_sent": stream.sent, "packets_late": quality.late,
         "missing": quality.missing, "burst_ratio": quality.pattern.burst_ratio(),
@@ -83,7 +83,7 @@ fn as_json(stream: &Stream, quality: &CallQuality, fault: Option<&str>) -> Value
     })
 }
 
-fn as_text(stream: &Stream, quality: &CallQuality) -> String {
+fn as_text(stream: &MediaStreamReport, quality: &CallQuality) -> String {
     format!(
         "rating R              {:.1} of 93.2 (ITU-T G.107)\n\
          mean opinion score    {:.2} of 4.5\n\

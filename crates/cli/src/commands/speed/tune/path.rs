@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use netrig_core::{Duration, Rate};
-use netrig_probe::{Gaps, PingOrder, Plan, ping};
+use netrig_probe::{Gaps, PingOrder, ProbePlan, ping};
 use netrig_speed::measure::{Call, PhaseOrder};
 use netrig_speed::protocol::{Carrier, Way};
 
@@ -34,7 +34,7 @@ pub(super) struct Measured {
 /// has answered.
 pub(super) fn round_trip(server: SocketAddr) -> Result<Duration, String> {
     let plan =
-        Plan { count: ECHOES, gaps: Gaps::Periodic(Duration::from_millis(50)), wait: PATIENCE, seed: 0 };
+        ProbePlan { count: ECHOES, gaps: Gaps::Periodic(Duration::from_millis(50)), wait: PATIENCE, seed: 0 };
     let order = PingOrder { target: server, plan, size: 56, dscp: 0 };
     let report = ping(&order, &AtomicBool::new(false)).ok();
     let measures = report.iter().flat_map(|report| &report.sections).flat_map(|section| &section.measures);

@@ -1,5 +1,5 @@
-//! What holds for any bytes that an FTP server says: the property that `fuzz/` searches a counterexample of, and that the test
-//! `corpora` replays.
+//! The property for any bytes from an FTP server. `fuzz/` searches counterexamples, and the test `corpora` replays the
+//! corpus.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,17 +11,17 @@ use netrig_probe::ProbeError;
 use netrig_probe::transfer::{FtpOrder, converse};
 use netrig_traffic::FtpDirection;
 
-/// What is uploaded, and what the server gives, bytes.
+/// Bytes that are stored and fetched.
 const BYTES: u64 = 100;
 
-/// A server that says all of it, the replies to commands that it does not wait for, and then nothing more: the session ends
-/// with what was asked for or with a sentence of one line. Over both versions of IP, which name the port for data in other
-/// words, and in both directions. The data's connection is made to nobody but who stands here, whatever port is named.
+/// The server sends all bytes at once, without waiting for commands, and then nothing more. The session succeeds or
+/// fails with an error of one line. This holds over both IP versions, which state the data port differently, and in
+/// both directions. The data connection goes to this test, whatever port the reply names.
 pub fn check(bytes: &[u8]) {
     sessions(bytes);
 }
 
-/// How many of the four sessions end with what was asked for.
+/// Number of successful sessions of four.
 pub fn sessions(bytes: &[u8]) -> usize {
     let mut succeeded = 0;
     for at in ["127.0.0.1:0", "[::1]:0"] {
@@ -53,7 +53,7 @@ fn succeeds(listener: &TcpListener, order: &FtpOrder, says: &[u8]) -> bool {
     let downloads = order.direction == FtpDirection::Fetch;
     let talk = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // A client that has had enough hangs up.
+            // The client may close the connection early.
             let _ = far.write_all(says);
             let _ = far.shutdown(Shutdown::Write);
             let _ = far.read_to_end(&mut Vec::new());
@@ -65,7 +65,7 @@ fn succeeds(listener: &TcpListener, order: &FtpOrder, says: &[u8]) -> bool {
                 far.write_all(&[7; BYTES as usize]).map_err(|error| error.to_string())?;
                 far.shutdown(Shutdown::Write).map_err(|error| error.to_string())?;
             }
-            // What is uploaded fits its buffer, and needs nobody who reads it.
+            // The stored bytes fit into the socket's buffer and need no reader.
             held.lock().expect("nobody panics with it").push(far);
             Ok(near)
         })
@@ -84,7 +84,7 @@ fn succeeds(listener: &TcpListener, order: &FtpOrder, says: &[u8]) -> bool {
     talk.is_ok()
 }
 
-/// At most 200 characters, none of which moves a cursor.
+/// At most 200 characters and no control characters.
 fn one_line(text: &str) -> bool {
     text.chars().count() <= 200 && !text.contains(char::is_control)
 }

@@ -1,29 +1,29 @@
-//! What holds for any octets that an HTTP server or client says: the property that `fuzz/` searches a counterexample of, and that
-//! the test `corpora` replays.
+//! The property for any octets from an HTTP server or client. `fuzz/` searches counterexamples, and the test `corpora`
+//! replays the corpus.
 
 use netrig_probe::web::Url;
 use netrig_probe::web::answer::Objects;
-use netrig_probe::web::body::Body;
-use netrig_probe::web::message::{LONGEST_HEAD, MOST_FIELDS, Request, Response};
+use netrig_probe::web::body::HttpBody;
+use netrig_probe::web::message::{HttpRequest, HttpResponse, LONGEST_HEAD, MOST_FIELDS};
 
-/// The longest object of the server that is asked, octets.
+/// Maximum size of an object, octets.
 const LONGEST: u64 = 1_000_000;
 
-/// A head is read whole or not at all, and no octet behind it changes it; a body ends in the same place however it comes; the
-/// server answers with no more than it gives.
+/// A head is parsed as a whole or not at all, and the octets behind it do not matter. The end of a body does not depend
+/// on its pieces. The server's answers are limited.
 pub fn check(bytes: &[u8]) {
-    if let Ok(Some((request, len))) = Request::read(bytes) {
+    if let Ok(Some((request, len))) = HttpRequest::read(bytes) {
         assert!(len <= bytes.len().min(LONGEST_HEAD) && request.fields.len() <= MOST_FIELDS);
-        assert_eq!(Request::read(&bytes[..len]), Ok(Some((request, len))));
-        assert_eq!(Request::read(&bytes[..len - 1]), Ok(None), "it had gone on");
+        assert_eq!(HttpRequest::read(&bytes[..len]), Ok(Some((request, len))));
+        assert_eq!(HttpRequest::read(&bytes[..len - 1]), Ok(None), "it had gone on");
     }
-    if let Ok(Some((response, len))) = Response::read(bytes) {
+    if let Ok(Some((response, len))) = HttpResponse::read(bytes) {
         assert!(len <= bytes.len().min(LONGEST_HEAD) && response.fields.len() <= MOST_FIELDS);
-        assert_eq!(Response::read(&bytes[..len]).map(|read| read.map(|(_, len)| len)), Ok(Some(len)));
+        assert_eq!(HttpResponse::read(&bytes[..len]).map(|read| read.map(|(_, len)| len)), Ok(Some(len)));
         if let Ok(framing) = response.framing() {
             let body = &bytes[len..];
             let took = |piece: usize| {
-                let mut taken = Body::new(framing);
+                let mut taken = HttpBody::new(framing);
                 body.chunks(piece)
                     .try_for_each(|piece| taken.take(piece))
                     .map(|()| (taken.received(), taken.is_done()))
@@ -33,13 +33,13 @@ pub fn check(bytes: &[u8]) {
             assert!(whole.is_ok() || whole.is_err_and(|error| one_line(&error.to_string())));
         }
     }
-    for error in [Request::read(bytes).err(), Response::read(bytes).err()].into_iter().flatten() {
+    for error in [HttpRequest::read(bytes).err(), HttpResponse::read(bytes).err()].into_iter().flatten() {
         assert!(one_line(&error.to_string()), "{error}");
     }
     let objects = Objects { longest: LONGEST };
     if let Some((answer, len)) = objects.answer(bytes) {
         assert!(len <= bytes.len() && answer.fill <= LONGEST);
-        let (response, head) = Response::read(&answer.head).expect("an answer").expect("a whole one");
+        let (response, head) = HttpResponse::read(&answer.head).expect("an answer").expect("a whole one");
         assert_eq!((response.status, head), (answer.status, answer.head.len()));
     }
     if let Ok(url) = String::from_utf8_lossy(bytes).parse::<Url>() {
@@ -47,7 +47,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Nothing in it moves a cursor.
+/// Whether a text has no control characters.
 fn one_line(text: &str) -> bool {
     !text.contains(char::is_control)
 }

@@ -1,46 +1,47 @@
-//! What holds for any message about a packet that was sent: the property that `fuzz/` searches a counterexample of, and that the
-//! test `corpora` replays.
+//! The property for any ICMP message about a packet. `fuzz/` searches counterexamples, and the test `corpora` replays
+//! the corpus.
 //!
 //! | octets | what |
 //! |---|---|
-//! | 0 | bits 0 and 1: UDP, ICMP or TCP; bit 2: IPv6; bit 3: it is said where the extension is |
+//! | 0 | bits 0 and 1: UDP, ICMP or TCP; bit 2: IPv6; bit 3: the message states where the extension is |
 //! | 1, 2 | type and code |
 //! | 3–6 | the MTU |
 //! | 7, 8 | where the extension is |
-//! | 9 and on | what is repeated of the packet |
+//! | 9 and on | the quote of the packet |
 
 use netrig_core::{Duration, Instant};
-use netrig_probe::flow::packet::{Flow, Method, Quote};
-use netrig_probe::flow::{Heard, What};
-use netrig_probe::icmp::Version;
-use netrig_probe::icmp_error::{Extension, Said};
+use netrig_probe::flow::packet::{FlowMethod, ProbeFlow, Quote};
+use netrig_probe::flow::{FlowResponse, ResponseKind};
+use netrig_probe::icmp::IcmpVersion;
+use netrig_probe::icmp_error::{Extension, IcmpError};
 use netrig_probe::path_mtu::search;
-use netrig_probe::path_mtu::search::Search;
+use netrig_probe::path_mtu::search::PathMtuSearch;
 use netrig_probe::segments::of_syn;
 use netrig_probe::trace::course;
-use netrig_probe::trace::course::Course;
+use netrig_probe::trace::course::TraceCourse;
 use netrig_probe::trace::speed::SpeedPlan;
 
 /// The token of the corpus: `netrig!!`.
 const TOKEN: u64 = u64::from_be_bytes(*b"netrig!!");
 
-/// It is read as something or nothing; who believes it neither comes to no end nor takes for said what was not.
+/// Parsing does not fail. A trace or a search that believes the message ends, and takes nothing as received that was
+/// not.
 pub fn check(bytes: &[u8]) {
     let Some((&[what, kind, code, a, b, c, d, high, low], repeated)) = bytes.split_first_chunk::<9>() else {
         return;
     };
     let v4 = what & 4 == 0;
-    let method = [Method::Udp, Method::Icmp, Method::Tcp, Method::Udp][usize::from(what & 3)];
+    let method = [FlowMethod::Udp, FlowMethod::Icmp, FlowMethod::Tcp, FlowMethod::Udp][usize::from(what & 3)];
     let (source, target) = if v4 {
         ("192.0.2.1:50000", "198.51.100.7:33434")
     } else {
         ("[2001:db8::1]:50000", "[2001:db8:1::7]:33434")
     };
     let [source, target] = [source, target].map(|text| text.parse().expect("an address"));
-    let flow = Flow { method, source, target, token: TOKEN };
+    let flow = ProbeFlow { method, source, target, token: TOKEN };
     let mtu = u32::from_be_bytes([a, b, c, d]);
-    let version = if v4 { Version::V4 } else { Version::V6 };
-    let said = Said::of(version, kind, code, mtu);
+    let version = if v4 { IcmpVersion::V4 } else { IcmpVersion::V6 };
+    let error = IcmpError::of(version, kind, code, mtu);
     let place = (what & 8 != 0).then(|| usize::from(u16::from_be_bytes([high, low])));
     let extension = Extension::find(repeated, place, flow.unrepeated()).unwrap_or_default();
     assert!(extension.labels.len() <= 16 && extension.others.len() <= 16);
@@ -48,15 +49,15 @@ pub fn check(bytes: &[u8]) {
     assert!(of_syn(repeated).is_none_or(|mss| mss <= 0xFFFF));
     let quote = flow.quoted(repeated);
     if let Some((number, how)) = flow.answered(repeated) {
-        hear(&flow, Quote::Of(number), What::Answered(how), &extension);
+        trace(&flow, Quote::Of(number), ResponseKind::Answer(how), &extension);
     }
-    hear(&flow, quote, What::Said(said), &extension);
-    believe(quote, mtu);
+    trace(&flow, quote, ResponseKind::IcmpError(error), &extension);
+    search_with(quote, mtu);
 }
 
-/// A trace with all that it sends answered in this way.
-fn hear(flow: &Flow, quote: Quote, what: What, extension: &Extension) {
-    let plan = course::Plan {
+/// A trace in which all packets get this response.
+fn trace(flow: &ProbeFlow, quote: Quote, kind: ResponseKind, extension: &Extension) {
+    let plan = course::TracePlan {
         first: 1,
         last: 6,
         each: 2,
@@ -66,51 +67,51 @@ fn hear(flow: &Flow, quote: Quote, what: What, extension: &Extension) {
         in_flight: 4,
         speed: SpeedPlan::new(576, 1500, 5, 1),
     };
-    let mut course = Course::new(plan, flow.target.ip());
+    let mut course = TraceCourse::new(plan, flow.target.ip());
     let mut now = Instant::ZERO;
     for _ in 0..10_000 {
         match course.next(now, now.as_nanos()) {
-            course::Next::Send(probe) => {
+            course::TraceStep::Send(probe) => {
                 assert!(!flow.packet(probe.number, probe.length).is_empty());
                 let labels = extension.labels.clone();
                 let (from, at) = (flow.target.ip(), now.as_nanos());
-                let heard = Heard { from, what, at, stamped: true, ttl: None, length: 28, labels };
+                let response = FlowResponse { from, kind, at, stamped: true, ttl: None, length: 28, labels };
                 match quote {
-                    Quote::Of(number) => drop(course.heard(number, heard)),
-                    Quote::Unnamed => course.heard_unnamed(now, heard),
+                    Quote::Of(number) => drop(course.record(number, response)),
+                    Quote::Unnamed => course.record_unnamed(now, response),
                     Quote::Foreign => {}
                 }
             }
-            course::Next::Wait(until) => {
+            course::TraceStep::Wait(until) => {
                 assert!(until > now);
                 now = until;
             }
-            course::Next::Over => return,
+            course::TraceStep::Over => return,
         }
     }
     panic!("it does not end");
 }
 
-/// A search that is told the same of every packet, as far as it is said of it, and hears nothing else.
-fn believe(quote: Quote, mtu: u32) {
-    let plan = search::Plan::new(68, 1200, 1500, 2, Duration::from_millis(100)).expect("a plan");
-    let (mut search, mut now) = (Search::new(plan), Instant::ZERO);
+/// A search in which every packet gets this report, if it belongs to the packet, and nothing else.
+fn search_with(quote: Quote, mtu: u32) {
+    let plan = search::PathMtuPlan::new(68, 1200, 1500, 2, Duration::from_millis(100)).expect("a plan");
+    let (mut search, mut now) = (PathMtuSearch::new(plan), Instant::ZERO);
     for _ in 0..10_000 {
         match search.next(now) {
-            search::Next::Send { number, size } => {
+            search::PathMtuStep::Send { number, size } => {
                 assert!((68..=1500).contains(&size), "{size}");
                 if quote != Quote::Foreign {
-                    search.told(number, mtu, [192, 0, 2, 9].into());
+                    search.too_long(number, mtu, [192, 0, 2, 9].into());
                 }
                 if let Quote::Of(number) = quote {
-                    search.told(number, mtu, [192, 0, 2, 9].into());
+                    search.too_long(number, mtu, [192, 0, 2, 9].into());
                 }
             }
-            search::Next::Wait(until) => {
+            search::PathMtuStep::Wait(until) => {
                 assert!(until > now);
                 now = until;
             }
-            search::Next::Over => {
+            search::PathMtuStep::Over => {
                 assert_eq!(search.confirmed(), None, "no word of another makes a packet come through");
                 return;
             }

@@ -1,21 +1,23 @@
-//! What holds for any bytes that arrive as a STAMP packet: the property that `fuzz/` searches a counterexample of, and that
-//! the test `stamp_corpus` replays.
+//! The property for any bytes that arrive as a STAMP packet. `fuzz/` searches counterexamples, and the test `corpora`
+//! replays the corpus.
 
 use netrig_core::Prefix;
-use netrig_probe::stamp::reflect::Sessions;
-use netrig_probe::stamp::{ErrorEstimate, Format, Ingress, Key, Reflected, Reflector, Test, packet, tlv};
+use netrig_probe::stamp::reflect::ReflectorSessions;
+use netrig_probe::stamp::{
+    ErrorEstimate, Format, HmacKey, Ingress, ReflectedPacket, Reflector, TestPacket, packet, tlv,
+};
 
-/// A moment of 2026, ns since 1970.
+/// A time in 2026, ns since 1970.
 const NOW: u64 = 1_790_000_000_000_000_000;
 
-/// The bytes are read or refused, in both modes. A reflector answers with as many bytes as came or not at all; no reflector
-/// answers its answer; and a sender understands it.
+/// The bytes are accepted or refused in both modes. A reflector's answer has the same length; no reflector answers it,
+/// and a sender can parse it.
 pub fn check(bytes: &[u8]) {
-    let key = Key::new(&[7; 32]).expect("32 octets are enough");
+    let key = HmacKey::new(&[7; 32]).expect("32 octets are enough");
     for key in [None, Some(key)] {
-        let _ = (Test::decode(bytes, key.as_ref()), Reflected::decode(bytes, key.as_ref()));
+        let _ = (TestPacket::decode(bytes, key.as_ref()), ReflectedPacket::decode(bytes, key.as_ref()));
         reflect(bytes, key.as_ref());
-        // Nobody guesses an HMAC: it is made right, so that what lies behind is tried too.
+        // The HMAC is corrected, so that the code behind the check is tested too.
         if let Some(key) = &key
             && bytes.len() >= packet::BASE_AUTHENTICATED
         {
@@ -28,7 +30,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-fn reflect(bytes: &[u8], key: Option<&Key>) {
+fn reflect(bytes: &[u8], key: Option<&HmacKey>) {
     let reflector = |sessions| Reflector {
         key: key.cloned(),
         allowed: Prefix::LOOPBACK.to_vec(),
@@ -42,7 +44,7 @@ fn reflect(bytes: &[u8], key: Option<&Key>) {
         ttl: 64,
         class: 0b1011_1001,
     };
-    for (sessions, format) in [(None, Format::Ntp), (Some(Sessions::default()), Format::Ptp)] {
+    for (sessions, format) in [(None, Format::Ntp), (Some(ReflectorSessions::default()), Format::Ptp)] {
         let error = ErrorEstimate::new(false, format, 1_000_000);
         let Ok(reply) = reflector(sessions).reflect(bytes, &from(5000), NOW, error) else { continue };
         assert_eq!(reply.bytes.len(), bytes.len(), "packet for packet, and no more");
@@ -51,8 +53,9 @@ fn reflect(bytes: &[u8], key: Option<&Key>) {
             reflector(None).reflect(&reply.bytes, &from(5001), NOW, error).is_err(),
             "a reflection is not answered"
         );
-        let told = Reflected::decode(&reply.bytes, key).expect("a sender understands what a reflector says");
-        let sent = Test::decode(bytes, key).expect("it was answered");
+        let told =
+            ReflectedPacket::decode(&reply.bytes, key).expect("a sender understands what a reflector says");
+        let sent = TestPacket::decode(bytes, key).expect("it was answered");
         assert_eq!(told.sender, sent);
         let base = packet::base(key).min(bytes.len());
         assert_eq!(tlv::parse(&reply.bytes[base..]).count(), tlv::parse(&bytes[base..]).count());

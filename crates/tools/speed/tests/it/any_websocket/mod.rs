@@ -2,14 +2,14 @@
 //! `fuzz/` searches a counterexample of, and that the test `corpora` replays.
 
 use netrig_core::{Instant, Seeds};
-use netrig_probe::web::message::{LONGEST_HEAD, Request};
+use netrig_probe::web::message::{HttpRequest, LONGEST_HEAD};
 use netrig_speed::ndt7::frame::{FrameError, Item, LONGEST_TEXT, Reader};
 use netrig_speed::ndt7::{ClientSession, ConnectionInfo, Measurement, ServerSession, Test, Upgrade};
 
 /// The bytes are a request, an answer to one, or frames, or an error; one by one they are the same as at once. What is
 /// answered is no longer than what came, but for words of a few bytes.
 pub fn check(bytes: &[u8]) {
-    if let Ok(Some((head, len))) = Request::read(bytes) {
+    if let Ok(Some((head, len))) = HttpRequest::read(bytes) {
         assert!(len <= bytes.len().min(LONGEST_HEAD));
         match Upgrade::read(&head) {
             Ok(upgrade) => assert!(upgrade.response().starts_with(b"HTTP/1.1 101 ")),
@@ -55,7 +55,7 @@ fn items(mut reader: Reader, bytes: &[u8], piece: usize) -> Result<Vec<Item>, Fr
 fn of_server(test: Test, bytes: &[u8], piece: usize) -> (Option<Vec<u8>>, u64, Vec<String>) {
     let mut asks = ClientSession::new(Instant::ZERO, test, "host", Seeds::new(1).stream("client"));
     let request = asks.poll_transmit().expect("it asks first");
-    let (head, _) = Request::read(&request).expect("it was written by us").expect("as a whole");
+    let (head, _) = HttpRequest::read(&request).expect("it was written by us").expect("as a whole");
     let upgrade = Upgrade::read(&head).expect("it was written by us");
     let mut server = ServerSession::new(Instant::ZERO, &upgrade, ConnectionInfo::default());
     bytes.chunks(piece).for_each(|bytes| server.handle_bytes(bytes));

@@ -287,7 +287,7 @@ fn its_client_prints_why_it_is_refused() {
 /// Where a key is needed and nobody has said that anybody may measure.
 #[test]
 fn its_client_has_no_key() {
-    let key = netrig_probe::stamp::Key::new(b"0123456789abcdef");
+    let key = netrig_probe::stamp::HmacKey::new(b"0123456789abcdef");
     let Some(address) = outward() else {
         eprintln!("skipped: needs an address beside those of loopback");
         return;

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::{Duration, Instant, Seeds};
-use netrig_probe::web::message::Response;
+use netrig_probe::web::message::HttpResponse;
 use netrig_speed::admission::Limits;
 use netrig_speed::ndt7::{ClientEvent, ClientSession, Load, Measurement, Test};
 use netrig_speed::serve::{Protocol, ServerOrder};
@@ -148,12 +148,12 @@ fn the_client_of_m_lab_uses_our_server() {
 }
 
 /// What a request is answered with, as a whole.
-fn answered(address: SocketAddr, request: &str) -> (Response, Vec<u8>) {
+fn answered(address: SocketAddr, request: &str) -> (HttpResponse, Vec<u8>) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
-    let (response, len) = Response::read(&bytes).unwrap().unwrap();
+    let (response, len) = HttpResponse::read(&bytes).unwrap().unwrap();
     (response, bytes.split_off(len))
 }
 
