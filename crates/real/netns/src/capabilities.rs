@@ -3,6 +3,7 @@
 use std::fmt;
 use std::os::fd::AsFd;
 
+use crate::error::Lack;
 use crate::namespace::Namespace;
 use crate::netlink::Ethtool;
 use crate::netlink::route::{Rtnetlink, VethEnd};
@@ -13,21 +14,6 @@ const NEEDED: [(u32, &str, &str); 3] = [
     (13, "CAP_NET_RAW", "the router cannot take frames from interfaces"),
     (21, "CAP_SYS_ADMIN", "network namespaces cannot be made"),
 ];
-
-/// Something that is missing, with what cannot be done without it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lack {
-    /// What is missing: `CAP_NET_RAW`.
-    pub what: String,
-    /// What follows from it.
-    pub why: String,
-}
-
-impl fmt::Display for Lack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.why)
-    }
-}
 
 /// What is missing of what can be told without trying: capabilities of the calling thread, and a `/run` that can be
 /// written to.

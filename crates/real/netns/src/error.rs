@@ -1,11 +1,25 @@
 //! What can go wrong while a testbed is built, used or removed.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use netrig_experiment::RunError;
+use netrig_experiment::{RunError, Unsupported};
 
-use crate::capabilities::Lack;
+/// Something that is missing, with what cannot be done without it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// What is missing: `CAP_NET_RAW`.
+    pub what: String,
+    /// What follows from it.
+    pub why: String,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)
+    }
+}
 
 /// What was done, where, and what the kernel said.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +109,10 @@ impl From<TestbedError> for RunError {
     fn from(error: TestbedError) -> Self {
         Self::because(error)
     }
+}
+
+pub(crate) fn unsupported<T>(why: String) -> Result<T, Unsupported> {
+    Err(Unsupported(why))
 }
 
 fn sentences(lacks: &[Lack]) -> String {

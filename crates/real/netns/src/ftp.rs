@@ -6,7 +6,7 @@ use netrig_agent::{MOST_TRANSFERS, SERVED_FILE};
 use netrig_experiment::{Carrier, Flow, Program, Ready, Scenario, Unsupported, server_port};
 use netrig_traffic::{Ftp, FtpDirection, Settings};
 
-use crate::orders::unsupported;
+use crate::error::unsupported;
 use crate::program::Errand;
 
 /// Within the server's folder: what clients see, and the empty folder that the server's unprivileged part is locked into.

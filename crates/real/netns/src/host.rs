@@ -11,8 +11,7 @@ use netrig_experiment::{Fragmentation, Host, Node, Scenario, Unsupported};
 pub(crate) use group::{Group, GroupReader, Limits};
 pub(crate) use load::Loads;
 
-use crate::error::TestbedError;
-use crate::orders::unsupported;
+use crate::error::{TestbedError, unsupported};
 use crate::processors::available;
 use crate::sysctl;
 use crate::testbed::Testbed;

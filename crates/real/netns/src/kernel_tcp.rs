@@ -7,7 +7,7 @@ use netrig_transport::Profile;
 use netrig_transport::tcp::{Config, EcnMode, IdleRestart, Limit, Nagle, Recovery};
 use serde_json::Value;
 
-use crate::orders::unsupported;
+use crate::error::unsupported;
 use crate::receive_buffer::ReceiveBuffer;
 
 /// Constants that a socket or a namespace can be given. All others are the kernel's own, which the profile `linux`

@@ -63,8 +63,8 @@ mod testbed;
 mod watch;
 mod wiring;
 
-pub use capabilities::{Lack, OFFLOADS, lacks, try_out};
-pub use error::TestbedError;
+pub use capabilities::{OFFLOADS, lacks, try_out};
+pub use error::{Lack, TestbedError};
 pub use journal::Journals;
 pub use keeping::{KeepRequest, KeptFlow, KeptOfRuns};
 pub use lab::{Lab, LabError, Passed};

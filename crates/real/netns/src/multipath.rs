@@ -8,10 +8,9 @@ use std::path::Path;
 use netrig_core::Dscp;
 use netrig_experiment::{Carrier, Flow, Mptcp, Scenario, Unsupported};
 
-use crate::error::TestbedError;
+use crate::error::{TestbedError, unsupported};
 use crate::netlink::path_manager::{Limits, MptcpEndpoint, PathManager, Role};
-use crate::orders::{agree, unsupported};
-use crate::sysctl;
+use crate::sysctl::{self, agree};
 use crate::testbed::Testbed;
 
 /// Where a kernel that has Multipath TCP keeps its settings.

@@ -14,6 +14,7 @@ use netrig_host::socket::{Buffers, UdpOptions};
 use netrig_transport::sctp::Encapsulation;
 use netrig_transport::{Control, PathId, tcp};
 
+use crate::error::unsupported;
 use crate::ftp;
 use crate::host;
 use crate::interfaces::TOO_LATE;
@@ -21,6 +22,7 @@ use crate::kernel_tcp::KernelTcp;
 use crate::multipath;
 use crate::processors;
 use crate::sip;
+use crate::sysctl::agree;
 
 /// Bytes that a socket for datagrams may hold until they are read, beyond what any scheduler keeps a reader waiting.
 const DATAGRAM_BUFFER: u32 = 8 << 20;
@@ -330,29 +332,4 @@ fn end(
         // Of both ends the one reads slowly that gets the data.
         reads: flow.reads.filter(|_| (side == Side::Client) == flow.application.answers()),
     })
-}
-
-/// Takes a setting of a node's kernel among those of all flows that end there.
-///
-/// # Errors
-/// If another flow wants it otherwise.
-pub(crate) fn agree(
-    sysctls: &mut Vec<(String, String)>,
-    (name, value): &(String, String),
-    node: &str,
-) -> Result<(), Unsupported> {
-    match sysctls.iter().find(|(other, _)| other == name) {
-        Some((_, other)) if other != value => unsupported(format!(
-            "node `{node}` and its flows want {name} to be {other} and {value}, and its kernel has one"
-        )),
-        Some(_) => Ok(()),
-        None => {
-            sysctls.push((name.clone(), value.clone()));
-            Ok(())
-        }
-    }
-}
-
-pub(crate) fn unsupported<T>(why: String) -> Result<T, Unsupported> {
-    Err(Unsupported(why))
 }

@@ -3,7 +3,7 @@
 use netrig_experiment::{Node, Scenario, Unsupported};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::orders::unsupported;
+use crate::error::unsupported;
 
 /// Those that `cpus` numbers; nothing if it names none.
 pub(crate) fn set(cpus: &[u32]) -> Option<CpuSet> {

@@ -1,33 +1,33 @@
 //! Programs of others on nodes: what is run, where, and what came of it.
 
+mod errand;
 mod names;
 mod output;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use netrig_core::{Note, Sample, Sink, Subject, quantity};
-use netrig_experiment::{Program, Ready, RunError, Scenario, Unsupported};
+use netrig_experiment::{Ready, RunError, Scenario, Unsupported};
 use netrig_host::Clock;
 use netrig_host::usage::Family;
-use netrig_host::user_file::{UserFileError, open_regular};
 use netrig_sip_net as sip;
 use netrig_sip_net::Transport;
-use sha2::{Digest, Sha256};
 
+pub(crate) use self::errand::Errand;
+use self::errand::find;
 use self::names::Names;
 use self::output::{LineTap, Output, Readers};
 use crate::counters::{Counting, Teller};
 use crate::ftp;
 use crate::hop_limits::{HopLimitWatch, counter};
 use crate::host::GroupReader;
-use crate::orders::unsupported;
 use crate::process::Process;
 use crate::ready::{Evidence, is_so_for};
 use crate::router::Findings;
@@ -45,87 +45,6 @@ const ASKING: Duration = Duration::from_millis(20);
 const PARTING: Duration = Duration::from_secs(2);
 /// Between two looks whether it is ready.
 const LOOK: Duration = Duration::from_millis(5);
-
-/// Where programs are looked for, beside the folders of `PATH`: servers of Debian are where only root's path leads.
-const FOLDERS: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
-
-/// A program that is to run on a node.
-#[derive(Clone, Debug)]
-pub(crate) struct Errand {
-    /// The node, by its place in the scenario.
-    pub node: usize,
-    /// The program's file.
-    pub executable: PathBuf,
-    /// What is run, as the file has it.
-    pub program: Program,
-    /// Folders that it needs in its own, and files there of zeros, by their lengths in bytes.
-    pub folders: Vec<&'static str>,
-    pub zeros: Vec<(String, u64)>,
-    /// The flow whose data it sends, by its number, and the user bytes of a full segment.
-    pub sends: Option<(u32, u64)>,
-}
-
-impl Errand {
-    /// Finds the program's file.
-    ///
-    /// # Errors
-    /// If it is not on this machine: by name, with the packages that have it.
-    pub fn new(scenario: &Scenario, node: usize, program: Program) -> Result<Self, Unsupported> {
-        let missing = |name: &str| {
-            let packages = program.packages.join(" ");
-            let mends = match packages.is_empty() {
-                true => String::new(),
-                false => format!("; on Debian: apt-get install {packages}"),
-            };
-            unsupported(format!(
-                "node `{}` runs `{name}`, which is not on this machine{mends}",
-                scenario.nodes[node].name
-            ))
-        };
-        let counters = program.counters.as_ref().map(|counters| &counters.command);
-        let beside = program.before.iter().chain(counters).filter_map(|words| words.first());
-        // One of the program's own files is made when it is needed.
-        if let Some(name) = beside.filter(|name| !name.contains('{')).find(|name| find(name).is_none()) {
-            return missing(name);
-        }
-        let Some(executable) = find(program.name()) else { return missing(program.name()) };
-        Ok(Self { node, executable, program, folders: Vec::new(), zeros: Vec::new(), sends: None })
-    }
-
-    /// Which program it is: its file and a hash of it, with the versions of its packages.
-    pub fn version(&self) -> Result<String, RunError> {
-        let hash = hash(&self.executable).map_err(|error| {
-            RunError::Failed(format!("cannot read {}: {error}", self.executable.display()))
-        })?;
-        let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let packages: String = packages(&self.program.packages).into_iter().map(|one| one + ", ").collect();
-        Ok(format!("{packages}{} (SHA-256 {hash}…)", self.executable.display()))
-    }
-}
-
-/// The longest program that is told by its contents, bytes.
-const LONGEST_PROGRAM: u64 = 1 << 32;
-
-/// A hash of a file, which is never in memory as a whole.
-fn hash(path: &Path) -> Result<[u8; 32], UserFileError> {
-    let (file, _) = open_regular(path, "a regular file")?;
-    let mut hash = Sha256::new();
-    let mut rest = BufReader::with_capacity(1 << 20, file.take(LONGEST_PROGRAM + 1));
-    let mut len = 0;
-    loop {
-        let piece = rest.fill_buf()?;
-        if piece.is_empty() {
-            return Ok(hash.finalize().into());
-        }
-        hash.update(piece);
-        let taken = piece.len();
-        len += taken as u64;
-        rest.consume(taken);
-        if len > LONGEST_PROGRAM {
-            return Err(UserFileError::TooLong { limit: LONGEST_PROGRAM });
-        }
-    }
-}
 
 /// All programs that the nodes of a scenario run: those that its file names, and servers of its flows.
 ///
@@ -149,34 +68,6 @@ pub(crate) fn errands_of_nodes(scenario: &Scenario) -> Result<Vec<Errand>, Unsup
         }
     }
     Ok(errands)
-}
-
-/// The file of a program.
-fn find(name: &str) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let runs = |path: &PathBuf| {
-        std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(runs);
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(FOLDERS.map(PathBuf::from));
-    folders.map(|folder| folder.join(name)).find(runs)
-}
-
-/// The packages of these names that Debian's list has as installed, with their versions.
-fn packages(names: &[String]) -> Vec<String> {
-    let list = std::fs::read_to_string("/var/lib/dpkg/status").unwrap_or_default();
-    let field = |paragraph: &str, name: &str| {
-        paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::to_owned)
-    };
-    let version = |name: &String| {
-        let mut paragraphs = list.split("\n\n");
-        let own = paragraphs.find(|paragraph| field(paragraph, "Package").as_ref() == Some(name))?;
-        Some(format!("{name} {}", field(own, "Version")?))
-    };
-    names.iter().filter_map(version).collect()
 }
 
 /// Who hears the lines that programs write, as they are read: the node, the program and the line.
@@ -504,13 +395,6 @@ fn sent_again(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_is_found_or_not() {
-        assert!(find("sh").is_some_and(|path| path.is_absolute()));
-        assert_eq!(find("/bin/sh"), Some("/bin/sh".into()));
-        assert_eq!((find("no-such-program"), find("/etc/passwd")), (None, None));
-    }
 
     #[test]
     fn the_kernel_tells_what_was_sent_again() {

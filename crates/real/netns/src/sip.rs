@@ -8,8 +8,8 @@ use netrig_experiment::{Carrier, Flow, Scenario, Unsupported};
 use netrig_sip::header::Transport;
 use netrig_sip::settings::{LoadSettings, LocationSettings, NameService};
 
+use crate::error::unsupported;
 use crate::multipath;
-use crate::orders::unsupported;
 
 /// Whether an agent serves the users of this flow: if not, a program of the node does, or the server of another flow.
 ///

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use netrig_experiment::Unsupported;
 use netrig_host::sysctl::set_and_read_back;
 
-use crate::error::{TestbedError, Told};
+use crate::error::{TestbedError, Told, unsupported};
 use crate::namespace::Namespace;
 
 /// For `all`, for `default` (interfaces to come) and for each interface. Nothing speaks, listens or moves unless the
@@ -90,4 +91,25 @@ pub(crate) fn prepare_router(namespace: &Namespace) -> Result<(), TestbedError> 
     set(namespace, "ipv4/ip_forward", "0")?;
     set(namespace, "ipv6/conf/all/disable_ipv6", "1")?;
     set(namespace, "ipv6/conf/default/disable_ipv6", "1")
+}
+
+/// Takes a setting of a node's kernel among those of all flows that end there.
+///
+/// # Errors
+/// If another flow wants it otherwise.
+pub(crate) fn agree(
+    sysctls: &mut Vec<(String, String)>,
+    (name, value): &(String, String),
+    node: &str,
+) -> Result<(), Unsupported> {
+    match sysctls.iter().find(|(other, _)| other == name) {
+        Some((_, other)) if other != value => unsupported(format!(
+            "node `{node}` and its flows want {name} to be {other} and {value}, and its kernel has one"
+        )),
+        Some(_) => Ok(()),
+        None => {
+            sysctls.push((name.clone(), value.clone()));
+            Ok(())
+        }
+    }
 }

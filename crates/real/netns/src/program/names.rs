@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use netrig_experiment::{RunError, Scenario};
 
-use super::Errand;
+use super::errand::Errand;
 
 /// What `{folder}` and `{address}` stand for.
 pub(super) struct Names<'a> {

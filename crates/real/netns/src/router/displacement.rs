@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use netrig_core::{Duration, Instant, IpHeader};
 
-use super::SETTLING;
+use super::passage::SETTLING;
 
 /// A mean that the tester moved by less than either is taken for what it is: the agreement between two runs of one seed that
 /// the studies state.

@@ -9,11 +9,12 @@ use netrig_core::{Duration, Instant, IpHeader};
 use netrig_experiment::{Action, Carrier, Scenario, server_port};
 use netrig_host::Stamp;
 
-use super::SETTLING;
 use super::fragments::{Ends, Fragments, content, ends};
 use super::parcel::Parcel;
 use crate::wiring::Wiring;
 
+/// Nothing is on its way any more if all links were empty for so long: a node needs less to send on what it received.
+pub(super) const SETTLING: Duration = Duration::from_millis(20);
 /// An end that waits for no datagrams of after its run may close its socket so much before the router sees the end.
 const CLOSING: Duration = Duration::from_millis(1);
 

@@ -1,29 +1,14 @@
 //! The router's thread.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use netrig_core::Instant;
 use netrig_experiment::RunError;
 use netrig_host::Clock;
 
-use super::{Router, RouterReport};
-
-/// The word that the run is over.
-#[derive(Debug, Default)]
-pub(crate) struct Stop(OnceLock<Instant>);
-
-impl Stop {
-    fn say(&self, end: Instant) {
-        // Said once, it holds.
-        let _ = self.0.set(end);
-    }
-
-    /// When the run ended, if it has.
-    pub fn said(&self) -> Option<Instant> {
-        self.0.get().copied()
-    }
-}
+use super::forwarding::{Router, Stop};
+use super::report::RouterReport;
 
 /// The router at work on a thread of its own, which ends with this value.
 pub(crate) struct Routing {

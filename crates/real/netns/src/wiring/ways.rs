@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use netrig_core::Direction;
 use netrig_experiment::Route;
 
-use super::{LinkWiring, WiringError};
+use super::link::{LinkWiring, WiringError};
 
 /// Packets for one address take this way.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,550 @@
+//! The router's work: frames of nodes through the links of the scenario.
+//!
+//! A frame enters a link at the kernel's stamp of its arrival, however late it is read, and leaves when the link says so,
+//! never earlier. Between the two, links are asked only up to what is due: an arrival that is still in the ring finds them
+//! as they were.
+
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+
+use netrig_core::{
+    Delivery, Direction, Duration, Frame, Heading, Instant, LinkEvent, PacketMeta, Sample, Seeds, Sink,
+    Subject, Timeline, quantity,
+};
+use netrig_experiment::{Action, LinkSettings, Run, RunError, Scenario};
+use netrig_host::{Clock, RealtimeOffset, Wakefulness, become_real_time};
+use netrig_link::wire::{Events, words};
+use netrig_link::{Wire, WireId, WireMeters};
+
+use super::displacement::{Displacement, Underway, difference};
+use super::findings::{FULL, Findings};
+use super::parcel::{Parcel, addresses};
+use super::passage::{Passages, SETTLING};
+use super::recognition::Recognition;
+use super::report::RouterReport;
+use crate::interfaces::Shut;
+use crate::port::{PerPort, PortId};
+use crate::ring::{Outlet, Ring};
+use crate::testbed::Testbed;
+
+/// Slots of the ring: more than 100 ms of frames at 100,000 per second.
+const SLOTS: usize = 16_384;
+/// Frames that are read at a time: what is due is sent in between.
+const BATCH: usize = 64;
+/// The longest wait, so that whoever ends the run is heard.
+const LONGEST_WAIT: Duration = Duration::from_millis(20);
+/// Turns of reading before other things are looked at: as much as the ring holds. Who sends faster than is read must not keep
+/// the router from its end.
+const TURNS: usize = SLOTS / BATCH;
+/// How often it is asked whether the wall clock, by which frames are stamped, was stepped.
+const CLOCK_CHECK: Duration = Duration::from_secs(1);
+/// Parcels whose memory is kept.
+const SPARE: usize = 4096;
+
+/// All links of a scenario at work on the frames of a testbed.
+pub(crate) struct Router {
+    ring: Ring,
+    /// By the port at which a frame goes out.
+    outlets: PerPort<Outlet>,
+    /// By the port at which a frame comes in.
+    wires: PerPort<Wire<Parcel>>,
+    meters: PerPort<WireMeters>,
+    /// The last moment that each wire was told.
+    told: PerPort<Instant>,
+    /// What has come out of the wires and is to be sent, in the order of time.
+    departing: Vec<Departure>,
+    spare: Vec<Parcel>,
+    changes: VecDeque<Change>,
+    next_tick: Instant,
+    sample_every: Duration,
+    end: Instant,
+    recognition: Recognition,
+    passages: Passages,
+    /// By node: what it was handed and is to send on.
+    underway: Vec<Underway>,
+    displaced: PerPort<Displacement>,
+    shut: Shut,
+    tap: Tap,
+    timeline: Timeline,
+    events: Events,
+    findings: Findings,
+    /// Whether anybody wants to know how late each frame was.
+    tells_lateness: bool,
+    tell: Box<dyn FnMut(Findings) + Send>,
+    /// Frames with a packet that came.
+    came: u32,
+    /// When the last of them came, or left.
+    last: Instant,
+    drained: bool,
+    report: RouterReport,
+}
+
+/// The word that the run is over.
+#[derive(Debug, Default)]
+pub(crate) struct Stop(OnceLock<Instant>);
+
+impl Stop {
+    pub fn say(&self, end: Instant) {
+        // Said once, it holds.
+        let _ = self.0.set(end);
+    }
+
+    /// When the run ended, if it has.
+    pub fn said(&self) -> Option<Instant> {
+        self.0.get().copied()
+    }
+}
+
+/// A frame that has come out of a wire, and the port at which it goes out.
+struct Departure {
+    at: Instant,
+    to: PortId,
+    packet: Parcel,
+}
+
+/// A change of a wire at a moment of the run.
+struct Change {
+    at: Instant,
+    wire: PortId,
+    event: LinkEvent,
+    words: String,
+}
+
+/// Whose frames are wanted, and where they pass.
+struct Tap {
+    /// By node.
+    wanted: Vec<bool>,
+    /// By port: the node opposite to it.
+    nodes: PerPort<usize>,
+}
+
+impl Router {
+    /// The links of `run` at rest. It keeps what `sink` wants, and tells it by `tell`.
+    ///
+    /// # Errors
+    /// If the kernel refuses the ring or an outlet.
+    pub fn new(
+        testbed: &Testbed,
+        run: &Run,
+        sink: &dyn Sink,
+        tell: Box<dyn FnMut(Findings) + Send>,
+    ) -> Result<Self, RunError> {
+        let scenario = &*run.scenario;
+        let ends = || testbed.wiring().links.iter().flat_map(|wire| &wire.ends);
+        // On a link that is a cable the router has no port.
+        let ports = || ends().map(|end| end.router_interface.as_ref().map(|_| end));
+        let outlets = ports().map(|end| end.map(|end| Outlet::open(testbed, end.index)).transpose());
+        let events = Events::default();
+        let (wires, meters) = wires(scenario, &Seeds::new(run.seed), &events, sink)?;
+        Ok(Self {
+            outlets: outlets.collect::<Result<_, _>>()?,
+            told: ports().map(|end| end.map(|_| Instant::ZERO)).collect(),
+            departing: Vec::new(),
+            wires,
+            meters,
+            spare: Vec::new(),
+            changes: changes(scenario),
+            next_tick: Instant::ZERO + scenario.sample_every,
+            sample_every: scenario.sample_every,
+            end: Instant::ZERO + scenario.duration,
+            recognition: Recognition::new(scenario),
+            passages: Passages::new(scenario, testbed.wiring()),
+            underway: scenario.nodes.iter().map(|_| Underway::default()).collect(),
+            displaced: ports().map(|end| end.map(|_| Displacement::default())).collect(),
+            shut: Shut::none(ends().count()),
+            tap: Tap {
+                wanted: (0..scenario.nodes.len() as u32).map(|node| sink.wants_frames(node)).collect(),
+                nodes: ends().map(|end| Some(end.node)).collect(),
+            },
+            timeline: Timeline::new(sink),
+            events,
+            findings: Findings::default(),
+            tells_lateness: sink.wants(&quantity::FORWARDING_LATENESS),
+            tell,
+            came: 0,
+            last: Instant::ZERO,
+            drained: false,
+            report: RouterReport::default(),
+            // Last: what comes from here on is for the run.
+            ring: Ring::open(testbed, SLOTS)?,
+        })
+    }
+
+    /// Which interfaces of nodes are down, for whoever takes them down.
+    pub fn shut(&self) -> Shut {
+        self.shut.clone()
+    }
+
+    /// Moves frames until `stop`, by `clock`, whose epoch is the start of the run.
+    ///
+    /// # Errors
+    /// If the kernel fails it, or packets do not balance: a defect of a link.
+    pub fn run(mut self, clock: Clock, stop: &Stop) -> Result<RouterReport, RunError> {
+        self.report.no_priority = become_real_time().err().map(|error| error.to_string());
+        let _awake = Wakefulness::keep();
+        let mut offset = RealtimeOffset::measure();
+        let ended = self.forward(&clock, &mut offset, stop);
+        if ended.is_err() {
+            // Nothing passes any more, and the nodes need not go on.
+            (self.tell)(Findings::drained());
+        }
+        let end = ended?;
+        self.heed_wall_clock(&mut offset);
+        (0..TURNS).all(|_| self.read(&clock, &offset));
+        self.end = end;
+        if self.next_tick < Instant::NEVER {
+            self.next_tick = self.next_tick.min(end);
+        }
+        self.advance(clock.now().max(end));
+        self.depart(&clock);
+        self.finish(clock.now())
+    }
+
+    /// Moves frames until `stop` is said, and gives the end of the run.
+    fn forward(
+        &mut self,
+        clock: &Clock,
+        offset: &mut RealtimeOffset,
+        stop: &Stop,
+    ) -> Result<Instant, RunError> {
+        let mut checked = clock.now();
+        loop {
+            if let Some(end) = stop.said() {
+                return Ok(end);
+            }
+            if clock.now() - checked >= CLOCK_CHECK {
+                checked = clock.now();
+                self.heed_wall_clock(offset);
+            }
+            for _ in 0..TURNS {
+                if !self.read(clock, offset) {
+                    break;
+                }
+                self.depart(clock);
+                self.relieve();
+            }
+            self.advance(clock.now());
+            self.depart(clock);
+            self.relieve();
+            self.settle(clock.now());
+            let wait = clock.left_until(self.next()).min(LONGEST_WAIT);
+            let wait = std::time::Duration::from_nanos(wait.as_nanos());
+            self.ring
+                .wait(wait)
+                .map_err(|error| RunError::Failed(format!("the router cannot wait: {error}")))?;
+        }
+    }
+
+    /// Stamps of another time than before are understood as such, and the run is known not to be worth anything.
+    fn heed_wall_clock(&mut self, offset: &mut RealtimeOffset) {
+        let again = RealtimeOffset::measure();
+        if let Some(step) = again.stepped_since(offset) {
+            self.report.stepped = self.report.stepped.max(step);
+            *offset = again;
+        }
+    }
+
+    /// Reads some of the frames that are there, and has done what was due before each. Whether there were any.
+    fn read(&mut self, clock: &Clock, offset: &RealtimeOffset) -> bool {
+        // The ring lends its slots while it is read, and everything else changes meanwhile.
+        let mut arrived: [Option<(Instant, u32, Option<Parcel>)>; BATCH] = [const { None }; BATCH];
+        let Self { ring, spare, came, passages, report, .. } = self;
+        let count = ring.read(BATCH, |frames| {
+            // All these frames are there now: a later stamp is of a clock that was stepped since. Read before the ring, the
+            // clock would take from a frame that came in between what it has still to wait.
+            let now = clock.now();
+            for (frame, place) in frames.iter().zip(&mut arrived) {
+                let stamp = u64::try_from(frame.at.as_nanos()).unwrap_or(u64::MAX);
+                let at = clock.instant(offset.monotonic(stamp)).min(now);
+                let parcel = Parcel::read(frame.bytes, came.wrapping_add(1), spare.pop());
+                let parcel = parcel.filter(|_| frame.whole);
+                if parcel.is_none() {
+                    let ours =
+                        addresses(frame.bytes).is_some_and(|ends| ends.iter().any(|end| passages.knows(end)));
+                    *(if ours { &mut report.unreadable } else { &mut report.foreign }) += 1;
+                }
+                *came = came.wrapping_add(parcel.is_some().into());
+                *place = Some((at, frame.interface, parcel));
+            }
+            frames.len()
+        });
+        for (at, interface, parcel) in arrived.into_iter().flatten() {
+            // An interface may be somebody else's, who has been in the router's namespace.
+            let from = PortId::of_interface(interface).filter(|from| self.wires.get(*from).is_some());
+            match (from, parcel) {
+                (Some(from), Some(parcel)) => self.offer(at, from, parcel),
+                (None, Some(_)) => self.report.foreign += 1,
+                (_, None) => {}
+            }
+        }
+        count > 0
+    }
+
+    /// A frame of a node's has come in at the port `from`.
+    fn offer(&mut self, at: Instant, from: PortId, parcel: Parcel) {
+        self.advance(at);
+        self.last = at;
+        let told = &mut self.told[from];
+        self.report.overtaken.record(*told - at);
+        *told = at.max(*told);
+        let now = *told;
+        self.show(now, from, Heading::Outbound, &parcel);
+        self.account(now, from, &parcel);
+        let clear = self.wires[from].clear_at();
+        self.wires[from].offer(now, parcel);
+        if now <= self.end && clear != Instant::NEVER {
+            self.displaced[from].is_sent(difference(self.wires[from].clear_at(), clear.max(now)));
+        }
+    }
+
+    /// Counts what a node offers, and what its lateness does to the waiting on the link.
+    fn account(&mut self, now: Instant, from: PortId, parcel: &Parcel) {
+        let node = self.tap.nodes[from];
+        let due = if self.passages.offered(node, parcel) {
+            self.underway[node].leaves(parcel.ip())
+        } else {
+            self.passages.intended(node, parcel)
+        };
+        if now <= self.end {
+            let late = due.map(|due| difference(now, due));
+            self.displaced[from].comes(now, self.wires[from].clear_at(), late);
+        }
+    }
+
+    /// When something is due next.
+    fn next(&self) -> Instant {
+        let wires = self.wires.iter().filter_map(Wire::poll_timeout).min();
+        let change = self.changes.front().map(|change| change.at);
+        [wires, change, Some(self.next_tick)].into_iter().flatten().fold(Instant::NEVER, Instant::min)
+    }
+
+    /// Does what is due by `now`, in the order of time. Calls with an earlier `now` than before do nothing.
+    fn advance(&mut self, now: Instant) {
+        loop {
+            let at = self.next();
+            if at > now {
+                return;
+            }
+            for wire in self.wires.ends() {
+                let due = self.wires.get(wire).and_then(Wire::poll_timeout);
+                if due.is_some_and(|due| due <= at) {
+                    self.told[wire] = self.told[wire].max(at);
+                    self.deliver(at, wire);
+                }
+            }
+            while let Some(change) = self.changes.pop_front_if(|change| change.at <= at) {
+                self.change(change);
+            }
+            if self.next_tick <= at {
+                self.tick();
+            }
+        }
+    }
+
+    /// Takes what has come out of a wire.
+    fn deliver(&mut self, now: Instant, wire: PortId) {
+        while let Some(Delivery { at, packet, .. }) = self.wires[wire].poll_deliver(now) {
+            let to = wire.far();
+            self.show(at, to, Heading::Inbound, &packet);
+            if at <= self.end {
+                self.recognition.delivered(at, self.tap.nodes[to], &packet);
+            }
+            self.departing.push(Departure { at, to, packet });
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        let Change { at, wire, event, words } = change;
+        let at = at.max(self.told[wire]);
+        self.told[wire] = at;
+        self.timeline.note(at, wire.way(), || words, &mut self.findings);
+        self.wires[wire].apply(at, event);
+    }
+
+    /// Reports the interval that ends now. After the end of the run nothing is reported any more.
+    fn tick(&mut self) {
+        let now = self.next_tick;
+        self.next_tick = match now {
+            now if now >= self.end => Instant::NEVER,
+            now => (now + self.sample_every).min(self.end),
+        };
+        for ((wire, meters), told) in
+            self.wires.iter_mut().zip(self.meters.iter_mut()).zip(self.told.iter_mut())
+        {
+            *told = now.max(*told);
+            meters.tick(*told, wire, &self.timeline, &mut self.findings);
+        }
+        self.events.tell(&mut self.findings);
+        if self.next_tick == Instant::NEVER {
+            self.recognition.finish();
+        }
+        self.recognition.tick(now, &mut self.findings);
+        (self.tell)(std::mem::take(&mut self.findings));
+    }
+
+    /// Tells before the next tick what was noted of single packets, if it has become much.
+    fn relieve(&mut self) {
+        let waits: usize = self.wires.iter().map(Wire::noted_bytes).sum();
+        let much = self.findings.bytes() + self.events.bytes() + waits >= FULL;
+        // After the last tick nothing is told any more.
+        if !much || self.next_tick == Instant::NEVER {
+            return;
+        }
+        // All that was due before has been done, and no frame that is read next came much before it.
+        let now = self.told.iter().copied().fold(Instant::ZERO, Instant::max);
+        for ((wire, meters), told) in self.wires.iter_mut().zip(self.meters.iter()).zip(self.told.iter_mut())
+        {
+            *told = now.max(*told);
+            meters.tell_noted(*told, wire, &mut self.findings);
+        }
+        self.events.tell(&mut self.findings);
+        (self.tell)(std::mem::take(&mut self.findings));
+    }
+
+    /// Tells once, after the end of the run, that nothing is on its way any more.
+    fn settle(&mut self, now: Instant) {
+        let quiet = now > self.end.max(self.last) + SETTLING;
+        if quiet && !self.drained && self.wires.iter().all(|wire| wire.inside() == 0) {
+            self.drained = true;
+            (self.tell)(Findings::drained());
+        }
+    }
+
+    /// Sends what has come out of the wires, in the order in which it did: nodes that send it on must not find those before
+    /// others that were first.
+    fn depart(&mut self, clock: &Clock) {
+        let mut departing = std::mem::take(&mut self.departing);
+        for departures in departing.chunk_by_mut(|one, next| one.to == next.to) {
+            let now = clock.now();
+            self.last = self.last.max(now);
+            departures.iter().for_each(|departure| self.note_lateness(departure.at, now));
+            let left_out = self.send(departures);
+            let node = self.tap.nodes[departures[0].to];
+            let handed = departures.iter().enumerate().filter(|(place, _)| !left_out.contains(place));
+            for (_, Departure { at, packet, .. }) in handed {
+                if self.passages.handed(now, node, packet) {
+                    self.underway[node].enters(packet.ip(), *at, now);
+                }
+            }
+        }
+        let room = SPARE.saturating_sub(self.spare.len());
+        self.spare.extend(departing.drain(..).map(|departure| departure.packet).take(room));
+        // Its memory is taken again.
+        self.departing = departing;
+    }
+
+    /// What was to leave at a moment leaves now.
+    fn note_lateness(&mut self, at: Instant, now: Instant) {
+        let late = now - at;
+        self.report.lateness.record(late);
+        if self.tells_lateness && at <= self.end {
+            let quantity = &quantity::FORWARDING_LATENESS;
+            let sample = Sample { at, quantity, value: late.as_secs_f64() };
+            self.findings.sample(Subject::Run, sample);
+        }
+    }
+
+    /// Sends frames out of the port at which they all go out; the places of those that the node's interface did not take.
+    fn send(&mut self, departures: &mut [Departure]) -> Vec<usize> {
+        let to = departures[0].to;
+        let outlet = &self.outlets[to];
+        let frames: Vec<&[u8]> = departures.iter_mut().map(|departure| departure.packet.finished()).collect();
+        let (mut rest, mut left_out) = (&frames[..], Vec::new());
+        while !rest.is_empty() {
+            // What the node's interface has no room for is lost to the run, as in a host that is too slow.
+            let sent = outlet.send(rest).unwrap_or(0);
+            self.report.forwarded += sent as u64;
+            if sent < rest.len() {
+                let lost =
+                    if self.shut.is(to) { &mut self.report.shut_out } else { &mut self.report.refused };
+                *lost += 1;
+                left_out.push(frames.len() - rest.len() + sent);
+            }
+            rest = &rest[(sent + 1).min(rest.len())..];
+        }
+        left_out
+    }
+
+    /// A packet passes the interface of a node, opposite to this port.
+    fn show(&mut self, at: Instant, port: PortId, heading: Heading, parcel: &Parcel) {
+        let node = self.tap.nodes[port];
+        if self.tap.wanted[node] && at <= self.end {
+            let (bytes, link) = (parcel.packet(), port.link() as u32);
+            let original_len = parcel.header().ip_len;
+            let bytes = &bytes[..bytes.len().min(original_len as usize)];
+            self.findings.frame(&Frame { at, node: node as u32, link, heading, bytes, original_len });
+        }
+    }
+
+    /// The run is over: what was counted, and whether it adds up.
+    fn finish(mut self, now: Instant) -> Result<RouterReport, RunError> {
+        for (wire, meters) in self.wires.iter().zip(self.meters.iter()) {
+            let unbalanced = |error| RunError::Failed(format!("{}: {error}", meters.name()));
+            let inside = wire.balance().map_err(unbalanced)? as u64;
+            let (counters, sum) = (wire.counters(), &mut self.report.balance);
+            sum.offered += counters.offered.packets;
+            sum.duplicated += counters.duplicated.packets;
+            sum.delivered += counters.delivered.packets;
+            sum.dropped += counters.dropped_in_all().packets;
+            sum.inside += inside;
+        }
+        let RouterReport { balance, forwarded, refused, shut_out, .. } = &self.report;
+        if balance.delivered != forwarded + refused + shut_out {
+            return Err(RunError::Failed(format!(
+                "links delivered {} frames to the router, which sent {forwarded}, could not send {refused}, and had \
+                 {shut_out} for interfaces that were down",
+                balance.delivered
+            )));
+        }
+        self.report.ring = self.ring.counts()?;
+        let names = self.meters.iter().map(|meters| format!("link {}", meters.name()));
+        self.report.displaced = names.zip(self.displaced.iter().cloned()).collect();
+        self.report.passages = self.passages.report(now, self.end);
+        Ok(self.report)
+    }
+}
+
+/// Both directions of every link that is no cable.
+fn wires(
+    scenario: &Scenario,
+    seeds: &Seeds,
+    events: &Events,
+    sink: &dyn Sink,
+) -> Result<(PerPort<Wire<Parcel>>, PerPort<WireMeters>), RunError> {
+    let (mut wires, mut meters) = (Vec::new(), Vec::new());
+    for (link, number) in scenario.links.iter().zip(0..) {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let settings = match link.towards(direction) {
+                LinkSettings::Line(settings) => settings,
+                LinkSettings::Direct(_) => {
+                    wires.push(None);
+                    meters.push(None);
+                    continue;
+                }
+                LinkSettings::Wifi(_) => {
+                    return Err(RunError::Failed(format!("link `{}` is no line", link.name)));
+                }
+            };
+            let id = WireId { link: number, name: &link.name, direction };
+            let wire = Wire::new(id, settings, seeds, events, sink);
+            let failed = |error| RunError::Failed(format!("link `{}`: {error}", link.name));
+            wires.push(Some(wire.map_err(failed)?));
+            meters.push(Some(WireMeters::new(id, settings, sink)));
+        }
+    }
+    Ok((wires.into_iter().collect(), meters.into_iter().collect()))
+}
+
+/// What happens to links, in the order of time.
+fn changes(scenario: &Scenario) -> VecDeque<Change> {
+    let of_links = scenario.events.iter().filter_map(|happening| match happening.action {
+        Action::Link { link, direction, event } => Some(Change {
+            at: happening.at,
+            wire: PortId::of_way(link, direction),
+            event,
+            words: words::link_event(&scenario.links[link].name, direction, &event),
+        }),
+        Action::Interface { .. } | Action::SetPrimary { .. } => None,
+    });
+    of_links.collect()
+}
