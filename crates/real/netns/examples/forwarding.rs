@@ -30,7 +30,9 @@ mod measurement {
     use std::time::{Duration, Instant, SystemTime};
 
     use netrig_experiment::Experiment;
-    use netrig_netns::{Counts, Journals, Outlet, ReceivedFrame, Ring, Testbed, TestbedId, Wiring};
+    use netrig_netns::{
+        FrameSender, Journals, ReceiveRing, ReceivedFrame, RingCounters, Testbed, TestbedId, Wiring,
+    };
 
     type Failure = Box<dyn std::error::Error>;
 
@@ -48,7 +50,7 @@ mod measurement {
         println!("{:>6} {:>7} {:>10} {:>10} {:>10}", "frame", "by", "sent/s", "arrived/s", "arrived");
         for size in [64, 1518] {
             for pace in [Some(10_000.0), None] {
-                for by in [By::Ring, By::Bridge] {
+                for by in [By::ReceiveRing, By::Bridge] {
                     measure(size, by, time, pace)?;
                 }
             }
@@ -58,7 +60,7 @@ mod measurement {
 
     #[derive(Clone, Copy, PartialEq)]
     enum By {
-        Ring,
+        ReceiveRing,
         Bridge,
     }
 
@@ -71,7 +73,7 @@ mod measurement {
         let _taker = testbed.in_node(1, || UdpSocket::bind("10.0.0.2:4000"))??;
         let stop = AtomicBool::new(false);
         let passing = match by {
-            By::Ring => Some(Passing::new(&testbed)?),
+            By::ReceiveRing => Some(Passing::new(&testbed)?),
             By::Bridge => {
                 bridge(&testbed)?;
                 None
@@ -137,9 +139,9 @@ mod measurement {
 
     /// Frames on their way from one end of the link to the other.
     struct Passing {
-        ring: Ring,
+        ring: ReceiveRing,
         /// Each of the two interfaces with the way out of the other.
-        ways: [(u32, Outlet); 2],
+        routes: [(u32, FrameSender); 2],
         lateness: Vec<Duration>,
         last: Duration,
         backwards: u64,
@@ -150,12 +152,14 @@ mod measurement {
     impl Passing {
         fn new(testbed: &Testbed) -> Result<Self, Failure> {
             let [a, b] = &testbed.wiring().links[0].ends;
-            let ways =
-                [(a.index, Outlet::open(testbed, b.index)?), (b.index, Outlet::open(testbed, a.index)?)];
-            let (ring, zero) = (Ring::open(testbed, SLOTS)?, Duration::ZERO);
+            let routes = [
+                (a.index, FrameSender::open(testbed, b.index)?),
+                (b.index, FrameSender::open(testbed, a.index)?),
+            ];
+            let (ring, zero) = (ReceiveRing::open(testbed, SLOTS)?, Duration::ZERO);
             Ok(Self {
                 ring,
-                ways,
+                routes,
                 lateness: Vec::new(),
                 last: zero,
                 backwards: 0,
@@ -172,10 +176,10 @@ mod measurement {
                 if stopped && !waits {
                     break;
                 }
-                let ways = &self.ways;
+                let routes = &self.routes;
                 let (stamps, refused) = self.ring.read(64, |frames| {
                     let stamps: Vec<_> = frames.iter().map(|frame| frame.at).collect();
-                    (stamps, ways.iter().map(|way| pass(frames, way)).sum::<usize>())
+                    (stamps, routes.iter().map(|way| pass(frames, way)).sum::<usize>())
                 });
                 self.refused += refused;
                 self.note(&stamps);
@@ -195,7 +199,7 @@ mod measurement {
         }
 
         fn tell(mut self) -> Result<String, String> {
-            let Counts { offered, dropped } = self.ring.counts().map_err(|error| error.to_string())?;
+            let RingCounters { offered, dropped } = self.ring.counts().map_err(|error| error.to_string())?;
             self.lateness.sort_unstable();
             let late = |share: f64| {
                 let place = (self.lateness.len() as f64 * share) as usize;
@@ -217,9 +221,9 @@ mod measurement {
     }
 
     /// Sends the frames of one interface out of the other; how many were refused.
-    fn pass(frames: &[ReceivedFrame<'_>], (from, outlet): &(u32, Outlet)) -> usize {
+    fn pass(frames: &[ReceivedFrame<'_>], (from, sender): &(u32, FrameSender)) -> usize {
         let frames = frames.iter().filter(|frame| frame.interface == *from);
         let frames: Vec<_> = frames.map(|frame| frame.bytes).collect();
-        frames.len() - outlet.send(&frames).unwrap_or(0)
+        frames.len() - sender.send(&frames).unwrap_or(0)
     }
 }

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use netlink_packet_route::link::LinkFlags;
 
 use crate::error::TestbedError;
-use crate::namespace::Namespace;
+use crate::namespace::NetworkNamespace;
 use crate::netlink::Ethtool;
-use crate::netlink::route::{Lengths, NewRoute, Rtnetlink, VethEnd};
+use crate::netlink::route::{NewRoute, RouteLengths, Rtnetlink, VethEnd};
 use crate::sysctl;
-use crate::wiring::{End, LARGEST_MTU, LinkWiring, NodeWiring, SMALLEST_IPV6_MTU, Wiring, prefix};
+use crate::wiring::{LARGEST_MTU, LinkEnd, LinkWiring, NodeWiring, SMALLEST_IPV6_MTU, Wiring, prefix};
 
 /// The group of interfaces to which all of ours belong, so that they can be removed at once. Of meaning only in
 /// namespaces that are ours.
@@ -29,7 +29,11 @@ const OPERATION: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(5);
 
 /// Gives the namespaces, which are new, everything that `wiring` says. Everything is journalled already.
-pub(crate) fn build(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) -> Result<(), TestbedError> {
+pub(crate) fn build(
+    router: &NetworkNamespace,
+    nodes: &[NetworkNamespace],
+    wiring: &Wiring,
+) -> Result<(), TestbedError> {
     sysctl::prepare_router(router)?;
     for (namespace, node) in nodes.iter().zip(&wiring.nodes) {
         sysctl::prepare_node(namespace, node.forwards)?;
@@ -61,16 +65,16 @@ pub(crate) fn build(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) ->
 
 /// A veth pair between the router and a node, both ends without offloads, the router's up.
 fn make_pair(
-    router: &Namespace,
+    router: &NetworkNamespace,
     router_interface: &str,
-    node: &Namespace,
+    node: &NetworkNamespace,
     wire: &LinkWiring,
-    end: &End,
+    end: &LinkEnd,
 ) -> Result<(), TestbedError> {
-    let deed = || format!("make the interfaces {router_interface} and {}", end.interface);
+    let action = || format!("make the interfaces {router_interface} and {}", end.interface);
     let file = node.as_fd().try_clone_to_owned();
     let (near, name, mtu) = (end.clone(), router_interface.to_owned(), wire.mtu);
-    router.ask(deed, move || {
+    router.ask(action, move || {
         // The router's end takes frames of any length: the node's and the link decide.
         let here = VethEnd { name: &name, index: near.index, mtu: LARGEST_MTU as u32, mac: None };
         let there = VethEnd { name: &near.interface, index: near.index, mtu, mac: Some(near.mac) };
@@ -83,7 +87,11 @@ fn make_pair(
 
 /// A veth pair from node to node. It keeps its offloads: nothing that the testbed has handles its frames, and a kernel
 /// hands them to the other as it would to itself.
-fn lay_cable(node: &Namespace, peer: &Namespace, wire: &LinkWiring) -> Result<(), TestbedError> {
+fn lay_cable(
+    node: &NetworkNamespace,
+    peer: &NetworkNamespace,
+    wire: &LinkWiring,
+) -> Result<(), TestbedError> {
     let [near, far] = wire.ends.clone();
     let (file, mtu) = (peer.as_fd().try_clone_to_owned(), wire.mtu);
     node.ask(
@@ -98,7 +106,7 @@ fn lay_cable(node: &Namespace, peer: &Namespace, wire: &LinkWiring) -> Result<()
 
 /// A frame that the router takes from one veth and puts onto another is not finished by hardware: there is none. So its
 /// checksums must be whole, and its length one that a line carries, before the router sees it.
-fn switch_off_offloads(namespace: &Namespace, interface: &str) -> Result<(), TestbedError> {
+fn switch_off_offloads(namespace: &NetworkNamespace, interface: &str) -> Result<(), TestbedError> {
     let name = interface.to_owned();
     let left = namespace.ask(
         || format!("switch off the offloads of {interface}"),
@@ -117,7 +125,12 @@ fn switch_off_offloads(namespace: &Namespace, interface: &str) -> Result<(), Tes
 }
 
 /// Sets an interface up, with flags changed before.
-fn raise(namespace: &Namespace, index: u32, on: LinkFlags, off: LinkFlags) -> Result<(), TestbedError> {
+fn raise(
+    namespace: &NetworkNamespace,
+    index: u32,
+    on: LinkFlags,
+    off: LinkFlags,
+) -> Result<(), TestbedError> {
     namespace.ask(
         || format!("set interface {index} up"),
         move || {
@@ -131,7 +144,7 @@ fn raise(namespace: &Namespace, index: u32, on: LinkFlags, off: LinkFlags) -> Re
 }
 
 /// Gives a node's interface its addresses, and tells it who is at the other end of the link.
-fn connect(node: &Namespace, end: &End, far: &End) -> Result<(), TestbedError> {
+fn connect(node: &NetworkNamespace, end: &LinkEnd, far: &LinkEnd) -> Result<(), TestbedError> {
     let has_ipv6 = end.addresses.iter().any(IpAddr::is_ipv6);
     sysctl::prepare_interface(node, &end.interface, has_ipv6)?;
     // Who is there is told below: nobody needs to ask, and no group of listeners to be announced.
@@ -151,14 +164,18 @@ fn connect(node: &Namespace, end: &End, far: &End) -> Result<(), TestbedError> {
 
 /// Waits until every interface is in operation: until then IPv6 is not ready on it, and what changes by itself while a run lasts
 /// is no part of an experiment.
-fn await_operation(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) -> Result<(), TestbedError> {
+fn await_operation(
+    router: &NetworkNamespace,
+    nodes: &[NetworkNamespace],
+    wiring: &Wiring,
+) -> Result<(), TestbedError> {
     let begun = Instant::now();
     for end in wiring.links.iter().flat_map(|wire| &wire.ends) {
         let routers = end.router_interface.as_ref().map(|name| (router, name));
         for (namespace, name) in routers.into_iter().chain([(&nodes[end.node], &end.interface)]) {
             let index = end.index;
-            let deed = || format!("tell whether {name} is in operation");
-            while !namespace.ask(deed, move || Rtnetlink::open()?.is_running(index))? {
+            let action = || format!("tell whether {name} is in operation");
+            while !namespace.ask(action, move || Rtnetlink::open()?.is_running(index))? {
                 if begun.elapsed() > OPERATION {
                     return Err(TestbedError::NotTaken {
                         setting: format!("the state of interface {name}"),
@@ -175,18 +192,18 @@ fn await_operation(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) -> 
 }
 
 /// Gives a node its routes, and the rules that lead sources to their own.
-fn add_ways(namespace: &Namespace, node: usize, wiring: &Wiring) -> Result<(), TestbedError> {
+fn add_ways(namespace: &NetworkNamespace, node: usize, wiring: &Wiring) -> Result<(), TestbedError> {
     let (routes, sources) = routes(node, wiring);
     for (source, table) in sources.into_iter().zip(SOURCE_TABLES..) {
-        let deed = || format!("add the rule for packets from {source}");
-        namespace.ask(deed, move || Rtnetlink::open()?.add_rule(source, table, SOURCE_TABLES))?;
+        let action = || format!("add the rule for packets from {source}");
+        namespace.ask(action, move || Rtnetlink::open()?.add_rule(source, table, SOURCE_TABLES))?;
     }
     for route in routes {
-        let deed = || match route.via {
+        let action = || match route.via {
             Some(via) => format!("add the route to {} by {via}", route.to),
             None => format!("add the route to the neighbour {}", route.to),
         };
-        namespace.ask(deed, move || Rtnetlink::open()?.add_route(&route))?;
+        namespace.ask(action, move || Rtnetlink::open()?.add_route(&route))?;
         if !route.lengths.are_usual() && route.table.is_none() {
             check_lengths(namespace, &route)?;
         }
@@ -195,10 +212,10 @@ fn add_ways(namespace: &Namespace, node: usize, wiring: &Wiring) -> Result<(), T
 }
 
 /// That packets to where a route leads are as long as it says.
-fn check_lengths(namespace: &Namespace, route: &NewRoute) -> Result<(), TestbedError> {
+fn check_lengths(namespace: &NetworkNamespace, route: &NewRoute) -> Result<(), TestbedError> {
     let (to, asked) = (route.to, route.lengths);
-    let deed = || format!("tell how long packets to {to} may be");
-    let found = namespace.ask(deed, move || Rtnetlink::open()?.lengths_to(to, None))?;
+    let action = || format!("tell how long packets to {to} may be");
+    let found = namespace.ask(action, move || Rtnetlink::open()?.lengths_to(to, None))?;
     if found == asked {
         return Ok(());
     }
@@ -214,7 +231,7 @@ fn check_lengths(namespace: &Namespace, route: &NewRoute) -> Result<(), TestbedE
 /// on.
 pub(crate) fn routes(node: usize, wiring: &Wiring) -> (Vec<NewRoute>, Vec<IpAddr>) {
     let (mut routes, mut sources) = (Vec::new(), Vec::new());
-    for way in &wiring.nodes[node].ways {
+    for way in &wiring.nodes[node].routes {
         let Some((_, end)) = wiring.ends_of(node).find(|(link, _)| *link == way.link) else { continue };
         let table = way.from.map(|source| {
             let place = sources.iter().position(|known| *known == source).unwrap_or_else(|| {
@@ -240,10 +257,10 @@ pub(crate) fn routes(node: usize, wiring: &Wiring) -> (Vec<NewRoute>, Vec<IpAddr
 }
 
 /// How long what a node sends to `to` over a link may be, where that is less than the link takes.
-fn lengths(node: usize, link: usize, to: &IpAddr, wiring: &Wiring) -> Lengths {
+fn lengths(node: usize, link: usize, to: &IpAddr, wiring: &Wiring) -> RouteLengths {
     let NodeWiring { mtu, mss, .. } = wiring.nodes[node];
     let shorter = mtu.filter(|mtu| *mtu < wiring.links[link].mtu);
     // IPv6 has no packets that are shorter: it goes on as it is where the experiment is of IPv4.
     let mtu = shorter.filter(|mtu| to.is_ipv4() || u64::from(*mtu) >= SMALLEST_IPV6_MTU);
-    Lengths { mtu, mss }
+    RouteLengths { mtu, mss }
 }

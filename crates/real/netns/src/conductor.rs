@@ -15,13 +15,13 @@ use netrig_experiment::{Host, Outcome, Run, RunError, RunRemark, Scenario};
 use netrig_host::Clock;
 use netrig_host::frames::{self, FrameError};
 
-use crate::host::Loads;
-use crate::interfaces::{InterfaceReport, Interfaces};
+use crate::host::NodeLoads;
+use crate::interfaces::{InterfaceEvents, InterfaceReport};
 use crate::orders::grace;
 use crate::process::Process;
-use crate::program::{Errand, Programs, Watched};
+use crate::program::{PlannedProgram, Programs, WatchOptions};
 use crate::provenance;
-use crate::router::{Findings, Recognition, Router, RouterReport, Routing, UNTAKEN};
+use crate::router::{ObservationBatch, Recognition, Router, RouterReport, RouterThread, UNTAKEN};
 use crate::testbed::Testbed;
 
 /// How long agents have to start and to open their sockets.
@@ -55,43 +55,43 @@ static TAKEN_BY_HOSTS: [&Quantity; 5] = [
 ];
 
 /// What a run is told while it lasts.
-enum Message {
+enum RunInput {
     /// By the agent at this place; nothing if it has nothing more to say.
     Agent(usize, Result<Option<Reply>, FrameError>),
     /// By the router.
-    Router(Findings),
+    Router(ObservationBatch),
 }
 
-impl Message {
+impl RunInput {
     /// Passes on what the router found; agents have reported by then.
     fn tell(self, sink: &mut dyn Sink) {
-        if let Self::Router(findings) = self {
-            findings.tell(sink);
+        if let Self::Router(observations) = self {
+            observations.tell(sink);
         }
     }
 }
 
 /// Something that was told, and is no failure.
-enum Heard {
+enum AgentEvent {
     /// By the agent at this place.
     Reply(usize, Reply),
-    Findings(Findings),
+    ObservationBatch(ObservationBatch),
 }
 
 /// How long agents are waited for, and what they have not done then.
-struct Patience {
+struct AgentDeadline {
     until: Instant,
     fails: String,
 }
 
-impl Patience {
+impl AgentDeadline {
     fn new(span: Duration, fails: &str, within: Duration) -> Self {
         Self { until: Instant::now() + span, fails: format!("{fails} within {} s", within.as_secs()) }
     }
 }
 
 /// What agents have told of a run so far.
-struct Listened {
+struct AgentReports {
     reports: Vec<EndReport>,
     /// The places of agents that have not reported.
     waiting: BTreeSet<usize>,
@@ -113,15 +113,15 @@ pub(crate) struct Conductor<'a> {
     // Before the testbed, for fields are dropped in their order.
     agents: Vec<AgentHandle>,
     programs: Programs,
-    loads: Loads,
+    loads: NodeLoads,
     /// The ends of flows that agents have.
     ends: BTreeSet<(u32, Side)>,
     testbed: Testbed,
     /// End of the run, at which the quotas of the nodes are lifted: with 1 % of a processor, an agent would need minutes for its report.
     /// `None` before the run and once they are lifted.
     held_until: Option<Instant>,
-    told: Receiver<Message>,
-    tell: SyncSender<Message>,
+    told: Receiver<RunInput>,
+    tell: SyncSender<RunInput>,
 }
 
 impl<'a> Conductor<'a> {
@@ -134,7 +134,7 @@ impl<'a> Conductor<'a> {
         mut testbed: Testbed,
         program: &Path,
         orders: BTreeMap<usize, RunOrder>,
-        errands: Vec<Errand>,
+        planned_programs: Vec<PlannedProgram>,
         cancel: &AtomicBool,
     ) -> Result<Self, RunError> {
         let (tell, told) = mpsc::sync_channel(UNTAKEN);
@@ -146,21 +146,22 @@ impl<'a> Conductor<'a> {
             control::order_frames(order).try_for_each(|request| agent.say(&request))?;
             agents.push(agent);
         }
-        let (programs, loads) = (Programs::default(), Loads::default());
+        let (programs, loads) = (Programs::default(), NodeLoads::default());
         let held_until = None;
         let mut conductor = Self { run, agents, programs, loads, ends, testbed, held_until, told, tell };
-        let patience = Patience::new(PREPARATION, "did not open their sockets", PREPARATION);
+        let patience = AgentDeadline::new(PREPARATION, "did not open their sockets", PREPARATION);
         let mut waiting: BTreeSet<_> = (0..conductor.agents.len()).collect();
         while !waiting.is_empty() {
-            if let Heard::Reply(agent, Reply::Prepared { .. }) =
+            if let AgentEvent::Reply(agent, Reply::Prepared { .. }) =
                 conductor.hear(&patience, &waiting, cancel)?
             {
                 waiting.remove(&agent);
             }
         }
         // Now the settings of the nodes' kernels are those of the run.
-        conductor.programs = Programs::start(&mut conductor.testbed, &run.scenario, errands, None, cancel)?;
-        conductor.loads = Loads::start(&mut conductor.testbed, &run.scenario, program)?;
+        conductor.programs =
+            Programs::start(&mut conductor.testbed, &run.scenario, planned_programs, None, cancel)?;
+        conductor.loads = NodeLoads::start(&mut conductor.testbed, &run.scenario, program)?;
         conductor.testbed.hold_to_quotas()?;
         Ok(conductor)
     }
@@ -174,17 +175,18 @@ impl<'a> Conductor<'a> {
         sink: &mut dyn Sink,
         cancel: &AtomicBool,
     ) -> Result<(Outcome, Vec<EndReport>), RunError> {
-        let findings = self.tell.clone();
+        let observations = self.tell.clone();
         let tell = move |found| {
             // Who does not listen any more has given the run up.
-            let _ = findings.send(Message::Router(found));
+            let _ = observations.send(RunInput::Router(found));
         };
         let router = Router::new(&self.testbed, self.run, sink, Box::new(tell.clone()))?;
         provenance::tell(&self.run.scenario, sink);
         let clock = Clock::starting_in(LEAD);
-        let interfaces = Interfaces::start(&self.testbed, &self.run.scenario, clock, &router.shut(), &tell)?;
+        let interfaces =
+            InterfaceEvents::start(&self.testbed, &self.run.scenario, clock, &router.shut(), &tell)?;
         let wants = |quantities: &[&'static Quantity]| quantities.iter().any(|quantity| sink.wants(quantity));
-        let watched = Watched {
+        let watched = WatchOptions {
             programs: wants(&TAKEN),
             hosts: wants(&TAKEN_BY_HOSTS),
             hop_limits: wants(&[&quantity::HOP_LIMIT_DROPS]),
@@ -193,7 +195,7 @@ impl<'a> Conductor<'a> {
             testbed: &self.testbed,
         };
         let watching = self.programs.watch(&self.run.scenario, clock, &watched, &tell)?;
-        let routing = Routing::start(router, clock);
+        let routing = RouterThread::start(router, clock);
         let ends = match self.listen(clock, sink, cancel) {
             Ok(ends) => ends,
             Err(error) => {
@@ -217,7 +219,7 @@ impl<'a> Conductor<'a> {
         self.loads.end()?;
         self.agents.into_iter().try_for_each(AgentHandle::part)?;
         self.programs.end(clock, sink)?;
-        let told = told_by(scenario, &ends);
+        let told = end_diagnostics(scenario, &ends);
         if sink.wants_notes() {
             let of_ends = told.notes.into_iter().map(|(subject, text)| Note { at: end, subject, text });
             report.notes(end, &ends).into_iter().chain(of_ends).for_each(|note| sink.note(note));
@@ -243,17 +245,17 @@ impl<'a> Conductor<'a> {
         let scenario = &self.run.scenario;
         let lasts = Duration::from_nanos((LEAD + scenario.duration + grace(scenario)).as_nanos());
         self.held_until = Some(Instant::now() + lasts);
-        let patience = Patience::new(lasts + REPORTING, "did not report the end of the run", REPORTING);
+        let patience = AgentDeadline::new(lasts + REPORTING, "did not report the end of the run", REPORTING);
         let waiting = (0..self.agents.len()).collect();
-        let mut heard = Listened { reports: Vec::new(), waiting, busy: self.awaited() };
+        let mut heard = AgentReports { reports: Vec::new(), waiting, busy: self.awaited() };
         while !heard.waiting.is_empty() {
             let ends = match self.hear(&patience, &heard.waiting, cancel)? {
-                Heard::Findings(findings) if findings.is_drained() => true,
-                Heard::Findings(findings) => {
-                    findings.tell(sink);
+                AgentEvent::ObservationBatch(observations) if observations.is_drained() => true,
+                AgentEvent::ObservationBatch(observations) => {
+                    observations.tell(sink);
                     false
                 }
-                Heard::Reply(agent, reply) => self.take(agent, reply, &mut heard, sink)?,
+                AgentEvent::Reply(agent, reply) => self.take(agent, reply, &mut heard, sink)?,
             };
             if ends {
                 self.agents.iter_mut().try_for_each(|agent| agent.say(&Request::Stop))?;
@@ -276,7 +278,7 @@ impl<'a> Conductor<'a> {
         &self,
         agent: usize,
         reply: Reply,
-        heard: &mut Listened,
+        heard: &mut AgentReports,
         sink: &mut dyn Sink,
     ) -> Result<bool, RunError> {
         match reply {
@@ -320,10 +322,10 @@ impl<'a> Conductor<'a> {
     /// The next thing that is told, while those at the places `waiting` are waited for.
     fn hear(
         &mut self,
-        patience: &Patience,
+        patience: &AgentDeadline,
         waiting: &BTreeSet<usize>,
         cancel: &AtomicBool,
-    ) -> Result<Heard, RunError> {
+    ) -> Result<AgentEvent, RunError> {
         loop {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
@@ -332,8 +334,8 @@ impl<'a> Conductor<'a> {
                 self.testbed.lift_quotas()?;
             }
             let (agent, words) = match self.told.recv_timeout(LOOK) {
-                Ok(Message::Router(findings)) => return Ok(Heard::Findings(findings)),
-                Ok(Message::Agent(agent, words)) => (agent, words),
+                Ok(RunInput::Router(observations)) => return Ok(AgentEvent::ObservationBatch(observations)),
+                Ok(RunInput::Agent(agent, words)) => (agent, words),
                 Err(_) if Instant::now() < patience.until => continue,
                 Err(_) => {
                     let silent = waiting.iter().map(|place| format!("`{}`", self.agents[*place].node));
@@ -344,7 +346,7 @@ impl<'a> Conductor<'a> {
             let node = &self.agents[agent].node;
             return match words {
                 Ok(Some(Reply::Error { what })) => Err(RunError::Failed(format!("node `{node}`: {what}"))),
-                Ok(Some(reply)) => Ok(Heard::Reply(agent, reply)),
+                Ok(Some(reply)) => Ok(AgentEvent::Reply(agent, reply)),
                 Ok(None) => {
                     let group = self.testbed.limited(self.agents[agent].place).unwrap_or_default();
                     let why = match group.ended_for_memory() {
@@ -366,7 +368,7 @@ impl AgentHandle {
         node: usize,
         program: &Path,
         place: usize,
-        tell: &SyncSender<Message>,
+        tell: &SyncSender<RunInput>,
     ) -> Result<Self, RunError> {
         let mut command = Command::new(program);
         command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -379,7 +381,7 @@ impl AgentHandle {
             loop {
                 let reply = frames::read_frame(&mut replies);
                 let last = !matches!(reply, Ok(Some(_)));
-                if tell.send(Message::Agent(place, reply)).is_err() || last {
+                if tell.send(RunInput::Agent(place, reply)).is_err() || last {
                     break;
                 }
             }
@@ -401,7 +403,7 @@ impl AgentHandle {
 }
 
 /// What ends of flows tell at the end of a run.
-struct ToldByEnds {
+struct EndDiagnostics {
     /// Why the run must not be trusted.
     faults: Vec<String>,
     notes: Vec<(Subject, String)>,
@@ -409,8 +411,8 @@ struct ToldByEnds {
 
 /// Tells apart what is a fault and what is measured: where a host has less of its machine by the file, what that does to what
 /// runs there is no fault.
-fn told_by(scenario: &Scenario, ends: &[EndReport]) -> ToldByEnds {
-    let mut told = ToldByEnds { faults: Vec::new(), notes: Vec::new() };
+fn end_diagnostics(scenario: &Scenario, ends: &[EndReport]) -> EndDiagnostics {
+    let mut told = EndDiagnostics { faults: Vec::new(), notes: Vec::new() };
     for end in ends {
         let host = scenario.flows.get(end.flow as usize).map(|flow| match end.side {
             Side::Client => &scenario.nodes[flow.from].host,

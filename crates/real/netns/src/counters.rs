@@ -19,14 +19,14 @@ use crate::sys::{die_with_starter, start_in};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a command tells at most, bytes, and how many counters are told of at the end of a run.
 const LONGEST: u64 = 1 << 20;
-const TOLD: usize = 1000;
+const MOST_COUNTERS: usize = 1000;
 
 /// Values by the names of counters.
-type Values = BTreeMap<String, f64>;
+type CounterValues = BTreeMap<String, f64>;
 
 /// How the counters of a program are read.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(crate) struct CounterCommand {
     /// The program's name, for messages.
     pub program: String,
     /// What tells them, and its arguments.
@@ -40,9 +40,9 @@ pub(crate) struct Teller {
     pub id: String,
 }
 
-impl Teller {
+impl CounterCommand {
     /// What it tells now.
-    fn read(&self) -> Result<Values, RunError> {
+    fn read(&self) -> Result<CounterValues, RunError> {
         let failed = |what: String| {
             let Self { program, executable, .. } = self;
             RunError::Failed(format!("the counters of `{program}`: {} {what}", executable.display()))
@@ -84,32 +84,32 @@ impl Teller {
 
 /// The counters of a program, from the start of a run to its end.
 #[derive(Debug)]
-pub(crate) struct Counting {
-    teller: Teller,
+pub(crate) struct CounterWatch {
+    command: CounterCommand,
     spec: Counters,
     node: u32,
     /// The number of the first of its names among those of its node.
     first: u16,
-    begun: Values,
-    last: Values,
+    begun: CounterValues,
+    last: CounterValues,
 }
 
-impl Counting {
+impl CounterWatch {
     /// Reads them for the first time.
     ///
     /// # Errors
     /// If they cannot be read, or one that is to be measured is not among them.
-    pub fn begin(teller: Teller, spec: Counters, node: u32) -> Result<Self, RunError> {
-        let begun = teller.read()?;
+    pub fn begin(command: CounterCommand, spec: Counters, node: u32) -> Result<Self, RunError> {
+        let begun = command.read()?;
         if let Some(missing) = spec.names.iter().find(|name| !begun.contains_key(*name)) {
-            let known: Vec<_> = begun.keys().take(TOLD).map(String::as_str).collect();
+            let known: Vec<_> = begun.keys().take(MOST_COUNTERS).map(String::as_str).collect();
             return Err(RunError::Failed(format!(
                 "`{}` has no counter `{missing}`; it has: {}",
-                teller.program,
+                command.program,
                 known.join(", ")
             )));
         }
-        Ok(Self { teller, spec, node, first: 0, last: begun.clone(), begun })
+        Ok(Self { command, spec, node, first: 0, last: begun.clone(), begun })
     }
 
     /// That `before` names are of programs of the same node that stand before; how many there are with its own.
@@ -129,9 +129,9 @@ impl Counting {
     /// # Errors
     /// If they cannot be read.
     pub fn tick(&mut self, at: Instant, sink: &mut dyn Sink) -> Result<(), RunError> {
-        let now = self.teller.read()?;
+        let now = self.command.read()?;
         for (name, place) in self.spec.names.iter().zip(self.first..) {
-            let of = |values: &Values| values.get(name).copied();
+            let of = |values: &CounterValues| values.get(name).copied();
             if let (Some(before), Some(value)) = (of(&self.last), of(&now)) {
                 let sample = Sample { at, quantity: &quantity::COUNTER_GROWTH, value: value - before };
                 sink.sample(Subject::Counter(self.node, place), sample);
@@ -147,15 +147,15 @@ impl Counting {
             let growth = value - self.begun.get(name).copied().unwrap_or(0.0);
             (growth != 0.0).then_some((name, growth, value))
         });
-        for (name, growth, value) in grown.take(TOLD) {
-            let text = format!("{}: {name} grew by {growth} to {value}", self.teller.program);
+        for (name, growth, value) in grown.take(MOST_COUNTERS) {
+            let text = format!("{}: {name} grew by {growth} to {value}", self.command.program);
             sink.note(Note { at, subject: Subject::Node(self.node), text });
         }
     }
 }
 
 /// What lines of a text say: `name = value`, `name: value` or `name:value`. Others say nothing.
-fn values(text: &str) -> Values {
+fn values(text: &str) -> CounterValues {
     let value = |line: &str| {
         // A name may have colons of its own, before the one that ends it.
         let (name, value) = line.split_once('=').or_else(|| line.rsplit_once(':'))?;
@@ -172,12 +172,12 @@ mod tests {
     fn counters_are_read_in_all_forms() {
         let text = "{\n\tcore.rcv_requests: 12\n\tcore:drops = 3\nplain:4\nstate: up\nload = 0.25\n}\n";
         let expected = [("core.rcv_requests", 12.0), ("core:drops", 3.0), ("plain", 4.0), ("load", 0.25)];
-        let expected: Values = expected.map(|(name, value)| (name.to_owned(), value)).into();
+        let expected: CounterValues = expected.map(|(name, value)| (name.to_owned(), value)).into();
         assert_eq!(values(text), expected);
     }
 
-    fn teller(script: &str) -> Teller {
-        Teller {
+    fn command(script: &str) -> CounterCommand {
+        CounterCommand {
             program: "x".into(),
             executable: "/bin/sh".into(),
             arguments: vec!["-c".into(), script.into()],
@@ -189,13 +189,13 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_says_so() {
-        if !crate::capabilities::lacks().is_empty() {
+        if !crate::capabilities::missing_requirements().is_empty() {
             return;
         }
         let why = |script: &str, names: &[&str]| {
             let names = names.iter().map(ToString::to_string).collect();
             let spec = Counters { names, ..Counters::default() };
-            Counting::begin(teller(script), spec, 0).unwrap_err().to_string()
+            CounterWatch::begin(command(script), spec, 0).unwrap_err().to_string()
         };
         assert!(why("exit 3", &[]).contains("the counters of `x`: /bin/sh ended with"));
         let missing = why("echo a = 1; echo b:2", &["c"]);

@@ -8,14 +8,14 @@ use netrig_experiment::{RunError, Unsupported};
 
 /// Something that is missing, with what cannot be done without it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lack {
+pub struct MissingRequirement {
     /// What is missing: `CAP_NET_RAW`.
     pub what: String,
     /// What follows from it.
     pub why: String,
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for MissingRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.why)
     }
@@ -26,7 +26,7 @@ impl fmt::Display for Lack {
 pub enum TestbedError {
     /// The machine or the user may not do what a testbed needs.
     #[error("this machine cannot hold a testbed of namespaces: {}; `--on sim` needs none of it", sentences(.0))]
-    Incapable(Vec<Lack>),
+    Incapable(Vec<MissingRequirement>),
     /// Something of that name is there, and it is not ours.
     #[error("{} exists already and is not ours: it stays, and nothing was built", .0.display())]
     Collision(PathBuf),
@@ -34,10 +34,10 @@ pub enum TestbedError {
     #[error("`{0}` cannot name a testbed: up to 16 small letters and digits can")]
     Id(String),
     /// The kernel refused.
-    #[error("cannot {deed} in {place}: {source}")]
+    #[error("cannot {action} in {place}: {source}")]
     Refused {
         /// What was tried.
-        deed: String,
+        action: String,
         /// The namespace or folder.
         place: String,
         /// What the kernel said.
@@ -67,10 +67,10 @@ pub enum TestbedError {
         offloads: Vec<String>,
     },
     /// The kernel's answer has no meaning that is known here.
-    #[error("{place}: the kernel's answer when asked to {deed} cannot be read: {why}")]
+    #[error("{place}: the kernel's answer when asked to {action} cannot be read: {why}")]
     Unreadable {
         /// What was tried.
-        deed: String,
+        action: String,
         /// The namespace.
         place: String,
         /// What is wrong with it.
@@ -115,8 +115,8 @@ pub(crate) fn unsupported<T>(why: String) -> Result<T, Unsupported> {
     Err(Unsupported(why))
 }
 
-fn sentences(lacks: &[Lack]) -> String {
-    lacks.iter().map(Lack::to_string).collect::<Vec<_>>().join("; ")
+fn sentences(missing_requirements: &[MissingRequirement]) -> String {
+    missing_requirements.iter().map(MissingRequirement::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn numbers(pids: &[i32]) -> String {
@@ -124,23 +124,23 @@ fn numbers(pids: &[i32]) -> String {
 }
 
 /// Says of an error of the kernel what was tried and where.
-pub(crate) trait Told<T> {
+pub(crate) trait ErrorContext<T> {
     /// `place` is a namespace or a folder.
-    fn told(self, place: &str, deed: impl FnOnce() -> String) -> Result<T, TestbedError>;
+    fn context(self, place: &str, action: impl FnOnce() -> String) -> Result<T, TestbedError>;
 
     /// The same of a file.
-    fn told_of(self, path: &Path, deed: &str) -> Result<T, TestbedError>
+    fn path_context(self, path: &Path, action: &str) -> Result<T, TestbedError>
     where
         Self: Sized,
     {
-        self.told(&path.display().to_string(), || deed.to_owned())
+        self.context(&path.display().to_string(), || action.to_owned())
     }
 }
 
-impl<T, E: Into<io::Error>> Told<T> for Result<T, E> {
-    fn told(self, place: &str, deed: impl FnOnce() -> String) -> Result<T, TestbedError> {
+impl<T, E: Into<io::Error>> ErrorContext<T> for Result<T, E> {
+    fn context(self, place: &str, action: impl FnOnce() -> String) -> Result<T, TestbedError> {
         self.map_err(|source| TestbedError::Refused {
-            deed: deed(),
+            action: action(),
             place: place.to_owned(),
             source: source.into(),
         })

@@ -7,7 +7,7 @@ use netrig_experiment::{Carrier, Flow, Program, Ready, Scenario, Unsupported, se
 use netrig_traffic::{Ftp, FtpDirection, Settings};
 
 use crate::error::unsupported;
-use crate::program::Errand;
+use crate::program::PlannedProgram;
 
 /// Within the server's folder: what clients see, and the empty folder that the server's unprivileged part is locked into.
 const ROOT: &str = "root";
@@ -40,7 +40,7 @@ pub(crate) fn of(flow: &Flow) -> Option<&Ftp> {
 ///
 /// # Errors
 /// If vsftpd is not here, a flow is not over TCP, or there are more than [`MOST_TRANSFERS`].
-pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
+pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<PlannedProgram>, Unsupported> {
     let count = scenario.flows.iter().filter(|flow| of(flow).is_some()).count();
     if count > MOST_TRANSFERS {
         return unsupported(format!(
@@ -58,15 +58,18 @@ pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
         };
         let address = flow.paths.first().and_then(|path| scenario.address(flow.to, path.hops.last()?.link));
         let Some(address) = address else { return unsupported(format!("flow `{}` has no path", flow.name)) };
-        let mut errand =
-            Errand::new(scenario, flow.to, server((address, server_port(number)).into(), data_port(number)))?;
-        errand.folders = vec![ROOT, EMPTY];
+        let mut planned = PlannedProgram::new(
+            scenario,
+            flow.to,
+            server((address, server_port(number)).into(), data_port(number)),
+        )?;
+        planned.folders = vec![ROOT, EMPTY];
         if ftp.direction == FtpDirection::Fetch {
-            errand.zeros.push((format!("{ROOT}/{SERVED_FILE}"), ftp.size.bytes()));
+            planned.zeros.push((format!("{ROOT}/{SERVED_FILE}"), ftp.size.bytes()));
             let options = if tcp.timestamps { TIMESTAMPS } else { 0 };
-            errand.sends = Some((number, tcp.mss.bytes().saturating_sub(options)));
+            planned.sends = Some((number, tcp.mss.bytes().saturating_sub(options)));
         }
-        servers.push(errand);
+        servers.push(planned);
     }
     Ok(servers)
 }
@@ -131,13 +134,13 @@ pub(crate) fn server_sysctls(
 }
 
 /// The words of a setting of the host's kernel.
-fn words(name: &str) -> Words {
-    Words(std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default())
+fn words(name: &str) -> SysctlWords {
+    SysctlWords(std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default())
 }
 
-struct Words(String);
+struct SysctlWords(String);
 
-impl Words {
+impl SysctlWords {
     fn contains(&self, word: &str) -> bool {
         self.0.split_whitespace().any(|known| known == word)
     }

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use netrig_experiment::{Fragmentation, Host, Node, Scenario, Unsupported};
 
-pub(crate) use group::{Group, GroupReader, Limits};
-pub(crate) use load::Loads;
+pub(crate) use group::{ControlGroup, ControlGroupReader, NodeLimits};
+pub(crate) use load::NodeLoads;
 
 use crate::error::{TestbedError, unsupported};
 use crate::processors::available;
@@ -25,7 +25,7 @@ const NO_PMTU_DISCOVERY: (&str, &str) = ("net.ipv4.ip_no_pmtu_disc", "1");
 /// What it cannot have.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
     for node in &scenario.nodes {
-        let limits = Limits::of(node);
+        let limits = NodeLimits::of(node);
         group::check(&limits).or_else(|why| unsupported(format!("node `{}`: {why}", node.name)))?;
         for name in node.host.sysctls.keys() {
             if !Path::new("/proc/sys").join(name.replace('.', "/")).exists() {
@@ -73,7 +73,7 @@ pub(crate) fn prepare(testbed: &mut Testbed, scenario: &Scenario) -> Result<(), 
         for (name, value) in sysctls(&node.host) {
             sysctl::set_named(testbed.node(place)?, name, value)?;
         }
-        let limits = Limits::of(node);
+        let limits = NodeLimits::of(node);
         if !limits.is_none() {
             testbed.limit(place, &limits)?;
         }

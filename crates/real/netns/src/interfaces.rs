@@ -18,9 +18,9 @@ use crate::build::routes;
 use crate::netlink::Refusal;
 use crate::netlink::route::{NewRoute, Rtnetlink};
 use crate::port::{PerPort, PortId};
-use crate::router::Findings;
+use crate::router::ObservationBatch;
 use crate::testbed::Testbed;
-use crate::wiring::{End, Wiring};
+use crate::wiring::{LinkEnd, Wiring};
 
 /// A run is worth nothing if an interface changes later than this: the tick of a kernel's slowest clock, by which its
 /// transports set their timers.
@@ -29,9 +29,9 @@ pub(crate) const TOO_LATE: Duration = Duration::from_millis(10);
 /// Which interfaces of nodes are down, by the ports opposite to them. What comes to one then is lost by the node and not by the
 /// testbed.
 #[derive(Clone, Debug)]
-pub(crate) struct Shut(Arc<PerPort<AtomicBool>>);
+pub(crate) struct DownInterfaces(Arc<PerPort<AtomicBool>>);
 
-impl Shut {
+impl DownInterfaces {
     /// All of them are up.
     pub fn none(ports: usize) -> Self {
         Self(Arc::new((0..ports).map(|_| Some(AtomicBool::new(false))).collect()))
@@ -48,17 +48,17 @@ impl Shut {
 }
 
 /// What changes an interface, and what it is then to have.
-struct Change {
+struct InterfaceChange {
     at: Instant,
     up: bool,
     /// What the time line says of it.
     words: String,
-    interface: Interface,
+    interface: NodeInterface,
 }
 
 /// An interface, with what the kernel forgets while it is down.
 #[derive(Clone)]
-struct Interface {
+struct NodeInterface {
     port: PortId,
     index: u32,
     /// Who is at the other end of the link.
@@ -68,7 +68,7 @@ struct Interface {
 }
 
 /// The threads that change interfaces, one in each node that has such events. They end with this value.
-pub(crate) struct Interfaces {
+pub(crate) struct InterfaceEvents {
     // Before the threads, for fields are dropped in their order: without it they end. Nothing is ever said.
     stop: Vec<SyncSender<()>>,
     threads: Vec<JoinHandle<Result<Lateness, String>>>,
@@ -83,7 +83,7 @@ pub(crate) struct InterfaceReport {
     pub faults: Vec<String>,
 }
 
-impl Interfaces {
+impl InterfaceEvents {
     /// Has every event of an interface in `scenario` happen at its time by `clock`, and told by `tell`.
     ///
     /// # Errors
@@ -92,8 +92,8 @@ impl Interfaces {
         testbed: &Testbed,
         scenario: &Scenario,
         clock: Clock,
-        shut: &Shut,
-        tell: &(impl Fn(Findings) + Clone + Send + 'static),
+        shut: &DownInterfaces,
+        tell: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
     ) -> Result<Self, RunError> {
         let mut interfaces = Self { stop: Vec::new(), threads: Vec::new() };
         for (node, changes) in changes(scenario, testbed.wiring()) {
@@ -143,7 +143,7 @@ impl Interfaces {
     }
 }
 
-impl Drop for Interfaces {
+impl Drop for InterfaceEvents {
     fn drop(&mut self) {
         // Who drops it has another error to tell.
         self.end();
@@ -151,8 +151,8 @@ impl Drop for Interfaces {
 }
 
 /// What happens to interfaces, by the place of the node, in the order of time.
-fn changes(scenario: &Scenario, wiring: &Wiring) -> BTreeMap<usize, Vec<Change>> {
-    let mut nodes: BTreeMap<usize, Vec<Change>> = BTreeMap::new();
+fn changes(scenario: &Scenario, wiring: &Wiring) -> BTreeMap<usize, Vec<InterfaceChange>> {
+    let mut nodes: BTreeMap<usize, Vec<InterfaceChange>> = BTreeMap::new();
     for event in &scenario.events {
         let Action::Interface { node, link, up } = event.action else { continue };
         let ends = &wiring.links[link].ends;
@@ -164,14 +164,14 @@ fn changes(scenario: &Scenario, wiring: &Wiring) -> BTreeMap<usize, Vec<Change>>
             scenario.nodes[node].name,
             if up { "up" } else { "down" }
         );
-        let interface = Interface::new(PortId::of_end(link, own), end, far, routes(node, wiring).0);
-        nodes.entry(node).or_default().push(Change { at: event.at, up, words, interface });
+        let interface = NodeInterface::new(PortId::of_end(link, own), end, far, routes(node, wiring).0);
+        nodes.entry(node).or_default().push(InterfaceChange { at: event.at, up, words, interface });
     }
     nodes
 }
 
-impl Interface {
-    fn new(port: PortId, end: &End, far: &End, routes: Vec<NewRoute>) -> Self {
+impl NodeInterface {
+    fn new(port: PortId, end: &LinkEnd, far: &LinkEnd, routes: Vec<NewRoute>) -> Self {
         Self {
             port,
             index: end.index,
@@ -200,16 +200,16 @@ impl Interface {
 /// Lets the changes of a node's interfaces happen, in its namespace; how late they were.
 fn happen(
     node: usize,
-    changes: Vec<Change>,
+    changes: Vec<InterfaceChange>,
     clock: Clock,
-    shut: &Shut,
+    shut: &DownInterfaces,
     stopped: &Receiver<()>,
-    tell: &impl Fn(Findings),
+    tell: &impl Fn(ObservationBatch),
 ) -> Result<Lateness, String> {
     // Without leave for it, a wait ends 50 µs late.
     let _ = set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
     let mut lateness = Lateness::default();
-    for Change { at, up, words, interface } in changes {
+    for InterfaceChange { at, up, words, interface } in changes {
         let wait = std::time::Duration::from_nanos(clock.left_until(at).as_nanos());
         if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
             break;
@@ -224,7 +224,7 @@ fn happen(
         let late = clock.now() - at;
         lateness.record(late);
         let text = format!("{words}, done {late} late");
-        tell(Findings::of_note(Note { at, subject: Subject::Node(node as u32), text }));
+        tell(ObservationBatch::of_note(Note { at, subject: Subject::Node(node as u32), text }));
     }
     Ok(lateness)
 }

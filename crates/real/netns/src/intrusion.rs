@@ -20,7 +20,7 @@ const TICK: f64 = 0.01;
 pub(crate) struct OwnProcessors {
     node: String,
     cpus: Vec<u32>,
-    account: Account,
+    source: CpuTimeSource,
     /// For how long anything ran there before the run, s.
     before: f64,
     /// For how long anything had run there when the node's programs were looked at last, s.
@@ -40,8 +40,8 @@ impl OwnProcessors {
     }
 
     fn new(node: String, cpus: Vec<u32>) -> Self {
-        let account = Account::find(&cpus);
-        Self { node, cpus, account, before: 0.0, until: 0.0, own: 0.0 }
+        let source = CpuTimeSource::find(&cpus);
+        Self { node, cpus, source, before: 0.0, until: 0.0, own: 0.0 }
     }
 
     /// From now on it is counted.
@@ -77,13 +77,13 @@ impl OwnProcessors {
     }
 
     fn busy(&self) -> f64 {
-        self.account.ran(&self.cpus)
+        self.source.ran(&self.cpus)
     }
 }
 
 /// Who tells for how long programs ran on a processor.
 #[derive(Debug)]
-enum Account {
+enum CpuTimeSource {
     /// The control group of all processes, ns (cgroup-v1/cpuacct.rst), which has the threads too in which the kernel serves the
     /// network that the node is sent to: they are taken off.
     Group { usage: PathBuf, servants: Vec<PathBuf> },
@@ -92,7 +92,7 @@ enum Account {
     Ticks,
 }
 
-impl Account {
+impl CpuTimeSource {
     /// The most exact one that this machine has.
     fn find(cpus: &[u32]) -> Self {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

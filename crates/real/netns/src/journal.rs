@@ -7,8 +7,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use crate::error::{TestbedError, Told};
-use crate::namespace::Inode;
+use crate::error::{ErrorContext, TestbedError};
+use crate::namespace::NamespaceId;
 use crate::process::ProcessId;
 
 /// The first line of every journal.
@@ -18,11 +18,11 @@ const LONGEST_JOURNAL: u64 = 16 << 20;
 
 /// One thing that was made, or is about to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum TestbedEntry {
     /// Who makes it all.
     Owner(ProcessId),
     /// A namespace that is bound by a name.
-    Namespace { name: String, inode: Inode },
+    Namespace { name: String, inode: NamespaceId },
     /// An interface in a namespace of these.
     Interface { namespace: String, name: String },
     /// A process in a namespace of these.
@@ -36,11 +36,11 @@ pub(crate) enum Entry {
 /// What the name of a folder of programs, or of a group of processes, begins with.
 pub(crate) const FOLDER: &str = "netrig-";
 
-impl fmt::Display for Entry {
+impl fmt::Display for TestbedEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Owner(ProcessId { pid, start }) => write!(f, "owner {pid} {start}"),
-            Self::Namespace { name, inode: Inode { device, number } } => {
+            Self::Namespace { name, inode: NamespaceId { device, number } } => {
                 write!(f, "namespace {name} {device} {number}")
             }
             Self::Interface { namespace, name } => write!(f, "interface {namespace} {name}"),
@@ -51,7 +51,7 @@ impl fmt::Display for Entry {
     }
 }
 
-impl Entry {
+impl TestbedEntry {
     fn read(line: &str) -> Option<Self> {
         let words: Vec<_> = line.split(' ').collect();
         // A name that leads out of its folder was not written here.
@@ -65,7 +65,7 @@ impl Entry {
                 Self::Interface { namespace: name(namespace)?, name: name(interface)? }
             }
             ["namespace", namespace, device, number] => {
-                let inode = Inode { device: device.parse().ok()?, number: number.parse().ok()? };
+                let inode = NamespaceId { device: device.parse().ok()?, number: number.parse().ok()? };
                 Self::Namespace { name: name(namespace)?, inode }
             }
             _ => return None,
@@ -109,43 +109,46 @@ impl Journals {
     /// through, nobody else does either.
     fn lock(&self) -> Result<File, TestbedError> {
         let mut made = std::fs::DirBuilder::new();
-        made.recursive(true).mode(0o700).create(&self.folder).told_of(&self.folder, "make the folder")?;
-        let folder = File::open(&self.folder).told_of(&self.folder, "open the folder")?;
-        folder.lock().told_of(&self.folder, "lock the folder")?;
+        made.recursive(true)
+            .mode(0o700)
+            .create(&self.folder)
+            .path_context(&self.folder, "make the folder")?;
+        let folder = File::open(&self.folder).path_context(&self.folder, "open the folder")?;
+        folder.lock().path_context(&self.folder, "lock the folder")?;
         Ok(folder)
     }
 
     /// Starts the journal of testbed `id`.
-    pub(crate) fn start(&self, id: &str) -> Result<Journal, TestbedError> {
+    pub(crate) fn start(&self, id: &str) -> Result<TestbedJournal, TestbedError> {
         let _alone = self.lock()?;
         let path = self.folder.join(format!("{id}.journal"));
         let opened = OpenOptions::new().append(true).read(true).create_new(true).mode(0o600).open(&path);
         let file = opened.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => TestbedError::Collision(path.clone()),
             _ => TestbedError::Refused {
-                deed: "start a journal".into(),
+                action: "start a journal".into(),
                 place: path.display().to_string(),
                 source: error,
             },
         })?;
         // The lock is the proof that the owner lives: the kernel lifts it with the process, however it ends, and a
         // process that gets its number later does not have it.
-        file.lock().told_of(&path, "lock the journal")?;
-        let journal = Journal { path, file, id: id.to_owned(), entries: Vec::new(), damage: None };
+        file.lock().path_context(&path, "lock the journal")?;
+        let journal = TestbedJournal { path, file, id: id.to_owned(), entries: Vec::new(), damage: None };
         journal.write(&format!("{HEAD}\n"))?;
         Ok(journal)
     }
 
     /// The journals whose owners are gone, held so that nobody else takes them.
-    pub(crate) fn orphans(&self) -> Result<Vec<Journal>, TestbedError> {
+    pub(crate) fn orphans(&self) -> Result<Vec<TestbedJournal>, TestbedError> {
         if !self.folder.exists() {
             return Ok(Vec::new());
         }
         let _alone = self.lock()?;
         let mut orphans = Vec::new();
-        let files = std::fs::read_dir(&self.folder).told_of(&self.folder, "list the folder")?;
+        let files = std::fs::read_dir(&self.folder).path_context(&self.folder, "list the folder")?;
         for file in files {
-            let path = file.told_of(&self.folder, "list the folder")?.path();
+            let path = file.path_context(&self.folder, "list the folder")?.path();
             if path.extension().is_some_and(|extension| extension == "journal") {
                 orphans.extend(orphan(path)?);
             }
@@ -156,17 +159,17 @@ impl Journals {
 }
 
 /// The journal at `path`, unless its owner lives or somebody else is about to remove what it says.
-fn orphan(path: PathBuf) -> Result<Option<Journal>, TestbedError> {
+fn orphan(path: PathBuf) -> Result<Option<TestbedJournal>, TestbedError> {
     let mut file = match OpenOptions::new().read(true).append(true).open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.told_of(&path, "open the journal")?,
+        file => file.path_context(&path, "open the journal")?,
     };
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(error)) => return Err(error).told_of(&path, "lock the journal"),
+        Err(TryLockError::Error(error)) => return Err(error).path_context(&path, "lock the journal"),
     }
-    let metadata = file.metadata().told_of(&path, "look at the journal")?;
+    let metadata = file.metadata().path_context(&path, "look at the journal")?;
     if metadata.nlink() == 0 {
         return Ok(None);
     }
@@ -187,34 +190,37 @@ fn orphan(path: PathBuf) -> Result<Option<Journal>, TestbedError> {
         Ok(entries) => (entries, None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    Ok(Some(Journal { path, file, id, entries, damage }))
+    Ok(Some(TestbedJournal { path, file, id, entries, damage }))
 }
 
 /// What a journal says, or why it is none.
-fn read_entries(text: &str) -> Result<Vec<Entry>, String> {
+fn read_entries(text: &str) -> Result<Vec<TestbedEntry>, String> {
     // A last line without an end was not written to the end, so what it says was not made.
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let mut lines = whole.lines();
     if lines.next().is_some_and(|head| head != HEAD) {
         return Err("it does not begin like one".into());
     }
-    lines.map(|line| Entry::read(line).ok_or_else(|| format!("`{line}` has no meaning"))).collect()
+    lines.map(|line| TestbedEntry::read(line).ok_or_else(|| format!("`{line}` has no meaning"))).collect()
 }
 
 /// The journal of one testbed.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub(crate) struct TestbedJournal {
     path: PathBuf,
     file: File,
     id: String,
-    entries: Vec<Entry>,
+    entries: Vec<TestbedEntry>,
     /// Why it cannot be believed, if it cannot.
     damage: Option<String>,
 }
 
-impl Journal {
+impl TestbedJournal {
     /// Writes down what is about to be made; on disk when this returns.
-    pub(crate) fn record(&mut self, entries: impl IntoIterator<Item = Entry>) -> Result<(), TestbedError> {
+    pub(crate) fn record(
+        &mut self,
+        entries: impl IntoIterator<Item = TestbedEntry>,
+    ) -> Result<(), TestbedError> {
         let first = self.entries.len();
         self.entries.extend(entries);
         let lines: String = self.entries[first..].iter().map(|entry| format!("{entry}\n")).collect();
@@ -223,7 +229,7 @@ impl Journal {
 
     fn write(&self, lines: &str) -> Result<(), TestbedError> {
         let written = (&self.file).write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
-        written.told_of(&self.path, "write the journal")
+        written.path_context(&self.path, "write the journal")
     }
 
     /// The testbed's identity.
@@ -240,7 +246,7 @@ impl Journal {
     }
 
     /// What was written down, in its order.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[TestbedEntry] {
         &self.entries
     }
 
@@ -251,7 +257,7 @@ impl Journal {
 
     /// Ends the journal: nothing of what it says is there any more.
     pub(crate) fn close(&self) -> Result<(), TestbedError> {
-        std::fs::remove_file(&self.path).told_of(&self.path, "remove the journal")
+        std::fs::remove_file(&self.path).path_context(&self.path, "remove the journal")
     }
 }
 

@@ -24,7 +24,7 @@ pub struct KeepRequest {
 
 /// What was kept of the flows of SIP of runs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct KeptOfRuns {
+pub struct KeptFlows {
     /// Flows whose files there are.
     pub flows: Vec<KeptFlow>,
     /// Flows whose messages were to be kept, also those of runs that failed before the files were made.
@@ -60,12 +60,12 @@ pub(crate) struct RunKeeping {
     written: u64,
     /// The flows of the run that goes on, with the number, the name and what was ordered.
     ordered: Vec<(u32, String, KeepOrder)>,
-    kept: KeptOfRuns,
+    kept: KeptFlows,
 }
 
 impl RunKeeping {
     pub fn new(request: KeepRequest) -> Self {
-        Self { request, written: 0, ordered: Vec::new(), kept: KeptOfRuns::default() }
+        Self { request, written: 0, ordered: Vec::new(), kept: KeptFlows::default() }
     }
 
     /// Says in the orders of a run which messages are kept. Flows share the bytes that are left.
@@ -111,7 +111,7 @@ impl RunKeeping {
     }
 
     /// What was kept since this was last asked.
-    pub fn take_kept(&mut self) -> KeptOfRuns {
+    pub fn take_kept(&mut self) -> KeptFlows {
         std::mem::take(&mut self.kept)
     }
 }

@@ -11,10 +11,10 @@ use netrig_experiment::{Balance, Run, RunError, Scenario, Unsupported};
 use netrig_host::Clock;
 
 use crate::error::TestbedError;
-use crate::host::Loads;
+use crate::host::NodeLoads;
 use crate::process::Process;
 use crate::program::Programs;
-use crate::router::{Findings, Router, Routing, UNTAKEN};
+use crate::router::{ObservationBatch, Router, RouterThread, UNTAKEN};
 use crate::testbed::Testbed;
 use crate::wiring::Wiring;
 
@@ -22,9 +22,9 @@ use crate::wiring::Wiring;
 /// by [`Namespaces::lab`](crate::Namespaces::lab); `S` is told what is found.
 pub struct Lab<S> {
     // Before the testbed, for fields are dropped in their order.
-    routing: Routing,
+    routing: RouterThread,
     programs: Programs,
-    loads: Loads,
+    loads: NodeLoads,
     testbed: Testbed,
     clock: Clock,
     /// Tells what is found, as long as the router lives.
@@ -33,7 +33,7 @@ pub struct Lab<S> {
 
 /// What passed a lab's links.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passed {
+pub struct LabReport {
     /// Every packet accounted for.
     pub balance: Balance,
     /// What the router itself did to the measurement, and how programs ended that should not have, each a sentence.
@@ -82,25 +82,25 @@ impl<S: Sink + Send + 'static> Lab<S> {
     pub(crate) fn open(
         run: &Run,
         testbed: Testbed,
-        (programs, loads): (Programs, Loads),
+        (programs, loads): (Programs, NodeLoads),
         mut sink: S,
     ) -> Result<Self, LabError> {
         // Two years: it ends when it is told to.
         let duration = Duration::from_secs(1 << 26);
         let scenario = Scenario { duration, events: Vec::new(), ..(*run.scenario).clone() };
         let run = Run { scenario: Arc::new(scenario), ..run.clone() };
-        let (tell, found) = mpsc::sync_channel::<Findings>(UNTAKEN);
-        let tell = Box::new(move |findings| {
+        let (tell, found) = mpsc::sync_channel::<ObservationBatch>(UNTAKEN);
+        let tell = Box::new(move |observations| {
             // It is heard as long as the router lives.
-            let _ = tell.send(findings);
+            let _ = tell.send(observations);
         });
         let clock = Clock::starting_in(Duration::ZERO);
         let router = Router::new(&testbed, &run, &sink, tell)?;
         let teller = std::thread::spawn(move || {
-            found.into_iter().for_each(|findings| findings.tell(&mut sink));
+            found.into_iter().for_each(|observations| observations.tell(&mut sink));
             sink
         });
-        Ok(Self { routing: Routing::start(router, clock), programs, loads, testbed, clock, teller })
+        Ok(Self { routing: RouterThread::start(router, clock), programs, loads, testbed, clock, teller })
     }
 
     /// What was built: nodes, interfaces and addresses.
@@ -143,7 +143,7 @@ impl<S: Sink + Send + 'static> Lab<S> {
     ///
     /// # Errors
     /// If packets do not balance, or something cannot be removed.
-    pub fn close(self) -> Result<(Passed, S), LabError> {
+    pub fn close(self) -> Result<(LabReport, S), LabError> {
         let Self { routing, programs, loads, testbed, clock, teller } = self;
         let report = routing.stop(clock.now())?;
         let mut sink = teller.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -151,6 +151,6 @@ impl<S: Sink + Send + 'static> Lab<S> {
         faults.extend(loads.end().err().map(|error| error.to_string()));
         faults.extend(programs.end(clock, &mut sink).err().map(|error| error.to_string()));
         testbed.remove()?;
-        Ok((Passed { balance: report.balance, faults }, sink))
+        Ok((LabReport { balance: report.balance, faults }, sink))
     }
 }

@@ -4,8 +4,8 @@
 //! A [`Wiring`] is worked out from a scenario, without a kernel: interfaces, addresses of both versions of IP, neighbours
 //! and routes. A [`Testbed`] is built from it by rtnetlink, ethtool's netlink and `/proc/sys`, and everything that the
 //! kernel might take and not do is read back. A node's namespace is bound as `ip netns` does it, so
-//! `ip netns exec netrig-…` and tshark work there. [`Testbed::spawn`] starts a node's programs; a [`Ring`] has
-//! every frame that they send, in the order and with the moment of its arrival, and an [`Outlet`] is the way out of one of
+//! `ip netns exec netrig-…` and tshark work there. [`Testbed::spawn`] starts a node's programs; a [`ReceiveRing`] has
+//! every frame that they send, in the order and with the moment of its arrival, and an [`FrameSender`] is the way out of one of
 //! the router's interfaces, which stand in the wiring with their numbers.
 //!
 //! On top of these stand the substrate [`Namespaces`] — an agent in each node, and netrig's router, which drives the links
@@ -16,7 +16,7 @@
 //! what a living owner has. Programs die with their owner (`PR_SET_PDEATHSIG`), and what they started carries a mark.
 //!
 //! It never runs a command of the host's, touches the namespace that it was started
-//! in, or loads a module. It needs root: [`lacks`] and [`try_out`] say in a sentence each what is missing.
+//! in, or loads a module. It needs root: [`missing_requirements`] and [`try_requirements`] say in a sentence each what is missing.
 //!
 //! Start from [`Namespaces`] or, to build on, from [`Testbed`].
 #![cfg(target_os = "linux")]
@@ -63,14 +63,14 @@ mod testbed;
 mod watch;
 mod wiring;
 
-pub use capabilities::{OFFLOADS, lacks, try_out};
-pub use error::{Lack, TestbedError};
+pub use capabilities::{OFFLOADS, missing_requirements, try_requirements};
+pub use error::{MissingRequirement, TestbedError};
 pub use journal::Journals;
-pub use keeping::{KeepRequest, KeptFlow, KeptOfRuns};
-pub use lab::{Lab, LabError, Passed};
+pub use keeping::{KeepRequest, KeptFlow, KeptFlows};
+pub use lab::{Lab, LabError, LabReport};
 pub use process::Process;
 pub use removal::{LeftBehind, left_behind};
-pub use ring::{Counts, Outlet, ReceivedFrame, Ring};
+pub use ring::{FrameSender, ReceiveRing, ReceivedFrame, RingCounters};
 pub use substrate::Namespaces;
 pub use testbed::{Testbed, TestbedId};
-pub use wiring::{End, LinkWiring, NodeWiring, Way, Wiring, WiringError};
+pub use wiring::{LinkEnd, LinkWiring, NodeRoute, NodeWiring, Wiring, WiringError};

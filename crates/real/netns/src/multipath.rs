@@ -9,7 +9,7 @@ use netrig_core::Dscp;
 use netrig_experiment::{Carrier, Flow, Mptcp, Scenario, Unsupported};
 
 use crate::error::{TestbedError, unsupported};
-use crate::netlink::path_manager::{Limits, MptcpEndpoint, PathManager, Role};
+use crate::netlink::path_manager::{MptcpEndpoint, MptcpLimits, MptcpRole, PathManager};
 use crate::sysctl::{self, agree};
 use crate::testbed::Testbed;
 
@@ -23,7 +23,7 @@ const MOST: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Multipath {
     pub(crate) endpoints: Vec<MptcpEndpoint>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: MptcpLimits,
     /// By their whole names (`net.mptcp.enabled`).
     pub(crate) sysctls: Vec<(String, String)>,
 }
@@ -115,8 +115,8 @@ fn of_flow(
     let [mut client, mut server] = [Multipath::default(), Multipath::default()];
     for (near, far) in paths.iter().skip(1) {
         let (end, address, role) = match *far == paths[0].1 {
-            true => (&mut client, *near, Role::Subflow),
-            false => (&mut server, *far, Role::Signal),
+            true => (&mut client, *near, MptcpRole::Subflow),
+            false => (&mut server, *far, MptcpRole::Signal),
         };
         if !end.endpoints.iter().any(|endpoint| endpoint.address == address) {
             end.endpoints.push(MptcpEndpoint { address, role, backup: settings.backup });
@@ -124,8 +124,8 @@ fn of_flow(
     }
     // At most MOST, which 32 bits hold.
     let accepted = server.endpoints.len() as u32;
-    client.limits = Limits { subflows: more as u32, addresses_accepted: accepted };
-    server.limits = Limits { subflows: more as u32, addresses_accepted: 0 };
+    client.limits = MptcpLimits { subflows: more as u32, addresses_accepted: accepted };
+    server.limits = MptcpLimits { subflows: more as u32, addresses_accepted: 0 };
     Ok([(flow.from, client), (flow.to, server)])
 }
 
@@ -260,9 +260,9 @@ metric = "goodput"
     fn the_second_end_tells_of_the_addresses_that_its_other_paths_lead_to() {
         let nodes = told(&scenario(FILE)).unwrap();
         assert_eq!(nodes[&0].endpoints, []);
-        assert_eq!(nodes[&0].limits, Limits { subflows: 1, addresses_accepted: 1 });
-        let signal = MptcpEndpoint { address: address("10.0.0.6"), role: Role::Signal, backup: false };
-        let limits = Limits { subflows: 1, addresses_accepted: 0 };
+        assert_eq!(nodes[&0].limits, MptcpLimits { subflows: 1, addresses_accepted: 1 });
+        let signal = MptcpEndpoint { address: address("10.0.0.6"), role: MptcpRole::Signal, backup: false };
+        let limits = MptcpLimits { subflows: 1, addresses_accepted: 0 };
         let sysctls = vec![("net.mptcp.enabled".to_owned(), "1".to_owned())];
         assert_eq!(nodes[&1], Multipath { endpoints: vec![signal], limits, sysctls });
         let backup = FILE.replace("kind = \"mptcp\"", "kind = \"mptcp\"\nbackup = true");
@@ -279,9 +279,9 @@ metric = "goodput"
             "[link.near]\nbetween = [\"client\", \"other\"]",
         );
         let nodes = told(&scenario(&text)).unwrap();
-        let subflow = MptcpEndpoint { address: address("10.0.0.5"), role: Role::Subflow, backup: false };
+        let subflow = MptcpEndpoint { address: address("10.0.0.5"), role: MptcpRole::Subflow, backup: false };
         assert_eq!(nodes[&0].endpoints, [subflow]);
-        assert_eq!(nodes[&0].limits, Limits { subflows: 1, addresses_accepted: 0 });
+        assert_eq!(nodes[&0].limits, MptcpLimits { subflows: 1, addresses_accepted: 0 });
         assert_eq!(nodes[&1].endpoints, []);
     }
 
@@ -351,9 +351,9 @@ metric = "goodput"
     fn what_a_path_manager_was_told_is_gone_with_its_namespace() {
         use std::io::Write;
 
-        use crate::{Journals, TestbedId, Wiring, lacks};
+        use crate::{Journals, TestbedId, Wiring, missing_requirements};
 
-        if !lacks().is_empty() || !Path::new(SETTINGS).is_dir() {
+        if !missing_requirements().is_empty() || !Path::new(SETTINGS).is_dir() {
             let _ = writeln!(std::io::stderr(), "skipped: needs root and Multipath TCP");
             return;
         }

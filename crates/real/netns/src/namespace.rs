@@ -15,7 +15,7 @@ use rustix::mount::{
 };
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::error::{TestbedError, Told};
+use crate::error::{ErrorContext, TestbedError};
 use crate::netlink::Refusal;
 use crate::sys::unshare_network;
 
@@ -26,12 +26,12 @@ const NSFS: i64 = 0x6e73_6673;
 
 /// Which namespace it is, as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Inode {
+pub(crate) struct NamespaceId {
     pub(crate) device: u64,
     pub(crate) number: u64,
 }
 
-impl Inode {
+impl NamespaceId {
     fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(Self { device: metadata.dev(), number: metadata.ino() })
@@ -40,13 +40,13 @@ impl Inode {
 
 /// A thread that lives in a namespace. Sockets that it opens and processes that it starts belong there; a process that
 /// is to end with its starter ends with it.
-struct Resident {
+struct NamespaceThread {
     /// Whoever has a job waits until it is taken, and then for its answer.
     jobs: Option<SyncSender<Box<dyn FnOnce() + Send>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Resident {
+impl NamespaceThread {
     fn start(name: &str) -> io::Result<Self> {
         let (jobs, inbox) = sync_channel::<Box<dyn FnOnce() + Send>>(0);
         let thread =
@@ -70,7 +70,7 @@ impl Resident {
     }
 }
 
-impl Drop for Resident {
+impl Drop for NamespaceThread {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
@@ -81,56 +81,56 @@ impl Drop for Resident {
 }
 
 /// A network namespace that is lived in.
-pub(crate) struct Namespace {
+pub(crate) struct NetworkNamespace {
     name: String,
     file: File,
-    inode: Inode,
-    resident: Resident,
+    inode: NamespaceId,
+    thread: NamespaceThread,
 }
 
-impl Namespace {
+impl NetworkNamespace {
     /// Makes one that nobody else can see yet, and that ends with this value.
     pub(crate) fn unshare(name: &str) -> Result<Self, TestbedError> {
-        let resident = Resident::start(name).told(name, || "start a thread".into())?;
-        let file = resident.run(|| {
+        let thread = NamespaceThread::start(name).context(name, || "start a thread".into())?;
+        let file = thread.run(|| {
             unshare_network()?;
             File::open("/proc/thread-self/ns/net")
         });
-        let file = file.told(name, || "make a network namespace".into())?;
-        Self::lived_in(name, file, resident)
+        let file = file.context(name, || "make a network namespace".into())?;
+        Self::with_thread(name, file, thread)
     }
 
     /// Enters the one that is bound at `path`.
     pub(crate) fn enter(name: &str, file: File) -> Result<Self, TestbedError> {
-        let resident = Resident::start(name).told(name, || "start a thread".into())?;
-        let entered = resident.run(move || {
+        let thread = NamespaceThread::start(name).context(name, || "start a thread".into())?;
+        let entered = thread.run(move || {
             move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).map(|()| file)
         });
-        let file = entered.told(name, || "enter the namespace".into())?;
-        Self::lived_in(name, file, resident)
+        let file = entered.context(name, || "enter the namespace".into())?;
+        Self::with_thread(name, file, thread)
     }
 
-    fn lived_in(name: &str, file: File, resident: Resident) -> Result<Self, TestbedError> {
-        let inode = Inode::of(&file).told(name, || "tell the namespace from others".into())?;
-        Ok(Self { name: name.to_owned(), file, inode, resident })
+    fn with_thread(name: &str, file: File, thread: NamespaceThread) -> Result<Self, TestbedError> {
+        let inode = NamespaceId::of(&file).context(name, || "tell the namespace from others".into())?;
+        Ok(Self { name: name.to_owned(), file, inode, thread })
     }
 
     /// Lets it be seen as `ip netns` shows it, and outlive this process.
     pub(crate) fn bind(&self) -> Result<(), TestbedError> {
         let path = path(&self.name);
-        prepare_folder().told_of(Path::new(FOLDER), "prepare the folder")?;
+        prepare_folder().path_context(Path::new(FOLDER), "prepare the folder")?;
         // Fails if there is one: what is there is not ours.
         File::create_new(&path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => TestbedError::Collision(path.clone()),
             _ => TestbedError::Refused {
-                deed: "make a place for the namespace".into(),
+                action: "make a place for the namespace".into(),
                 place: path.display().to_string(),
                 source: error,
             },
         })?;
         let target = path.clone();
         let bound = self.run(move || mount_bind("/proc/thread-self/ns/net", target));
-        bound.told_of(&path, "bind the namespace")
+        bound.path_context(&path, "bind the namespace")
     }
 
     /// Its name, which is also its name for `ip netns`.
@@ -139,33 +139,33 @@ impl Namespace {
     }
 
     /// Which one it is.
-    pub(crate) fn inode(&self) -> Inode {
+    pub(crate) fn inode(&self) -> NamespaceId {
         self.inode
     }
 
     /// Does something in it.
     pub(crate) fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
-        self.resident.run(job)
+        self.thread.run(job)
     }
 
-    /// Asks the kernel for something in it, named by `deed` if it is refused.
+    /// Asks the kernel for something in it, named by `action` if it is refused.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
-        deed: impl FnOnce() -> String,
+        action: impl FnOnce() -> String,
         job: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, TestbedError> {
         self.run(job).map_err(|refusal| match refusal {
             Refusal::Kernel(source) => {
-                TestbedError::Refused { deed: deed(), place: self.name.clone(), source }
+                TestbedError::Refused { action: action(), place: self.name.clone(), source }
             }
             Refusal::Unreadable(why) => {
-                TestbedError::Unreadable { deed: deed(), place: self.name.clone(), why }
+                TestbedError::Unreadable { action: action(), place: self.name.clone(), why }
             }
         })
     }
 }
 
-impl AsFd for Namespace {
+impl AsFd for NetworkNamespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -195,7 +195,7 @@ pub(crate) fn path(name: &str) -> PathBuf {
 }
 
 /// What is found where a namespace should be bound.
-pub(crate) enum Bound {
+pub(crate) enum NamespaceBinding {
     /// The namespace.
     Here(File),
     /// The file at which it was to be bound, and nothing else.
@@ -207,29 +207,29 @@ pub(crate) enum Bound {
 }
 
 /// Looks whether it is `inode` that is bound as `name`.
-pub(crate) fn look(name: &str, inode: Inode) -> Result<Bound, TestbedError> {
+pub(crate) fn look(name: &str, inode: NamespaceId) -> Result<NamespaceBinding, TestbedError> {
     let path = path(name);
     let file = match File::open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bound::Gone),
-        file => file.told_of(&path, "open the namespace")?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(NamespaceBinding::Gone),
+        file => file.path_context(&path, "open the namespace")?,
     };
-    let system = rustix::fs::fstatfs(&file).told_of(&path, "tell the file system")?;
+    let system = rustix::fs::fstatfs(&file).path_context(&path, "tell the file system")?;
     if system.f_type != NSFS {
-        return Ok(Bound::Bare);
+        return Ok(NamespaceBinding::Bare);
     }
-    let found = Inode::of(&file).told_of(&path, "tell the namespace from others")?;
-    Ok(if found == inode { Bound::Here(file) } else { Bound::Other })
+    let found = NamespaceId::of(&file).path_context(&path, "tell the namespace from others")?;
+    Ok(if found == inode { NamespaceBinding::Here(file) } else { NamespaceBinding::Other })
 }
 
-/// Undoes [`Namespace::bind`].
+/// Undoes [`NetworkNamespace::bind`].
 pub(crate) fn unbind(name: &str) -> Result<(), TestbedError> {
     let path = path(name);
-    unmount(&path, UnmountFlags::DETACH).told_of(&path, "unmount the namespace")?;
+    unmount(&path, UnmountFlags::DETACH).path_context(&path, "unmount the namespace")?;
     remove_bare(name)
 }
 
 /// Removes the file at which a namespace was to be bound.
 pub(crate) fn remove_bare(name: &str) -> Result<(), TestbedError> {
     let path = path(name);
-    std::fs::remove_file(&path).told_of(&path, "remove the namespace's file")
+    std::fs::remove_file(&path).path_context(&path, "remove the namespace's file")
 }

@@ -19,7 +19,7 @@ impl PortId {
     }
 
     /// The one at which frames come in that go this way along the link at this place.
-    pub fn of_way(link: usize, direction: Direction) -> Self {
+    pub fn of_direction(link: usize, direction: Direction) -> Self {
         Self::of_end(link, direction as usize)
     }
 
@@ -45,7 +45,7 @@ impl PortId {
     }
 
     /// Which direction of which link frames go that come in here.
-    pub fn way(self) -> Subject {
+    pub fn subject(self) -> Subject {
         let direction = if self.0.is_multiple_of(2) { Direction::Forward } else { Direction::Backward };
         Subject::Link(self.link() as u32, direction)
     }
@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn a_port_is_known_by_its_link_and_end_and_by_its_interface() {
         let port = PortId::of_end(3, 1);
-        assert_eq!((port, port.interface()), (PortId::of_way(3, Direction::Backward), 1007));
-        assert_eq!((port.link(), port.way()), (3, Subject::Link(3, Direction::Backward)));
+        assert_eq!((port, port.interface()), (PortId::of_direction(3, Direction::Backward), 1007));
+        assert_eq!((port.link(), port.subject()), (3, Subject::Link(3, Direction::Backward)));
         assert_eq!((port.far(), port.far().far()), (PortId::of_end(3, 0), port));
         assert_eq!((PortId::of_interface(1007), PortId::of_interface(999)), (Some(port), None));
         let names: PerPort<&str> = [Some("a"), Some("b"), None].into_iter().collect();

@@ -10,8 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use rustix::thread::CpuSet;
 
-use crate::error::{TestbedError, Told};
-use crate::namespace::Namespace;
+use crate::error::{ErrorContext, TestbedError};
+use crate::namespace::NetworkNamespace;
 use crate::sys::{bind_to, die_with_starter, join};
 
 /// Every process of a testbed has this in its environment, with the testbed's identity, and so have those that it starts.
@@ -70,7 +70,7 @@ pub(crate) fn ended_within(handle: &OwnedFd, timeout: Duration) -> io::Result<bo
 
 /// Which process group a program is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
+pub(crate) enum ProcessGroup {
     /// One of its own.
     Own,
     /// That of this process, so that it may read from the terminal and hears Ctrl-C.
@@ -79,11 +79,11 @@ pub(crate) enum Group {
 
 /// What a program may have of the machine.
 #[derive(Debug, Default)]
-pub(crate) struct Bounds {
+pub(crate) struct SpawnLimits {
     /// All, if none are given.
     pub(crate) processors: Option<CpuSet>,
     /// Into the groups of processes that limit its node.
-    pub(crate) doors: Vec<OwnedFd>,
+    pub(crate) cgroup_files: Vec<OwnedFd>,
 }
 
 /// A program that runs on a node. It and its process group are killed when this value is dropped; should this process
@@ -102,31 +102,31 @@ impl Process {
     /// Starts `command` in `namespace`, as the leader of a process group of its own, or in that of this process; bound to
     /// processors and limited, if that is given.
     pub(crate) fn start(
-        namespace: &Namespace,
+        namespace: &NetworkNamespace,
         id: &str,
-        group: Group,
-        Bounds { processors, doors }: Bounds,
+        group: ProcessGroup,
+        SpawnLimits { processors, cgroup_files }: SpawnLimits,
         mut command: Command,
     ) -> Result<Self, TestbedError> {
         let program = command.get_program().to_string_lossy().into_owned();
         command.env(MARK, id);
-        if group == Group::Own {
+        if group == ProcessGroup::Own {
             command.process_group(0);
         }
         die_with_starter(&mut command);
         if let Some(processors) = processors {
             bind_to(&mut command, processors);
         }
-        if !doors.is_empty() {
-            join(&mut command, doors);
+        if !cgroup_files.is_empty() {
+            join(&mut command, cgroup_files);
         }
         // The thread that starts it lives in the namespace, and as long as the testbed.
         let started = namespace.run(move || command.spawn());
-        let mut child = started.told(namespace.name(), || format!("start `{program}`"))?;
+        let mut child = started.context(namespace.name(), || format!("start `{program}`"))?;
         // Nobody has waited for it, so its number is its own.
         let opened = Pid::from_raw(child.id() as i32).ok_or(rustix::io::Errno::SRCH);
         let opened = opened.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
-        match opened.told(namespace.name(), || format!("hold `{program}`")) {
+        match opened.context(namespace.name(), || format!("hold `{program}`")) {
             Ok(handle) => {
                 Ok(Self { child, handle, status: None, program, node: namespace.name().to_owned() })
             }
@@ -165,7 +165,7 @@ impl Process {
     pub fn wait(&mut self, timeout: Duration) -> Result<Option<ExitStatus>, TestbedError> {
         let ended = ended_within(&self.handle, timeout);
         let ended = ended.and_then(|ended| if ended { self.child.wait().map(Some) } else { Ok(None) });
-        self.status = ended.told(&self.node, || format!("wait for `{}`", self.program))?;
+        self.status = ended.context(&self.node, || format!("wait for `{}`", self.program))?;
         Ok(self.status)
     }
 
@@ -182,9 +182,9 @@ impl Process {
         // Refused only if it has ended.
         let _ = pidfd_send_signal(&self.handle, Signal::TERM);
         let ended = ended_within(&self.handle, grace);
-        ended.told(&self.node, || format!("wait for `{}`", self.program))?;
+        ended.context(&self.node, || format!("wait for `{}`", self.program))?;
         let ended = self.end();
-        ended.told(&self.node, || format!("end `{}`", self.program))
+        ended.context(&self.node, || format!("end `{}`", self.program))
     }
 
     /// Kills what lives of its group, and takes its status.

@@ -54,11 +54,11 @@ fn left_over(scenario: &Scenario, there: &[u32]) -> Option<Vec<u32>> {
 
 /// Keeps the calling thread, and all threads that it starts, off the processors of nodes; until it is dropped, for the calling
 /// thread alone.
-pub(crate) struct Elsewhere {
+pub(crate) struct AffinityGuard {
     before: Option<CpuSet>,
 }
 
-impl Elsewhere {
+impl AffinityGuard {
     /// Moves.
     pub fn of(scenario: &Scenario) -> Self {
         let before = sched_getaffinity(None).ok();
@@ -68,7 +68,7 @@ impl Elsewhere {
     }
 }
 
-impl Drop for Elsewhere {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             // Refused only if the processors are gone.

@@ -1,8 +1,8 @@
 //! Programs of others on nodes: what is run, where, and what came of it.
 
-mod errand;
-mod names;
 mod output;
+mod placeholders;
+mod planned;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,19 +20,19 @@ use netrig_host::usage::Family;
 use netrig_sip_net as sip;
 use netrig_sip_net::Transport;
 
-pub(crate) use self::errand::Errand;
-use self::errand::find;
-use self::names::Names;
-use self::output::{LineTap, Output, Readers};
-use crate::counters::{Counting, Teller};
+use self::output::{LineTap, OutputReaders, ProgramOutput};
+use self::placeholders::Placeholders;
+pub(crate) use self::planned::PlannedProgram;
+use self::planned::find;
+use crate::counters::{CounterCommand, CounterWatch};
 use crate::ftp;
 use crate::hop_limits::{HopLimitWatch, counter};
-use crate::host::GroupReader;
+use crate::host::ControlGroupReader;
 use crate::process::Process;
-use crate::ready::{Evidence, is_so_for};
-use crate::router::Findings;
+use crate::ready::{ReadinessProbe, is_so_for};
+use crate::router::ObservationBatch;
 use crate::testbed::Testbed;
-use crate::watch::{WatchedHost, WatchedNode, Watching};
+use crate::watch::{WatchThreads, WatchedHost, WatchedNode};
 
 /// How long a program has to become ready, and one that is to answer SIP.
 const PREPARATION: Duration = Duration::from_secs(20);
@@ -50,31 +50,31 @@ const LOOK: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// If one is not on this machine.
-pub(crate) fn errands(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
-    let mut errands = errands_of_nodes(scenario)?;
-    errands.extend(ftp::servers(scenario)?);
-    Ok(errands)
+pub(crate) fn planned_programs(scenario: &Scenario) -> Result<Vec<PlannedProgram>, Unsupported> {
+    let mut planned_programs = programs_of_nodes(scenario)?;
+    planned_programs.extend(ftp::servers(scenario)?);
+    Ok(planned_programs)
 }
 
 /// The programs that its file names.
 ///
 /// # Errors
 /// If one is not on this machine.
-pub(crate) fn errands_of_nodes(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
-    let mut errands = Vec::new();
+pub(crate) fn programs_of_nodes(scenario: &Scenario) -> Result<Vec<PlannedProgram>, Unsupported> {
+    let mut planned_programs = Vec::new();
     for (node, described) in scenario.nodes.iter().enumerate() {
         for program in &described.programs {
-            errands.push(Errand::new(scenario, node, program.clone())?);
+            planned_programs.push(PlannedProgram::new(scenario, node, program.clone())?);
         }
     }
-    Ok(errands)
+    Ok(planned_programs)
 }
 
 /// Who hears the lines that programs write, as they are read: the node, the program and the line.
 pub(crate) type OutputTap = Arc<dyn Fn(&str, &str, &str) + Send + Sync>;
 
 /// What is to be watched beside programs.
-pub(crate) struct Watched<'a> {
+pub(crate) struct WatchOptions<'a> {
     /// Whether what programs take is wanted.
     pub programs: bool,
     /// Whether what nodes take as hosts is wanted.
@@ -89,7 +89,7 @@ pub(crate) struct Watched<'a> {
     pub testbed: &'a Testbed,
 }
 
-impl Watched<'_> {
+impl WatchOptions<'_> {
     /// The places of the nodes that are told as hosts.
     fn hosts(&self) -> impl Iterator<Item = usize> {
         let nodes = 0..self.testbed.wiring().nodes.len();
@@ -102,27 +102,27 @@ impl Watched<'_> {
         nodes.filter(|_| self.hop_limits).map(|node| HopLimitWatch::open(self.testbed, node)).collect()
     }
 
-    fn group(&self, node: usize) -> GroupReader {
+    fn group(&self, node: usize) -> ControlGroupReader {
         self.testbed.limited(node).unwrap_or_default()
     }
 }
 
 /// Programs that have become ready.
 #[derive(Default)]
-pub(crate) struct Programs(Vec<Running>);
+pub(crate) struct Programs(Vec<RunningProgram>);
 
-struct Running {
-    errand: Errand,
+struct RunningProgram {
+    planned: PlannedProgram,
     version: String,
     process: Process,
     folder: PathBuf,
     /// The node's first address.
     address: Option<IpAddr>,
     /// What was written before it started, and by itself.
-    before: Output,
-    output: Output,
-    readers: Readers,
-    counting: Option<Counting>,
+    before: ProgramOutput,
+    output: ProgramOutput,
+    readers: OutputReaders,
+    counting: Option<CounterWatch>,
 }
 
 impl Programs {
@@ -133,17 +133,17 @@ impl Programs {
     pub fn start(
         testbed: &mut Testbed,
         scenario: &Scenario,
-        errands: Vec<Errand>,
+        planned_programs: Vec<PlannedProgram>,
         tap: Option<&OutputTap>,
         cancel: &AtomicBool,
     ) -> Result<Self, RunError> {
         let mut running = Vec::new();
-        for (place, errand) in errands.into_iter().enumerate() {
+        for (place, planned) in planned_programs.into_iter().enumerate() {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }
             let folder = testbed.folder()?.join(format!("program-{place}"));
-            let mut program = Running::start(testbed, scenario, errand, tap, folder, cancel)?;
+            let mut program = RunningProgram::start(testbed, scenario, planned, tap, folder, cancel)?;
             program.await_ready(testbed, cancel)?;
             program.begin_counting(testbed, scenario)?;
             running.push(program);
@@ -160,9 +160,9 @@ impl Programs {
         &mut self,
         scenario: &Scenario,
         clock: Clock,
-        watched: &Watched<'_>,
-        tell: &(impl Fn(Findings) + Clone + Send + 'static),
-    ) -> Result<Watching, RunError> {
+        watched: &WatchOptions<'_>,
+        tell: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
+    ) -> Result<WatchThreads, RunError> {
         let mut nodes: BTreeMap<usize, WatchedNode> = BTreeMap::new();
         let (mut numbered, mut counting) = (BTreeMap::new(), Vec::new());
         let new = |place: &usize| {
@@ -174,9 +174,9 @@ impl Programs {
             nodes.entry(place).or_insert_with_key(new).tell_of(host);
         }
         for running in &mut self.0 {
-            let place = running.errand.node;
+            let place = running.planned.node;
             let described = &scenario.nodes[place];
-            let named = described.programs.contains(&running.errand.program);
+            let named = described.programs.contains(&running.planned.program);
             let told = named && watched.programs;
             if told || !described.cpus.is_empty() || nodes.contains_key(&place) {
                 let node = nodes.entry(place).or_insert_with_key(new);
@@ -195,12 +195,12 @@ impl Programs {
         let end = netrig_core::Instant::ZERO + scenario.duration;
         let nodes = nodes.into_values().collect();
         let every = scenario.sample_every;
-        Watching::start(nodes, counting, watched.hop_limits()?, (every, end), clock, tell)
+        WatchThreads::start(nodes, counting, watched.hop_limits()?, (every, end), clock, tell)
     }
 
     /// The place of the node that each runs on, and which program it is.
     pub fn versions(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.0.iter().map(|running| (running.errand.node, running.version.as_str()))
+        self.0.iter().map(|running| (running.planned.node, running.version.as_str()))
     }
 
     /// Ends them, and tells what they wrote as notes of their nodes.
@@ -217,46 +217,48 @@ impl Programs {
     }
 }
 
-impl Running {
+impl RunningProgram {
     fn start(
         testbed: &mut Testbed,
         scenario: &Scenario,
-        errand: Errand,
+        planned: PlannedProgram,
         tap: Option<&OutputTap>,
         folder: PathBuf,
         cancel: &AtomicBool,
     ) -> Result<Self, RunError> {
-        let version = errand.version()?;
-        let names = Names::of(scenario, errand.node, &folder);
-        names.furnish(&errand)?;
+        let version = planned.version()?;
+        let names = Placeholders::of(scenario, planned.node, &folder);
+        names.create_folder(&planned)?;
         let [before, output] = [(); 2].map(|()| {
-            let (node, name) = (scenario.nodes[errand.node].name.clone(), errand.program.name().to_owned());
+            let (node, name) = (scenario.nodes[planned.node].name.clone(), planned.program.name().to_owned());
             let told = tap.cloned();
-            Output::heard_by(told.map(|hears| -> LineTap { Arc::new(move |line| hears(&node, &name, line)) }))
+            ProgramOutput::with_tap(
+                told.map(|hears| -> LineTap { Arc::new(move |line| hears(&node, &name, line)) }),
+            )
         });
-        for words in &errand.program.before {
-            run_before(testbed, errand.node, words, &names, &before, cancel)?;
+        for words in &planned.program.before {
+            run_before(testbed, planned.node, words, &names, &before, cancel)?;
         }
-        let command = names.command(&errand.executable, &errand.program.command)?;
+        let command = names.command(&planned.executable, &planned.program.command)?;
         let address = names.own_address();
-        let mut process = testbed.spawn(errand.node, command)?;
+        let mut process = testbed.spawn(planned.node, command)?;
         let readers = output.read_all(&mut process);
-        Ok(Self { errand, version, process, folder, address, before, output, readers, counting: None })
+        Ok(Self { planned, version, process, folder, address, before, output, readers, counting: None })
     }
 
     fn await_ready(&mut self, testbed: &Testbed, cancel: &AtomicBool) -> Result<(), RunError> {
-        let Some(ready) = self.errand.program.ready.clone() else { return Ok(()) };
+        let Some(ready) = self.planned.program.ready.clone() else { return Ok(()) };
         let patience = if matches!(ready, Ready::Sip { .. }) { ANSWERING } else { PREPARATION };
         let deadline = Instant::now() + patience;
         loop {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }
-            if is_so_for(&ready, &Inquiry { program: self, testbed }).map_err(RunError::because)? {
+            if is_so_for(&ready, &ProgramProbe { program: self, testbed }).map_err(RunError::because)? {
                 return Ok(());
             }
             if let Some(status) = self.process.wait(LOOK)? {
-                self.readers.await_last_words();
+                self.readers.await_end();
                 return Err(self.failed(&format!("ended with {status} before it was ready ({ready})")));
             }
             if Instant::now() >= deadline {
@@ -268,43 +270,44 @@ impl Running {
 
     /// Reads its counters for the first time, if it has any.
     fn begin_counting(&mut self, testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
-        let Some(spec) = self.errand.program.counters.clone() else { return Ok(()) };
-        let names = Names::of(scenario, self.errand.node, &self.folder);
+        let Some(spec) = self.planned.program.counters.clone() else { return Ok(()) };
+        let names = Placeholders::of(scenario, self.planned.node, &self.folder);
         let opened = File::open(format!("/proc/{}/ns/net", self.process.id()));
-        let teller = Teller {
-            program: self.errand.program.name().to_owned(),
+        let teller = CounterCommand {
+            program: self.planned.program.name().to_owned(),
             executable: executable(&names, &spec.command)?,
             arguments: names.arguments(&spec.command)?,
             folder: self.folder.clone(),
             namespace: opened.map_err(|error| self.failed(&format!("has no namespace: {error}")))?,
             id: testbed.id().to_owned(),
         };
-        self.counting = Some(Counting::begin(teller, spec, self.errand.node as u32)?);
+        self.counting = Some(CounterWatch::begin(teller, spec, self.planned.node as u32)?);
         Ok(())
     }
 
     fn failed(&self, what: &str) -> RunError {
-        let name = self.errand.program.name();
+        let name = self.planned.program.name();
         let last = self.output.last().map(|line| format!("; its last words: {line}")).unwrap_or_default();
         RunError::Failed(format!("`{name}` {what}{last}"))
     }
 
     fn end(mut self, clock: Clock, sink: &mut dyn Sink) -> Result<(), RunError> {
         let early = self.process.wait(Duration::ZERO)?;
-        let subject = Subject::Node(self.errand.node as u32);
-        let name = self.errand.program.name().to_owned();
+        let subject = Subject::Node(self.planned.node as u32);
+        let name = self.planned.program.name().to_owned();
         let note = |at, text| Note { at, subject, text };
         sink.note(note(netrig_core::Instant::ZERO, format!("runs {}", self.version)));
         if early.is_none() {
-            if let (Some((flow, segment)), Some(again)) = (self.errand.sends, sent_again(self.process.id())) {
+            if let (Some((flow, segment)), Some(again)) = (self.planned.sends, sent_again(self.process.id()))
+            {
                 let (quantity, value) = (&quantity::RETRANSMITTED_BYTES, (again * segment) as f64);
                 sink.sample(Subject::Flow(flow), Sample { at: clock.now(), quantity, value });
             }
             let _status = self.ask_to_end()?;
         }
-        self.readers.await_last_words();
+        self.readers.await_end();
         let ended = match early {
-            Some(status) if self.errand.program.ready.is_some() => {
+            Some(status) if self.planned.program.ready.is_some() => {
                 Err(self.failed(&format!("ended with {status} before it was asked to")))
             }
             Some(status) if !status.success() => Err(self.failed(&format!("failed: it ended with {status}"))),
@@ -323,8 +326,8 @@ impl Running {
 }
 
 /// The file of a command's program, once what stands for others is known.
-fn executable(names: &Names<'_>, words: &[String]) -> Result<PathBuf, RunError> {
-    let name = names.put_into(words.first().map_or("", String::as_str))?;
+fn executable(names: &Placeholders<'_>, words: &[String]) -> Result<PathBuf, RunError> {
+    let name = names.substitute(words.first().map_or("", String::as_str))?;
     find(&name).ok_or_else(|| RunError::Failed(format!("`{name}` is not on this machine, or cannot be run")))
 }
 
@@ -333,8 +336,8 @@ fn run_before(
     testbed: &mut Testbed,
     node: usize,
     words: &[String],
-    names: &Names<'_>,
-    output: &Output,
+    names: &Placeholders<'_>,
+    output: &ProgramOutput,
     cancel: &AtomicBool,
 ) -> Result<(), RunError> {
     let executable = executable(names, words)?;
@@ -342,7 +345,7 @@ fn run_before(
     let readers = output.read_all(&mut process);
     let deadline = Instant::now() + PREPARING;
     let failed = |what: String| {
-        readers.await_last_words();
+        readers.await_end();
         let last = output.last().map(|line| format!("; its last words: {line}")).unwrap_or_default();
         RunError::Failed(format!("`{}` {what}{last}", words.join(" ")))
     };
@@ -357,23 +360,23 @@ fn run_before(
             None => return Err(failed(format!("had not ended after {} s", PREPARING.as_secs()))),
         }
     }
-    readers.await_last_words();
+    readers.await_end();
     Ok(())
 }
 
 /// A program that is asked whether it is ready.
-struct Inquiry<'a> {
-    program: &'a Running,
+struct ProgramProbe<'a> {
+    program: &'a RunningProgram,
     testbed: &'a Testbed,
 }
 
-impl Evidence for Inquiry<'_> {
+impl ReadinessProbe for ProgramProbe<'_> {
     fn pid(&self) -> u32 {
         self.program.process.id()
     }
 
-    fn has_said(&self, text: &str) -> bool {
-        self.program.output.has_said(text)
+    fn has_written(&self, text: &str) -> bool {
+        self.program.output.has_written(text)
     }
 
     fn answers_sip(&self, port: u16, over_tcp: bool) -> io::Result<bool> {
@@ -381,7 +384,7 @@ impl Evidence for Inquiry<'_> {
         let at = SocketAddr::from((address, port));
         let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
         let asked =
-            self.testbed.in_node(self.program.errand.node, move || sip::answers(transport, at, ASKING));
+            self.testbed.in_node(self.program.planned.node, move || sip::answers(transport, at, ASKING));
         asked.map_err(io::Error::other)?
     }
 }

@@ -5,12 +5,12 @@ use std::io;
 use netrig_experiment::Ready;
 
 /// What can be found out about a program.
-pub(crate) trait Evidence {
+pub(crate) trait ReadinessProbe {
     /// The number of its process.
     fn pid(&self) -> u32;
 
     /// Whether it has written a line with this text.
-    fn has_said(&self, text: &str) -> bool;
+    fn has_written(&self, text: &str) -> bool;
 
     /// Whether it answers SIP on this port.
     fn answers_sip(&self, port: u16, over_tcp: bool) -> io::Result<bool>;
@@ -18,14 +18,14 @@ pub(crate) trait Evidence {
 
 /// Whether it is so for a program: somebody listens on that port in its namespace, or answers there, or it has written a line
 /// with that text.
-pub(crate) fn is_so_for(ready: &Ready, program: &impl Evidence) -> io::Result<bool> {
+pub(crate) fn is_so_for(ready: &Ready, program: &impl ReadinessProbe) -> io::Result<bool> {
     let pid = program.pid();
     let (transport, socket) = match ready {
-        Ready::Says(text) => return Ok(program.has_said(text)),
+        Ready::Says(text) => return Ok(program.has_written(text)),
         Ready::Sip { port, over_tcp } => return program.answers_sip(*port, *over_tcp),
         // TCP_LISTEN, and what an unconnected UDP socket has: TCP_CLOSE.
-        Ready::Tcp(port) => ("tcp", Socket { port: *port, state: "0A" }),
-        Ready::Udp(port) => ("udp", Socket { port: *port, state: "07" }),
+        Ready::Tcp(port) => ("tcp", ListedSocket { port: *port, state: "0A" }),
+        Ready::Udp(port) => ("udp", ListedSocket { port: *port, state: "07" }),
     };
     for version in ["", "6"] {
         match std::fs::read_to_string(format!("/proc/{pid}/net/{transport}{version}")) {
@@ -42,12 +42,12 @@ pub(crate) fn is_so_for(ready: &Ready, program: &impl Evidence) -> io::Result<bo
 
 /// A socket as the kernel's lists have it.
 #[derive(Clone, Copy)]
-struct Socket {
+struct ListedSocket {
     port: u16,
     state: &'static str,
 }
 
-impl Socket {
+impl ListedSocket {
     /// Whether it is in a list as `/proc/net/tcp` has it (proc_net_tcp(5)): in each line, after a number, the local address and
     /// port, the remote one, and the state, in hexadecimal digits.
     fn is_among(self, sockets: &str) -> bool {
@@ -72,24 +72,24 @@ mod tests {
         let tcp = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n\
              0: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000\n\
              1: 0500000A:0050 0600000A:9C40 01 00000000:00000000 00:00000000 00000000\n";
-        let is_among = |port, state| Socket { port, state }.is_among(tcp);
+        let is_among = |port, state| ListedSocket { port, state }.is_among(tcp);
         assert!(is_among(22, "0A"));
         assert!(!is_among(80, "0A"), "a connection is not a listener");
         assert!(!is_among(22, "07"));
     }
 
     /// A process that says one thing, and answers on one port.
-    struct Process {
+    struct FakeProcess {
         pid: u32,
         says: &'static str,
     }
 
-    impl Evidence for Process {
+    impl ReadinessProbe for FakeProcess {
         fn pid(&self) -> u32 {
             self.pid
         }
 
-        fn has_said(&self, text: &str) -> bool {
+        fn has_written(&self, text: &str) -> bool {
             text == self.says
         }
 
@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn a_process_is_ready_when_it_listens_and_not_before() {
-        let is_so = |ready: &Ready| is_so_for(ready, &Process { pid: std::process::id(), says: "" }).unwrap();
+        let is_so =
+            |ready: &Ready| is_so_for(ready, &FakeProcess { pid: std::process::id(), says: "" }).unwrap();
         let socket = UdpSocket::bind("[::1]:0").or_else(|_| UdpSocket::bind("127.0.0.1:0")).unwrap();
         let udp = Ready::Udp(socket.local_addr().unwrap().port());
         assert!(is_so(&udp));
@@ -108,7 +109,7 @@ mod tests {
         assert!(!is_so(&udp));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(is_so(&Ready::Tcp(listener.local_addr().unwrap().port())));
-        let nobody = Process { pid: 0, says: "go" };
+        let nobody = FakeProcess { pid: 0, says: "go" };
         assert!(is_so_for(&Ready::Says("go".into()), &nobody).unwrap());
         assert!(!is_so_for(&Ready::Tcp(1), &nobody).unwrap(), "nobody has that number");
         let sip = |over_tcp| is_so_for(&Ready::Sip { port: 5060, over_tcp }, &nobody).unwrap();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 
-use crate::error::{TestbedError, Told};
-use crate::sys::{Filled, PacketSocket, Slots};
+use crate::error::{ErrorContext, TestbedError};
+use crate::sys::{FilledSlot, PacketSocket, Slots};
 use crate::testbed::Testbed;
 
 /// TPACKET_V2 of Linux's `if_packet.h`. A frame can be read as soon as it is there; version 3 hands out blocks, after a
@@ -27,13 +27,13 @@ const BATCH: usize = 64;
 /// Everything that nodes send, in the order in which it comes to the router: a TPACKET_V2 receive ring over all interfaces
 /// of the router's namespace, with the kernel's arrival stamps.
 ///
-/// What finds no room is counted and never waited for: see [`Ring::counts`].
-pub struct Ring {
+/// What finds no room is counted and never waited for: see [`ReceiveRing::counts`].
+pub struct ReceiveRing {
     slots: Slots,
     socket: PacketSocket,
     place: String,
     next: usize,
-    counts: Counts,
+    counts: RingCounters,
 }
 
 /// A frame in the ring.
@@ -43,7 +43,7 @@ pub struct ReceivedFrame<'a> {
     pub at: Duration,
     /// Whether `at` is when the node's interface handed it over, and not when it was put into the ring soon after.
     pub stamped: bool,
-    /// The number of the router's interface at which it came: [`crate::End::index`].
+    /// The number of the router's interface at which it came: [`crate::LinkEnd::index`].
     pub interface: u32,
     /// From the first byte of its Ethernet header.
     pub bytes: &'a [u8],
@@ -53,7 +53,7 @@ pub struct ReceivedFrame<'a> {
 }
 
 impl<'a> ReceivedFrame<'a> {
-    fn new(filled: Filled<'a>) -> Self {
+    fn new(filled: FilledSlot<'a>) -> Self {
         let header = filled.header;
         let altered = libc::TP_STATUS_CSUMNOTREADY | libc::TP_STATUS_VLAN_VALID;
         Self {
@@ -71,14 +71,14 @@ type RingRequest = [u32; 4];
 
 /// What came since the ring was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct RingCounters {
     /// Frames that came, with those that found no room.
     pub offered: u64,
     /// Frames that found no room in the ring.
     pub dropped: u64,
 }
 
-impl Ring {
+impl ReceiveRing {
     /// Opens a ring of at least `slots` frames (1 to 65536) of the largest MTU of `testbed`.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Ring {
         let place = testbed.router_namespace().to_owned();
         let opened = place.clone();
         let (socket, slots) = testbed.in_router(move || open_ring(&opened, request))?;
-        Ok(Self { slots, socket, place, next: 0, counts: Counts::default() })
+        Ok(Self { slots, socket, place, next: 0, counts: RingCounters::default() })
     }
 
     /// Reads the frames that are there, up to `most` of them, in the order in which they were put into the ring. Their
@@ -133,11 +133,11 @@ impl Ring {
     ///
     /// # Errors
     /// If the kernel does not tell.
-    pub fn counts(&mut self) -> Result<Counts, TestbedError> {
+    pub fn counts(&mut self) -> Result<RingCounters, TestbedError> {
         // Asking sets the kernel's own counters to zero (packet(7)).
         // `struct tpacket_stats`: frames that came, and how many of them found no room.
         let told = self.socket.get(libc::SOL_PACKET, libc::PACKET_STATISTICS);
-        let [offered, dropped] = told.told(&self.place, || "ask for the ring's counters".into())?;
+        let [offered, dropped] = told.context(&self.place, || "ask for the ring's counters".into())?;
         self.counts.offered += u64::from(offered);
         self.counts.dropped += u64::from(dropped);
         Ok(self.counts)
@@ -145,25 +145,25 @@ impl Ring {
 }
 
 /// For whoever waits for several things at once: readable when there is a frame.
-impl AsFd for Ring {
+impl AsFd for ReceiveRing {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
 fn open_ring(place: &str, request: RingRequest) -> Result<(PacketSocket, Slots), TestbedError> {
-    let socket = PacketSocket::open().told(place, || "open a packet socket".into())?;
+    let socket = PacketSocket::open().context(place, || "open a packet socket".into())?;
     set(&socket, place, "PACKET_VERSION", libc::SOL_PACKET, libc::PACKET_VERSION, VERSION)?;
     // What the router sends itself must not come back to it.
     set(&socket, place, "PACKET_IGNORE_OUTGOING", libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
     // The kernel stamps arriving packets only while somebody wants stamps.
     set(&socket, place, "SO_TIMESTAMPNS", libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     let ring = socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, request);
-    ring.told(place, || format!("set up a ring of {} slots of {} B", request[3], request[2]))?;
+    ring.context(place, || format!("set up a ring of {} slots of {} B", request[3], request[2]))?;
     let slots = Slots::map(&socket, request[2] as usize, request[3] as usize);
-    let slots = slots.told(place, || "share the ring's memory".into())?;
+    let slots = slots.context(place, || "share the ring's memory".into())?;
     // Last: nothing comes before all is set.
-    socket.bind(0, EVERY_PROTOCOL).told(place, || "listen to all interfaces".into())?;
+    socket.bind(0, EVERY_PROTOCOL).context(place, || "listen to all interfaces".into())?;
     Ok((socket, slots))
 }
 
@@ -176,8 +176,8 @@ fn set(
     option: libc::c_int,
     value: u32,
 ) -> Result<(), TestbedError> {
-    socket.set(level, option, [value]).told(place, || format!("set {name}"))?;
-    let [found] = socket.get(level, option).told(place, || format!("read {name}"))?;
+    socket.set(level, option, [value]).context(place, || format!("set {name}"))?;
+    let [found] = socket.get(level, option).context(place, || format!("read {name}"))?;
     if found == value {
         return Ok(());
     }
@@ -190,22 +190,22 @@ fn set(
 }
 
 /// The way out of one of the router's interfaces, past every queue of the kernel's.
-pub struct Outlet {
+pub struct FrameSender {
     socket: PacketSocket,
 }
 
-impl Outlet {
-    /// Opens the router's interface of number `interface`, an [`crate::End::index`].
+impl FrameSender {
+    /// Opens the router's interface of number `interface`, an [`crate::LinkEnd::index`].
     ///
     /// # Errors
     /// If the kernel refuses, or an option does not take.
     pub fn open(testbed: &Testbed, interface: u32) -> Result<Self, TestbedError> {
         let place = testbed.router_namespace().to_owned();
         testbed.in_router(move || {
-            let socket = PacketSocket::open().told(&place, || "open a packet socket".into())?;
+            let socket = PacketSocket::open().context(&place, || "open a packet socket".into())?;
             set(&socket, &place, "PACKET_QDISC_BYPASS", libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
             // Without a protocol it receives nothing.
-            socket.bind(interface, 0).told(&place, || format!("bind to interface {interface}"))?;
+            socket.bind(interface, 0).context(&place, || format!("bind to interface {interface}"))?;
             Ok(Self { socket })
         })
     }

@@ -10,17 +10,17 @@ use netrig_agent::{EndReport, RunOrder};
 use netrig_core::Sink;
 use netrig_experiment::{Outcome, Run, RunError, Scenario, Substrate, Unsupported};
 
-use crate::capabilities::lacks;
+use crate::capabilities::missing_requirements;
 use crate::conductor::Conductor;
 use crate::error::TestbedError;
-use crate::host::{self, Loads};
+use crate::host::{self, NodeLoads};
 use crate::journal::Journals;
-use crate::keeping::{KeepRequest, KeptOfRuns, RunKeeping};
+use crate::keeping::{KeepRequest, KeptFlows, RunKeeping};
 use crate::lab::{Lab, LabError};
 use crate::multipath::{manage, multipath};
 use crate::orders::{check_topology, orders};
-use crate::processors::Elsewhere;
-use crate::program::{Errand, OutputTap, Programs, errands, errands_of_nodes};
+use crate::processors::AffinityGuard;
+use crate::program::{OutputTap, PlannedProgram, Programs, planned_programs, programs_of_nodes};
 use crate::removal::left_behind;
 use crate::testbed::{Testbed, TestbedId};
 use crate::wiring::Wiring;
@@ -60,7 +60,7 @@ impl Namespaces {
     }
 
     /// What was kept of the flows of SIP since this was last asked.
-    pub fn take_kept(&self) -> KeptOfRuns {
+    pub fn take_kept(&self) -> KeptFlows {
         self.keeping().as_mut().map(RunKeeping::take_kept).unwrap_or_default()
     }
 
@@ -83,17 +83,17 @@ impl Namespaces {
         tap: impl Fn(&str, &str, &str) + Send + Sync + 'static,
         cancel: &AtomicBool,
     ) -> Result<Lab<S>, LabError> {
-        let lacks = lacks();
-        if !lacks.is_empty() {
-            return Err(TestbedError::Incapable(lacks).into());
+        let missing_requirements = missing_requirements();
+        if !missing_requirements.is_empty() {
+            return Err(TestbedError::Incapable(missing_requirements).into());
         }
         check_topology(&run.scenario)?;
-        let errands = errands_of_nodes(&run.scenario)?;
-        let _elsewhere = Elsewhere::of(&run.scenario);
+        let planned_programs = programs_of_nodes(&run.scenario)?;
+        let _elsewhere = AffinityGuard::of(&run.scenario);
         let mut testbed = self.build(&run.scenario)?;
         let tap: OutputTap = Arc::new(tap);
-        let programs = Programs::start(&mut testbed, &run.scenario, errands, Some(&tap), cancel)?;
-        let loads = Loads::start(&mut testbed, &run.scenario, &self.agent)?;
+        let programs = Programs::start(&mut testbed, &run.scenario, planned_programs, Some(&tap), cancel)?;
+        let loads = NodeLoads::start(&mut testbed, &run.scenario, &self.agent)?;
         testbed.hold_to_quotas()?;
         Lab::open(run, testbed, (programs, loads), sink)
     }
@@ -102,14 +102,15 @@ impl Namespaces {
         &self,
         run: &Run,
         orders: BTreeMap<usize, RunOrder>,
-        errands: Vec<Errand>,
+        planned_programs: Vec<PlannedProgram>,
         sink: &mut dyn Sink,
         cancel: &AtomicBool,
     ) -> Result<(Outcome, Vec<EndReport>), RunError> {
         // Threads run where the one runs that starts them.
-        let _elsewhere = Elsewhere::of(&run.scenario);
+        let _elsewhere = AffinityGuard::of(&run.scenario);
         let testbed = self.build(&run.scenario).map_err(RunError::because)?;
-        Conductor::prepare(run, testbed, &self.agent, orders, errands, cancel)?.carry_out(sink, cancel)
+        Conductor::prepare(run, testbed, &self.agent, orders, planned_programs, cancel)?
+            .carry_out(sink, cancel)
     }
 
     /// Builds what a scenario says of nodes, links and paths.
@@ -136,11 +137,11 @@ impl Substrate for Namespaces {
     }
 
     fn check(&self, run: &Run) -> Result<(), Unsupported> {
-        if let Some(lack) = lacks().first() {
+        if let Some(lack) = missing_requirements().first() {
             return Err(Unsupported(format!("{lack}; `--on sim` needs none of it")));
         }
         Wiring::new(&run.scenario).map_err(|error| Unsupported(error.to_string()))?;
-        errands(&run.scenario)?;
+        planned_programs(&run.scenario)?;
         orders(run).map(drop)
     }
 
@@ -150,8 +151,8 @@ impl Substrate for Namespaces {
             let text = std::fs::read_to_string(&path);
             text.map_err(|error| RunError::Failed(format!("cannot read {path}: {error}")))
         };
-        let programs = errands(&run.scenario).unwrap_or_default();
-        let versions = programs.iter().map(Errand::version).collect::<Result<Vec<_>, _>>()?;
+        let programs = planned_programs(&run.scenario).unwrap_or_default();
+        let versions = programs.iter().map(PlannedProgram::version).collect::<Result<Vec<_>, _>>()?;
         let versions: String = versions.iter().map(|version| format!("; {version}")).collect();
         Ok(format!("{} {}{versions}", kernel("osrelease")?.trim(), kernel("version")?.trim()))
     }
@@ -167,12 +168,12 @@ impl Substrate for Namespaces {
 
     fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<Outcome, RunError> {
         check_frames(&run.scenario, sink)?;
-        let errands = errands(&run.scenario).map_err(RunError::because)?;
+        let planned_programs = planned_programs(&run.scenario).map_err(RunError::because)?;
         let mut orders = orders(run).map_err(RunError::because)?;
         if let Some(keeping) = &mut *self.keeping() {
             keeping.order(run, &mut orders)?;
         }
-        let ended = self.carry_out(run, orders, errands, sink, cancel);
+        let ended = self.carry_out(run, orders, planned_programs, sink, cancel);
         if let Some(keeping) = &mut *self.keeping() {
             // Also what a run has kept that failed is evidence, and takes room.
             keeping.take(ended.as_ref().map_or(&[], |(_, ends)| ends));

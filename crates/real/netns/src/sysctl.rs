@@ -5,8 +5,8 @@ use std::path::Path;
 use netrig_experiment::Unsupported;
 use netrig_host::sysctl::set_and_read_back;
 
-use crate::error::{TestbedError, Told, unsupported};
-use crate::namespace::Namespace;
+use crate::error::{ErrorContext, TestbedError, unsupported};
+use crate::namespace::NetworkNamespace;
 
 /// For `all`, for `default` (interfaces to come) and for each interface. Nothing speaks, listens or moves unless the
 /// experiment makes it: packets that nobody sent would be measured.
@@ -32,10 +32,10 @@ const IPV6: [(&str, &str); 9] = [
 ];
 
 /// Writes one setting, a path below `/proc/sys/net`, and reads it back.
-fn set(namespace: &Namespace, key: &str, value: &str) -> Result<(), TestbedError> {
+fn set(namespace: &NetworkNamespace, key: &str, value: &str) -> Result<(), TestbedError> {
     let (path, text) = (Path::new("/proc/sys/net").join(key), value.to_owned());
     let found = namespace.run(move || set_and_read_back(&path, &text));
-    let Some(found) = found.told(namespace.name(), || format!("set net/{key} to {value}"))? else {
+    let Some(found) = found.context(namespace.name(), || format!("set net/{key} to {value}"))? else {
         return Ok(());
     };
     Err(TestbedError::NotTaken {
@@ -47,12 +47,12 @@ fn set(namespace: &Namespace, key: &str, value: &str) -> Result<(), TestbedError
 }
 
 /// The same by the name that sysctl(8) has for it, `net.mptcp.enabled`: one of the network's.
-pub(crate) fn set_named(namespace: &Namespace, name: &str, value: &str) -> Result<(), TestbedError> {
+pub(crate) fn set_named(namespace: &NetworkNamespace, name: &str, value: &str) -> Result<(), TestbedError> {
     set(namespace, &name.strip_prefix("net.").unwrap_or(name).replace('.', "/"), value)
 }
 
 /// Sets up a node before it has interfaces.
-pub(crate) fn prepare_node(namespace: &Namespace, forwards: bool) -> Result<(), TestbedError> {
+pub(crate) fn prepare_node(namespace: &NetworkNamespace, forwards: bool) -> Result<(), TestbedError> {
     // First: changing it resets the others of IPv4.
     set(namespace, "ipv4/ip_forward", switch(forwards))?;
     for interface in ["all", "default"] {
@@ -63,7 +63,7 @@ pub(crate) fn prepare_node(namespace: &Namespace, forwards: bool) -> Result<(), 
 
 /// Lets a node forward IPv6 or not, once its interfaces are as they shall be: one that can still speak to groups would
 /// announce that it listens as a router (RFC 4291 section 2.8: the all-routers addresses).
-pub(crate) fn set_ipv6_forwarding(namespace: &Namespace, forwards: bool) -> Result<(), TestbedError> {
+pub(crate) fn set_ipv6_forwarding(namespace: &NetworkNamespace, forwards: bool) -> Result<(), TestbedError> {
     set(namespace, "ipv6/conf/all/forwarding", switch(forwards))
 }
 
@@ -73,7 +73,7 @@ fn switch(on: bool) -> &'static str {
 
 /// Sets up one interface of a node. One that is too narrow for IPv6 the kernel has no such settings of.
 pub(crate) fn prepare_interface(
-    namespace: &Namespace,
+    namespace: &NetworkNamespace,
     interface: &str,
     has_ipv6: bool,
 ) -> Result<(), TestbedError> {
@@ -87,7 +87,7 @@ pub(crate) fn prepare_interface(
 }
 
 /// Sets up the router's namespace: its kernel neither answers nor forwards, for netrig does.
-pub(crate) fn prepare_router(namespace: &Namespace) -> Result<(), TestbedError> {
+pub(crate) fn prepare_router(namespace: &NetworkNamespace) -> Result<(), TestbedError> {
     set(namespace, "ipv4/ip_forward", "0")?;
     set(namespace, "ipv6/conf/all/disable_ipv6", "1")?;
     set(namespace, "ipv6/conf/default/disable_ipv6", "1")

@@ -6,12 +6,12 @@ use std::process::Command;
 
 use crate::build::build;
 use crate::capabilities;
-use crate::error::{TestbedError, Told};
-use crate::host::{Group as NodeGroup, GroupReader, Limits};
-use crate::journal::{Entry, FOLDER, Journal, Journals};
-use crate::namespace::{self, Namespace};
+use crate::error::{ErrorContext, TestbedError};
+use crate::host::{ControlGroup, ControlGroupReader, NodeLimits};
+use crate::journal::{FOLDER, Journals, TestbedEntry, TestbedJournal};
+use crate::namespace::{self, NetworkNamespace};
 use crate::netlink::Refusal;
-use crate::process::{Bounds, Group, Process, ProcessId};
+use crate::process::{Process, ProcessGroup, ProcessId, SpawnLimits};
 use crate::processors;
 use crate::removal::undo;
 use crate::wiring::Wiring;
@@ -22,13 +22,13 @@ use crate::wiring::Wiring;
 /// router's interface, and it is for whoever is there to move them on. Dropping it removes everything.
 pub struct Testbed {
     wiring: Wiring,
-    nodes: Vec<Namespace>,
-    router: Namespace,
-    journal: Journal,
+    nodes: Vec<NetworkNamespace>,
+    router: NetworkNamespace,
+    journal: TestbedJournal,
     /// For the files of programs, once one is needed.
     folder: Option<PathBuf>,
     /// What limits nodes, by their places.
-    groups: BTreeMap<usize, NodeGroup>,
+    groups: BTreeMap<usize, ControlGroup>,
     removed: bool,
 }
 
@@ -44,7 +44,7 @@ impl TestbedId {
     pub fn fresh() -> Result<Self, TestbedError> {
         let mut bytes = [0; 4];
         let drawn = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-        drawn.told("this process", || "draw a random number".into())?;
+        drawn.context("this process", || "draw a random number".into())?;
         Ok(Self(format!("{:08x}", u32::from_ne_bytes(bytes))))
     }
 
@@ -80,12 +80,12 @@ impl Testbed {
     /// # Errors
     /// What is missing, in the way, or refused by the kernel. What was made until then is removed.
     pub fn build(journals: &Journals, id: &TestbedId, wiring: Wiring) -> Result<Self, TestbedError> {
-        let lacks = capabilities::lacks();
-        if !lacks.is_empty() {
-            return Err(TestbedError::Incapable(lacks));
+        let missing_requirements = capabilities::missing_requirements();
+        if !missing_requirements.is_empty() {
+            return Err(TestbedError::Incapable(missing_requirements));
         }
-        let router = Namespace::unshare(&id.router())?;
-        let nodes = wiring.nodes.iter().map(|node| Namespace::unshare(&id.namespace(&node.name)));
+        let router = NetworkNamespace::unshare(&id.router())?;
+        let nodes = wiring.nodes.iter().map(|node| NetworkNamespace::unshare(&id.namespace(&node.name)));
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         for namespace in nodes.iter().chain([&router]) {
             // Before the journal names it, or what is not ours would be removed on the journal's word.
@@ -106,19 +106,19 @@ impl Testbed {
         Ok(testbed)
     }
 
-    fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+    fn namespaces(&self) -> impl Iterator<Item = &NetworkNamespace> {
         [&self.router].into_iter().chain(&self.nodes)
     }
 
     /// Journals the owner and everything that is about to be made.
     fn write_down(&mut self) -> Result<(), TestbedError> {
-        let owner = ProcessId::own().told("this process", || "tell it from others".into())?;
-        let mut entries = vec![Entry::Owner(owner)];
-        entries.extend(self.namespaces().map(|namespace| Entry::Namespace {
+        let owner = ProcessId::own().context("this process", || "tell it from others".into())?;
+        let mut entries = vec![TestbedEntry::Owner(owner)];
+        entries.extend(self.namespaces().map(|namespace| TestbedEntry::Namespace {
             name: namespace.name().to_owned(),
             inode: namespace.inode(),
         }));
-        let interface = |namespace: &Namespace, name: &String| Entry::Interface {
+        let interface = |namespace: &NetworkNamespace, name: &String| TestbedEntry::Interface {
             namespace: namespace.name().to_owned(),
             name: name.clone(),
         };
@@ -169,14 +169,14 @@ impl Testbed {
         Ok(self.node(node)?.run(job))
     }
 
-    /// Asks the kernel for something in a node's namespace, named by `deed` if it is refused.
+    /// Asks the kernel for something in a node's namespace, named by `action` if it is refused.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         node: usize,
-        deed: impl FnOnce() -> String,
+        action: impl FnOnce() -> String,
         job: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, TestbedError> {
-        self.node(node)?.ask(deed, job)
+        self.node(node)?.ask(action, job)
     }
 
     /// Starts a program on a node, on the processors of the node, in a process group of its own. It ends with the testbed, or with this process,
@@ -185,7 +185,7 @@ impl Testbed {
     /// # Errors
     /// If there is no such node, or the program cannot be started.
     pub fn spawn(&mut self, node: usize, command: Command) -> Result<Process, TestbedError> {
-        self.start(node, Group::Own, command)
+        self.start(node, ProcessGroup::Own, command)
     }
 
     /// The same in the process group of this process: for a person's shell, which reads from the terminal.
@@ -193,19 +193,19 @@ impl Testbed {
     /// # Errors
     /// If there is no such node, or the program cannot be started.
     pub fn spawn_in_foreground(&mut self, node: usize, command: Command) -> Result<Process, TestbedError> {
-        self.start(node, Group::Ours, command)
+        self.start(node, ProcessGroup::Ours, command)
     }
 
-    fn start(&mut self, node: usize, group: Group, command: Command) -> Result<Process, TestbedError> {
+    fn start(&mut self, node: usize, group: ProcessGroup, command: Command) -> Result<Process, TestbedError> {
         let namespace = self.node(node)?;
         let processors = processors::set(&self.wiring.nodes[node].cpus);
-        let doors = self.groups.get(&node).map_or(Ok(Vec::new()), NodeGroup::doors)?;
-        let bounds = Bounds { processors, doors };
+        let cgroup_files = self.groups.get(&node).map_or(Ok(Vec::new()), ControlGroup::cgroup_files)?;
+        let bounds = SpawnLimits { processors, cgroup_files };
         let process = Process::start(namespace, self.journal.id(), group, bounds, command)?;
         // It carries the testbed's mark since its first instruction; this line tells it even if it takes the mark off.
         // One that has ended already needs none.
         let started = i32::try_from(process.id()).ok().and_then(ProcessId::of);
-        self.journal.record(started.map(Entry::Process))?;
+        self.journal.record(started.map(TestbedEntry::Process))?;
         Ok(process)
     }
 
@@ -214,9 +214,9 @@ impl Testbed {
     ///
     /// # Errors
     /// If this machine has no such limits, or they do not take.
-    pub(crate) fn limit(&mut self, node: usize, limits: &Limits) -> Result<(), TestbedError> {
+    pub(crate) fn limit(&mut self, node: usize, limits: &NodeLimits) -> Result<(), TestbedError> {
         let name = self.node(node)?.name().to_owned();
-        let planned = NodeGroup::planned(self.journal.id(), &self.wiring.nodes[node].name, limits);
+        let planned = ControlGroup::planned(self.journal.id(), &self.wiring.nodes[node].name, limits);
         let group = planned.map_err(|why| TestbedError::Unlimited { place: name, why })?;
         for folder in group.folders() {
             // Before the journal names it, or what is not ours would be removed on the journal's word.
@@ -224,7 +224,7 @@ impl Testbed {
                 return Err(TestbedError::Collision(folder));
             }
         }
-        self.journal.record(group.folders().into_iter().map(Entry::Group))?;
+        self.journal.record(group.folders().into_iter().map(TestbedEntry::Group))?;
         group.make()?;
         self.groups.insert(node, group);
         Ok(())
@@ -236,7 +236,7 @@ impl Testbed {
     /// # Errors
     /// If one does not take.
     pub(crate) fn hold_to_quotas(&self) -> Result<(), TestbedError> {
-        self.groups.values().try_for_each(NodeGroup::hold_to_quota)
+        self.groups.values().try_for_each(ControlGroup::hold_to_quota)
     }
 
     /// Lets them end as fast as they can.
@@ -244,12 +244,12 @@ impl Testbed {
     /// # Errors
     /// What the kernel answers.
     pub(crate) fn lift_quotas(&self) -> Result<(), TestbedError> {
-        self.groups.values().try_for_each(NodeGroup::lift_quota)
+        self.groups.values().try_for_each(ControlGroup::lift_quota)
     }
 
     /// Who tells what the programs of a node take of what limits them, if something does.
-    pub(crate) fn limited(&self, node: usize) -> Option<GroupReader> {
-        self.groups.get(&node).map(NodeGroup::reader)
+    pub(crate) fn limited(&self, node: usize) -> Option<ControlGroupReader> {
+        self.groups.get(&node).map(ControlGroup::reader)
     }
 
     /// A folder of its own for the files of programs. It goes with the testbed.
@@ -265,14 +265,14 @@ impl Testbed {
         if std::fs::symlink_metadata(&path).is_ok() {
             return Err(TestbedError::Collision(path));
         }
-        self.journal.record([Entry::Folder(path.clone())])?;
-        std::fs::create_dir(&path).told_of(&path, "make the folder")?;
+        self.journal.record([TestbedEntry::Folder(path.clone())])?;
+        std::fs::create_dir(&path).path_context(&path, "make the folder")?;
         self.folder = Some(path.clone());
         Ok(path)
     }
 
     /// The namespace of a node, for what only this crate does in it.
-    pub(crate) fn node(&self, node: usize) -> Result<&Namespace, TestbedError> {
+    pub(crate) fn node(&self, node: usize) -> Result<&NetworkNamespace, TestbedError> {
         self.nodes.get(node).ok_or(TestbedError::NoNode(node))
     }
 

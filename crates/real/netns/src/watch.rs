@@ -8,11 +8,11 @@ use netrig_experiment::{RunError, Scenario};
 use netrig_host::Clock;
 use netrig_host::usage::{Family, Sockets, Usage};
 
-use crate::counters::Counting;
+use crate::counters::CounterWatch;
 use crate::hop_limits::HopLimitWatch;
-use crate::host::GroupReader;
+use crate::host::ControlGroupReader;
 use crate::intrusion::OwnProcessors;
-use crate::router::Findings;
+use crate::router::ObservationBatch;
 
 /// A node and what runs there.
 pub(crate) struct WatchedNode {
@@ -38,14 +38,14 @@ pub(crate) struct WatchedNode {
 pub(crate) struct WatchedHost {
     /// How many processors it has a load on.
     processors: usize,
-    group: GroupReader,
+    group: ControlGroupReader,
     /// For how long it had been kept from its processors when it was last looked at, ns.
     throttled: u64,
 }
 
 impl WatchedHost {
     /// That of a node with so many processors, in this group.
-    pub fn new(processors: usize, group: GroupReader) -> Self {
+    pub fn new(processors: usize, group: ControlGroupReader) -> Self {
         Self { processors, group, throttled: 0 }
     }
 
@@ -156,13 +156,13 @@ impl WatchedNode {
 }
 
 /// The threads that watch. They end with this value.
-pub(crate) struct Watching {
+pub(crate) struct WatchThreads {
     // Before the threads, for fields are dropped in their order: without it they end. Nothing is ever said.
     stop: Vec<SyncSender<()>>,
     threads: Vec<JoinHandle<Result<Vec<String>, RunError>>>,
 }
 
-impl Watching {
+impl WatchThreads {
     /// Looks at `nodes` and `hop_limits` each `every`, and reads `counting` as each asks, from the start of the run by `clock`
     /// until it ends at `end`.
     ///
@@ -170,11 +170,11 @@ impl Watching {
     /// If there are no threads.
     pub fn start(
         mut nodes: Vec<WatchedNode>,
-        counting: Vec<Counting>,
+        counting: Vec<CounterWatch>,
         mut hop_limits: Vec<HopLimitWatch>,
         (every, end): (Duration, Instant),
         clock: Clock,
-        tell: &(impl Fn(Findings) + Clone + Send + 'static),
+        tell: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
     ) -> Result<Self, RunError> {
         let mut watching = Self { stop: Vec::new(), threads: Vec::new() };
         if !nodes.is_empty() {
@@ -185,9 +185,9 @@ impl Watching {
                     nodes.iter_mut().for_each(|node| node.begin(clock.now()));
                 }
                 at_ticks((every, end), clock, &stopped, |at| {
-                    let mut findings = Findings::default();
-                    nodes.iter_mut().for_each(|node| node.tick(at, clock.now(), &mut findings));
-                    tell(findings);
+                    let mut observations = ObservationBatch::default();
+                    nodes.iter_mut().for_each(|node| node.tick(at, clock.now(), &mut observations));
+                    tell(observations);
                     Ok(())
                 })?;
                 Ok(nodes.iter().filter_map(WatchedNode::fault).collect())
@@ -197,9 +197,9 @@ impl Watching {
             let tell = tell.clone();
             watching.spawn(move |stopped| {
                 at_ticks((every, end), clock, &stopped, |at| {
-                    let mut findings = Findings::default();
-                    hop_limits.iter_mut().try_for_each(|node| node.tick(at, &mut findings))?;
-                    tell(findings);
+                    let mut observations = ObservationBatch::default();
+                    hop_limits.iter_mut().try_for_each(|node| node.tick(at, &mut observations))?;
+                    tell(observations);
                     Ok(())
                 })?;
                 Ok(Vec::new())
@@ -210,14 +210,14 @@ impl Watching {
             watching.spawn(move |stopped| {
                 let every = counting.every().unwrap_or(Duration::MAX);
                 at_ticks((every, end), clock, &stopped, |at| {
-                    let mut findings = Findings::default();
-                    counting.tick(at, &mut findings)?;
-                    tell(findings);
+                    let mut observations = ObservationBatch::default();
+                    counting.tick(at, &mut observations)?;
+                    tell(observations);
                     Ok(())
                 })?;
-                let mut findings = Findings::default();
-                counting.sum_up(clock.now().min(end), &mut findings);
-                tell(findings);
+                let mut observations = ObservationBatch::default();
+                counting.sum_up(clock.now().min(end), &mut observations);
+                tell(observations);
                 Ok(Vec::new())
             })?;
         }
@@ -253,7 +253,7 @@ impl Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for WatchThreads {
     fn drop(&mut self) {
         // Who drops it has another error to tell.
         let _ = self.end();

@@ -2,15 +2,15 @@
 //! looked at, and tested, without a kernel.
 
 mod link;
-mod ways;
+mod routes;
 
 use netrig_core::Size;
 use netrig_experiment::Scenario;
 
 use self::link::wire;
-pub use self::link::{End, LinkWiring, WiringError};
 pub(crate) use self::link::{LARGEST_MTU, SMALLEST_IPV6_MTU, prefix};
-pub use self::ways::Way;
+pub use self::link::{LinkEnd, LinkWiring, WiringError};
+pub use self::routes::NodeRoute;
 
 /// Everything that a testbed is built of. Nodes and links stand in the order of the scenario's nodes and links.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct NodeWiring {
     /// Whether it forwards packets of others: a path leads through it.
     pub forwards: bool,
     /// Where it sends packets for addresses that are not at the other end of one of its own links.
-    pub ways: Vec<Way>,
+    pub routes: Vec<NodeRoute>,
     /// The processors to which what runs on it is bound; any if empty.
     pub cpus: Vec<u32>,
     /// The longest IP packet that it sends, if that is less than its links carry, bytes.
@@ -49,12 +49,12 @@ impl Wiring {
         let names: Vec<_> = scenario.nodes.iter().map(|node| node.name.as_str()).collect();
         let paths =
             scenario.flows.iter().flat_map(|flow| flow.paths.iter().map(move |path| (flow.from, path)));
-        let table = ways::Table::new(&names, &links, paths)?;
+        let table = routes::RoutingTables::new(&names, &links, paths)?;
         let bytes = |size: Option<Size>| size.map(|size| size.bytes().min(LARGEST_MTU) as u32);
-        let nodes = table.into_nodes().zip(&scenario.nodes).map(|((forwards, ways), node)| NodeWiring {
+        let nodes = table.into_nodes().zip(&scenario.nodes).map(|((forwards, routes), node)| NodeWiring {
             name: node.name.clone(),
             forwards,
-            ways,
+            routes,
             cpus: node.cpus.clone(),
             mtu: bytes(node.host.mtu),
             mss: bytes(node.host.mss),
@@ -63,7 +63,7 @@ impl Wiring {
     }
 
     /// The interfaces of a node, as pairs of a wire's place and the end that is the node's.
-    pub fn ends_of(&self, node: usize) -> impl Iterator<Item = (usize, &End)> {
+    pub fn ends_of(&self, node: usize) -> impl Iterator<Item = (usize, &LinkEnd)> {
         let ends =
             self.links.iter().enumerate().flat_map(|(n, wire)| wire.ends.iter().map(move |end| (n, end)));
         ends.filter(move |(_, end)| end.node == node)

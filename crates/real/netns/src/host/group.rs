@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use netrig_experiment::Node;
 use netrig_host::control_group::{self, counter, throttled_in};
 
-use crate::error::{TestbedError, Told};
+use crate::error::{ErrorContext, TestbedError};
 use crate::journal::FOLDER as PREFIX;
 
 /// Within such a time a quota is shared out, if that is no less than [`LEAST_QUOTA`]: short against what a transport waits
@@ -23,14 +23,14 @@ const PAGE: u64 = 4096;
 
 /// What a node may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Limits {
+pub(crate) struct NodeLimits {
     /// Processors, on average over a period.
     pub quota: Option<f64>,
     /// Bytes.
     pub memory: Option<u64>,
 }
 
-impl Limits {
+impl NodeLimits {
     /// Those of a node as its host is described.
     pub fn of(node: &Node) -> Self {
         let quota = node.host.quota.map(|share| share.get() * node.cpus.len() as f64);
@@ -42,20 +42,20 @@ impl Limits {
         *self == Self::default()
     }
 
-    fn controllers(&self) -> impl Iterator<Item = Controller> {
-        let cpu = self.quota.map(|_| Controller::Cpu);
-        cpu.into_iter().chain(self.memory.map(|_| Controller::Memory))
+    fn controllers(&self) -> impl Iterator<Item = CgroupController> {
+        let cpu = self.quota.map(|_| CgroupController::Cpu);
+        cpu.into_iter().chain(self.memory.map(|_| CgroupController::Memory))
     }
 }
 
 /// What limits what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Controller {
+enum CgroupController {
     Cpu,
     Memory,
 }
 
-impl Controller {
+impl CgroupController {
     const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -66,13 +66,13 @@ impl Controller {
 
 /// Where the groups of a controller are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Hierarchy {
-    version: Version,
+struct ControllerMount {
+    version: CgroupVersion,
     folder: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum CgroupVersion {
     One,
     Two,
 }
@@ -89,22 +89,22 @@ fn quota(processors: f64) -> (u64, u64) {
 }
 
 /// That this machine can limit a node so, in words if not.
-pub(crate) fn check(limits: &Limits) -> Result<(), String> {
+pub(crate) fn check(limits: &NodeLimits) -> Result<(), String> {
     if limits.quota.is_some_and(|processors| quota(processors).0 < LEAST_QUOTA) {
         return Err("its `quota` is less than 1 ms in a second, and a kernel gives no less".into());
     }
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    limits.controllers().try_for_each(|controller| Hierarchy::find(&mounts, controller).map(drop))
+    limits.controllers().try_for_each(|controller| ControllerMount::find(&mounts, controller).map(drop))
 }
 
-impl Hierarchy {
+impl ControllerMount {
     /// Finds that of a controller in the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
-    fn find(mounts: &str, controller: Controller) -> Result<Self, String> {
+    fn find(mounts: &str, controller: CgroupController) -> Result<Self, String> {
         let name = controller.name();
         let mut disabled = None;
         for mounted in control_group::Hierarchy::all(mounts) {
             if mounted.has(name) {
-                return Ok(Self { version: Version::One, folder: mounted.folder });
+                return Ok(Self { version: CgroupVersion::One, folder: mounted.folder });
             }
             let is_unified = mounted.is_unified();
             let folder = mounted.folder;
@@ -113,7 +113,7 @@ impl Hierarchy {
                 text.split_whitespace().any(|word| word == name)
             };
             if is_unified && lists("cgroup.subtree_control") {
-                return Ok(Self { version: Version::Two, folder });
+                return Ok(Self { version: CgroupVersion::Two, folder });
             }
             if is_unified && lists("cgroup.controllers") {
                 disabled = Some(folder);
@@ -131,26 +131,26 @@ impl Hierarchy {
 
 /// A group of processes in each hierarchy that limits a node. The folders stay until they are removed by the journal.
 #[derive(Debug)]
-pub(crate) struct Group {
-    cpu: Option<(Version, PathBuf)>,
-    memory: Option<(Version, PathBuf)>,
-    limits: Limits,
+pub(crate) struct ControlGroup {
+    cpu: Option<(CgroupVersion, PathBuf)>,
+    memory: Option<(CgroupVersion, PathBuf)>,
+    limits: NodeLimits,
 }
 
-impl Group {
+impl ControlGroup {
     /// The groups that limit node `node` of testbed `id`, which are not there yet.
     ///
     /// # Errors
     /// If this machine has no such groups.
-    pub fn planned(id: &str, node: &str, limits: &Limits) -> Result<Self, String> {
+    pub fn planned(id: &str, node: &str, limits: &NodeLimits) -> Result<Self, String> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let place = |controller: Controller| -> Result<_, String> {
-            let Hierarchy { version, folder } = Hierarchy::find(&mounts, controller)?;
+        let place = |controller: CgroupController| -> Result<_, String> {
+            let ControllerMount { version, folder } = ControllerMount::find(&mounts, controller)?;
             Ok((version, folder.join(format!("{PREFIX}{id}.{node}"))))
         };
         Ok(Self {
-            cpu: limits.quota.map(|_| place(Controller::Cpu)).transpose()?,
-            memory: limits.memory.map(|_| place(Controller::Memory)).transpose()?,
+            cpu: limits.quota.map(|_| place(CgroupController::Cpu)).transpose()?,
+            memory: limits.memory.map(|_| place(CgroupController::Memory)).transpose()?,
             limits: *limits,
         })
     }
@@ -166,17 +166,17 @@ impl Group {
     /// Makes them, and limits their memory, which is read back.
     pub fn make(&self) -> Result<(), TestbedError> {
         for folder in self.folders() {
-            std::fs::create_dir(&folder).told_of(&folder, "make the group of processes")?;
+            std::fs::create_dir(&folder).path_context(&folder, "make the group of processes")?;
         }
         if let (Some((version, folder)), Some(bytes)) = (&self.memory, self.limits.memory) {
             let bytes = bytes.to_string();
             // Without swap, where there could be some: what does not fit would only be slow.
             match version {
-                Version::One => {
+                CgroupVersion::One => {
                     set(folder, "memory.limit_in_bytes", &bytes)?;
                     set_if_there(folder, "memory.memsw.limit_in_bytes", &bytes)?;
                 }
-                Version::Two => {
+                CgroupVersion::Two => {
                     set(folder, "memory.max", &bytes)?;
                     set_if_there(folder, "memory.swap.max", "0")?;
                 }
@@ -201,35 +201,35 @@ impl Group {
         let (_, period) = quota(processors);
         let told = |all: &str| ration.map_or_else(|| all.to_owned(), |ration| ration.to_string());
         match version {
-            Version::One => {
+            CgroupVersion::One => {
                 set(folder, "cpu.cfs_period_us", &period.to_string())?;
                 set(folder, "cpu.cfs_quota_us", &told("-1"))
             }
-            Version::Two => set(folder, "cpu.max", &format!("{} {period}", told("max"))),
+            CgroupVersion::Two => set(folder, "cpu.max", &format!("{} {period}", told("max"))),
         }
     }
 
     /// Files into which a process that is to belong to them writes itself.
-    pub fn doors(&self) -> Result<Vec<OwnedFd>, TestbedError> {
+    pub fn cgroup_files(&self) -> Result<Vec<OwnedFd>, TestbedError> {
         let open = |folder: PathBuf| {
             let door = folder.join("cgroup.procs");
             let file = File::options().write(true).open(&door);
-            file.map(OwnedFd::from).told_of(&door, "open the group of processes")
+            file.map(OwnedFd::from).path_context(&door, "open the group of processes")
         };
         self.folders().into_iter().map(open).collect()
     }
 
     /// Who tells what they take.
-    pub fn reader(&self) -> GroupReader {
-        GroupReader { cpu: self.cpu.clone(), memory: self.memory.clone() }
+    pub fn reader(&self) -> ControlGroupReader {
+        ControlGroupReader { cpu: self.cpu.clone(), memory: self.memory.clone() }
     }
 }
 
 /// Writes a file of a group, and reads it back.
 fn set(folder: &Path, file: &str, value: &str) -> Result<(), TestbedError> {
     let path = folder.join(file);
-    let found =
-        netrig_host::sysctl::set_and_read_back(&path, value).told_of(&path, &format!("write {value}"))?;
+    let found = netrig_host::sysctl::set_and_read_back(&path, value)
+        .path_context(&path, &format!("write {value}"))?;
     match found {
         None => Ok(()),
         Some(found) => Err(TestbedError::NotTaken {
@@ -247,12 +247,12 @@ fn set_if_there(folder: &Path, file: &str, value: &str) -> Result<(), TestbedErr
 
 /// Reads what a group of processes takes of what limits it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct GroupReader {
-    cpu: Option<(Version, PathBuf)>,
-    memory: Option<(Version, PathBuf)>,
+pub(crate) struct ControlGroupReader {
+    cpu: Option<(CgroupVersion, PathBuf)>,
+    memory: Option<(CgroupVersion, PathBuf)>,
 }
 
-impl GroupReader {
+impl ControlGroupReader {
     /// For how long its processes were kept from the processors since it was made because they had had their quota, together,
     /// ns; nothing if they have none.
     pub fn throttled(&self) -> Option<u64> {
@@ -263,8 +263,8 @@ impl GroupReader {
     pub fn memory(&self) -> Option<u64> {
         let (version, folder) = self.memory.as_ref()?;
         let file = match version {
-            Version::One => "memory.usage_in_bytes",
-            Version::Two => "memory.current",
+            CgroupVersion::One => "memory.usage_in_bytes",
+            CgroupVersion::Two => "memory.current",
         };
         std::fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()
     }
@@ -273,8 +273,8 @@ impl GroupReader {
     pub fn ended_for_memory(&self) -> u64 {
         let Some((version, folder)) = &self.memory else { return 0 };
         let file = match version {
-            Version::One => "memory.oom_control",
-            Version::Two => "memory.events",
+            CgroupVersion::One => "memory.oom_control",
+            CgroupVersion::Two => "memory.events",
         };
         counter(&folder.join(file), "oom_kill").unwrap_or(0)
     }
@@ -313,14 +313,14 @@ mod tests {
         assert_eq!(quota(0.1), (1_000, 10_000));
         assert_eq!(quota(0.05), (1_000, 20_000));
         assert_eq!(quota(0.001), (1_000, 1_000_000));
-        assert!(check(&Limits { quota: Some(0.0001), memory: None }).unwrap_err().contains("1 ms"));
+        assert!(check(&NodeLimits { quota: Some(0.0001), memory: None }).unwrap_err().contains("1 ms"));
     }
 
     #[test]
     fn what_limits_nothing_needs_nothing() {
-        assert_eq!(check(&Limits::default()), Ok(()));
+        assert_eq!(check(&NodeLimits::default()), Ok(()));
         assert_eq!(
-            Group::planned("ab", "client", &Limits::default()).unwrap().folders(),
+            ControlGroup::planned("ab", "client", &NodeLimits::default()).unwrap().folders(),
             Vec::<PathBuf>::new()
         );
     }
@@ -333,9 +333,12 @@ mod tests {
             31 30 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw\n\
             35 30 0:31 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct\n\
             36 30 0:32 / /sys/fs/cgroup/cpuset rw,nosuid - cgroup cgroup rw,cpuset\n";
-        let found = Hierarchy::find(mounts, Controller::Cpu).unwrap();
-        assert_eq!(found, Hierarchy { version: Version::One, folder: "/sys/fs/cgroup/cpu,cpuacct".into() });
-        let why = Hierarchy::find(mounts, Controller::Memory).unwrap_err();
+        let found = ControllerMount::find(mounts, CgroupController::Cpu).unwrap();
+        assert_eq!(
+            found,
+            ControllerMount { version: CgroupVersion::One, folder: "/sys/fs/cgroup/cpu,cpuacct".into() }
+        );
+        let why = ControllerMount::find(mounts, CgroupController::Memory).unwrap_err();
         assert!(why.contains("no controller `memory`"), "{why}");
     }
 
@@ -345,9 +348,9 @@ mod tests {
         let mounts = format!("30 23 0:26 / {} rw - cgroup2 cgroup2 rw\n", folder.path().display());
         std::fs::write(folder.path().join("cgroup.controllers"), "cpuset cpu memory\n").unwrap();
         std::fs::write(folder.path().join("cgroup.subtree_control"), "memory\n").unwrap();
-        let found = Hierarchy::find(&mounts, Controller::Memory).unwrap();
-        assert_eq!(found, Hierarchy { version: Version::Two, folder: folder.path().into() });
-        let why = Hierarchy::find(&mounts, Controller::Cpu).unwrap_err();
+        let found = ControllerMount::find(&mounts, CgroupController::Memory).unwrap();
+        assert_eq!(found, ControllerMount { version: CgroupVersion::Two, folder: folder.path().into() });
+        let why = ControllerMount::find(&mounts, CgroupController::Cpu).unwrap_err();
         assert!(why.contains("echo +cpu > ") && why.contains("cgroup.subtree_control"), "{why}");
     }
 
@@ -356,7 +359,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("cpu.stat");
         std::fs::write(&file, "nr_periods 10\nnr_throttled 4\nthrottled_usec 1234\n").unwrap();
-        let reader = GroupReader { cpu: Some((Version::Two, folder.path().into())), memory: None };
+        let reader =
+            ControlGroupReader { cpu: Some((CgroupVersion::Two, folder.path().into())), memory: None };
         assert_eq!(
             (reader.throttled(), reader.memory(), reader.ended_for_memory()),
             (Some(1_234_000), None, 0)

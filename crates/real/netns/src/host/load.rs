@@ -12,16 +12,16 @@ use crate::testbed::Testbed;
 
 /// Programs that compute on the processors of nodes, each a child of its node. They end with this value.
 #[derive(Debug, Default)]
-pub(crate) struct Loads(Vec<Load>);
+pub(crate) struct NodeLoads(Vec<NodeLoad>);
 
 #[derive(Debug)]
-struct Load {
+struct NodeLoad {
     node: usize,
     name: String,
     process: Process,
 }
 
-impl Loads {
+impl NodeLoads {
     /// Starts those that the nodes of `scenario` are to have, and returns once they compute; `program` is netrig's own executable.
     ///
     /// # Errors
@@ -36,9 +36,9 @@ impl Loads {
             // It ends with its input, and says when it has begun.
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let process = testbed.spawn(node, command)?;
-            loads.push(Load { node, name: described.name.clone(), process });
+            loads.push(NodeLoad { node, name: described.name.clone(), process });
         }
-        for Load { name, process, .. } in &mut loads {
+        for NodeLoad { name, process, .. } in &mut loads {
             let begun = process.stdout().is_some_and(|mut told| told.read_exact(&mut [0]).is_ok());
             if !begun {
                 return Err(RunError::Failed(format!("the load of node `{name}` has not begun")));

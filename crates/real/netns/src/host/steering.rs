@@ -9,7 +9,7 @@ use std::thread::Builder;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
-use crate::error::{TestbedError, Told};
+use crate::error::{ErrorContext, TestbedError};
 use crate::sys::unshare_mounts;
 use crate::testbed::Testbed;
 
@@ -36,9 +36,9 @@ pub(crate) fn receive_on(testbed: &Testbed, node: usize, cpus: &[u32]) -> Result
     let thread = testbed.in_node(node, move || {
         Builder::new().name("steering".into()).spawn(move || steer(&interfaces, &wanted))
     })?;
-    let thread = thread.told(&place, || "start a thread".into())?;
+    let thread = thread.context(&place, || "start a thread".into())?;
     let found = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    match found.told(&place, || format!("have packets received on processors {asked}"))? {
+    match found.context(&place, || format!("have packets received on processors {asked}"))? {
         None => Ok(()),
         Some((setting, found)) => Err(TestbedError::NotTaken { setting, place, asked, found }),
     }

@@ -31,14 +31,14 @@ const FLAG_BACKUP: u32 = 1 << 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MptcpEndpoint {
     pub(crate) address: IpAddr,
-    pub(crate) role: Role,
+    pub(crate) role: MptcpRole,
     /// Whether its subflows carry data only while no other can (RFC 8684 section 3.3.8).
     pub(crate) backup: bool,
 }
 
 /// What an address is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Role {
+pub(crate) enum MptcpRole {
     /// The peer is told of it, and opens a subflow to it (ADD_ADDR, RFC 8684 section 3.4.1).
     Signal,
     /// A subflow is opened from it to the peer's first address.
@@ -47,7 +47,7 @@ pub(crate) enum Role {
 
 /// How many subflows a connection may have beside the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct MptcpLimits {
     pub(crate) subflows: u32,
     /// How many of the addresses that the peer tells are believed.
     pub(crate) addresses_accepted: u32,
@@ -74,29 +74,29 @@ impl PathManager {
     }
 
     /// Sets the limits.
-    pub(crate) fn set_limits(&mut self, limits: Limits) -> Result<(), Refusal> {
-        let Limits { subflows, addresses_accepted } = limits;
+    pub(crate) fn set_limits(&mut self, limits: MptcpLimits) -> Result<(), Refusal> {
+        let MptcpLimits { subflows, addresses_accepted } = limits;
         let limits = vec![number(ATTR_RCV_ADD_ADDRS, addresses_accepted), number(ATTR_SUBFLOWS, subflows)];
         self.0.ask(CMD_SET_LIMITS, limits).map(drop)
     }
 
     /// The limits that hold.
-    pub(crate) fn limits(&mut self) -> Result<Limits, Refusal> {
+    pub(crate) fn limits(&mut self) -> Result<MptcpLimits, Refusal> {
         let answers = self.0.ask(CMD_GET_LIMITS, Vec::new())?;
         let found: Vec<_> = answers.into_iter().flat_map(|answer| answer.attributes).collect();
         let limit = |kind| {
             number_in(&found, kind)
                 .ok_or_else(|| Refusal::Unreadable("a limit of subflows is missing".into()))
         };
-        Ok(Limits { subflows: limit(ATTR_SUBFLOWS)?, addresses_accepted: limit(ATTR_RCV_ADD_ADDRS)? })
+        Ok(MptcpLimits { subflows: limit(ATTR_SUBFLOWS)?, addresses_accepted: limit(ATTR_RCV_ADD_ADDRS)? })
     }
 }
 
 impl MptcpEndpoint {
     fn attribute(&self) -> DefaultNla {
         let role = match self.role {
-            Role::Signal => FLAG_SIGNAL,
-            Role::Subflow => FLAG_SUBFLOW,
+            MptcpRole::Signal => FLAG_SIGNAL,
+            MptcpRole::Subflow => FLAG_SUBFLOW,
         };
         let (family, address) = match self.address {
             IpAddr::V4(v4) => (libc::AF_INET, DefaultNla::new(ADDR_ATTR_ADDR4, v4.octets().to_vec())),
@@ -119,8 +119,8 @@ impl MptcpEndpoint {
         let address = v4.or(v6).ok_or_else(unreadable)?;
         let flags = number_in(&told, ADDR_ATTR_FLAGS).ok_or_else(unreadable)?;
         let role = match flags & !FLAG_BACKUP {
-            FLAG_SIGNAL => Role::Signal,
-            FLAG_SUBFLOW => Role::Subflow,
+            FLAG_SIGNAL => MptcpRole::Signal,
+            FLAG_SUBFLOW => MptcpRole::Subflow,
             _ => return Err(unreadable()),
         };
         Ok(Self { address, role, backup: flags & FLAG_BACKUP != 0 })

@@ -54,19 +54,19 @@ pub(crate) struct NewRoute {
     pub(crate) via: Option<IpAddr>,
     pub(crate) index: u32,
     pub(crate) table: Option<u32>,
-    pub(crate) lengths: Lengths,
+    pub(crate) lengths: RouteLengths,
 }
 
 /// How long what takes a route may be; as long as the interface takes if nothing is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lengths {
+pub(crate) struct RouteLengths {
     /// A packet.
     pub(crate) mtu: Option<u32>,
     /// A segment of TCP, as it is announced to the peer.
     pub(crate) mss: Option<u32>,
 }
 
-impl Lengths {
+impl RouteLengths {
     /// Whether nothing is said.
     pub(crate) fn are_usual(&self) -> bool {
         *self == Self::default()
@@ -192,7 +192,7 @@ impl Rtnetlink {
     }
 
     /// How long what goes to `to`, from `source` if one is given, may be as the kernel has it.
-    pub(crate) fn lengths_to(&mut self, to: IpAddr, source: Option<IpAddr>) -> Result<Lengths, Refusal> {
+    pub(crate) fn lengths_to(&mut self, to: IpAddr, source: Option<IpAddr>) -> Result<RouteLengths, Refusal> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(&to);
         message.header.destination_prefix_length = bits(&to);
@@ -202,7 +202,7 @@ impl Rtnetlink {
             message.attributes.push(RouteAttribute::Source(source.into()));
         }
         let answers = self.conversation.ask(RouteNetlinkMessage::GetRoute(message), 0)?;
-        let mut lengths = Lengths::default();
+        let mut lengths = RouteLengths::default();
         for answer in answers {
             let RouteNetlinkMessage::NewRoute(route) = answer else { continue };
             for attribute in route.attributes {

@@ -13,7 +13,7 @@ use crate::process::Process;
 const LINES: usize = 1000;
 const WIDTH: usize = 400;
 /// How long what it wrote last may take to be read after its end: what it left running may still hold its output.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const LAST_LINES: Duration = Duration::from_millis(200);
 /// Between two looks whether all of it is read.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -22,39 +22,39 @@ pub(super) type LineTap = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// What a program has written.
 #[derive(Clone, Default)]
-pub(super) struct Output {
+pub(super) struct ProgramOutput {
     /// The first lines, each with the moment at which it was read (ns of `CLOCK_MONOTONIC`).
     lines: Arc<Mutex<Vec<(u64, String)>>>,
     /// Who is told of every line at once.
-    heard: Option<LineTap>,
+    tap: Option<LineTap>,
 }
 
 /// Reads what one process writes.
-pub(super) struct Readers(Vec<JoinHandle<()>>);
+pub(super) struct OutputReaders(Vec<JoinHandle<()>>);
 
-impl Readers {
+impl OutputReaders {
     /// Waits until it is read to its end.
-    pub fn await_last_words(&self) {
-        let deadline = Instant::now() + LAST_WORDS;
+    pub fn await_end(&self) {
+        let deadline = Instant::now() + LAST_LINES;
         while self.0.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
             std::thread::sleep(LOOK);
         }
     }
 }
 
-impl Output {
+impl ProgramOutput {
     /// Nothing yet; every line will be told.
-    pub fn heard_by(heard: Option<LineTap>) -> Self {
-        Self { heard, ..Self::default() }
+    pub fn with_tap(tap: Option<LineTap>) -> Self {
+        Self { tap, ..Self::default() }
     }
 
     /// Reads all that a process writes, whose pipes nobody has taken.
-    pub fn read_all(&self, process: &mut Process) -> Readers {
+    pub fn read_all(&self, process: &mut Process) -> OutputReaders {
         let readers = [
             process.stdout().map(|stream| self.read(stream)),
             process.stderr().map(|stream| self.read(stream)),
         ];
-        Readers(readers.into_iter().flatten().collect())
+        OutputReaders(readers.into_iter().flatten().collect())
     }
 
     /// Reads a stream to its end, whatever of it is kept, so that the program is never kept waiting.
@@ -80,8 +80,8 @@ impl Output {
         if text.is_empty() {
             return;
         }
-        if let Some(heard) = &self.heard {
-            heard(&text);
+        if let Some(tap) = &self.tap {
+            tap(&text);
         }
         let mut lines = self.lines();
         if lines.len() < LINES {
@@ -89,7 +89,7 @@ impl Output {
         }
     }
 
-    pub fn has_said(&self, wanted: &str) -> bool {
+    pub fn has_written(&self, wanted: &str) -> bool {
         self.lines().iter().any(|(_, line)| line.contains(wanted))
     }
 
@@ -112,10 +112,10 @@ mod tests {
 
     #[test]
     fn output_is_kept_within_limits() {
-        let output = Output::default();
+        let output = ProgramOutput::default();
         let text = "\n".to_owned() + &"x".repeat(10_000) + "\nready \x1b[1m\n" + &"y\n".repeat(5_000);
         output.read(std::io::Cursor::new(text.into_bytes())).join().unwrap();
-        assert!(output.has_said("ready") && !output.has_said("\x1b"));
+        assert!(output.has_written("ready") && !output.has_written("\x1b"));
         let lines = output.take();
         assert_eq!(lines.len(), LINES);
         assert!(lines.iter().all(|(_, line)| line.len() <= WIDTH));

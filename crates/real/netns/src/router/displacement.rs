@@ -118,10 +118,10 @@ pub(crate) fn difference(a: Instant, b: Instant) -> i64 {
 
 /// What a node was handed and is to send on, in this order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Underway(VecDeque<Handed>);
+pub(crate) struct NodeTransit(VecDeque<HandedPacket>);
 
 #[derive(Clone, Copy, Debug)]
-struct Handed {
+struct HandedPacket {
     mark: u64,
     /// When it left its link, by the link.
     left: Instant,
@@ -129,14 +129,14 @@ struct Handed {
     at: Instant,
 }
 
-impl Underway {
+impl NodeTransit {
     /// The node is handed at `at` a packet that left its link at `left`: earlier, by as much as the router is late.
     pub fn enters(&mut self, packet: &IpHeader, left: Instant, at: Instant) {
         while self.0.front().is_some_and(|before| at.since(before.at) > SETTLING) || self.0.len() == UNDERWAY
         {
             self.0.pop_front();
         }
-        self.0.push_back(Handed { mark: mark(packet), left, at });
+        self.0.push_back(HandedPacket { mark: mark(packet), left, at });
     }
 
     /// When what the node sends on now had left its last link, if it is known.

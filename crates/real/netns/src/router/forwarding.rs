@@ -16,15 +16,15 @@ use netrig_host::{Clock, RealtimeOffset, Wakefulness, become_real_time};
 use netrig_link::wire::{Events, words};
 use netrig_link::{Wire, WireId, WireMeters};
 
-use super::displacement::{Displacement, Underway, difference};
-use super::findings::{FULL, Findings};
+use super::displacement::{Displacement, NodeTransit, difference};
+use super::observations::{FULL, ObservationBatch};
 use super::parcel::{Parcel, addresses};
 use super::passage::{Passages, SETTLING};
 use super::recognition::Recognition;
 use super::report::RouterReport;
-use crate::interfaces::Shut;
+use crate::interfaces::DownInterfaces;
 use crate::port::{PerPort, PortId};
-use crate::ring::{Outlet, Ring};
+use crate::ring::{FrameSender, ReceiveRing};
 use crate::testbed::Testbed;
 
 /// Slots of the ring: more than 100 ms of frames at 100,000 per second.
@@ -43,34 +43,34 @@ const SPARE: usize = 4096;
 
 /// All links of a scenario at work on the frames of a testbed.
 pub(crate) struct Router {
-    ring: Ring,
+    ring: ReceiveRing,
     /// By the port at which a frame goes out.
-    outlets: PerPort<Outlet>,
+    senders: PerPort<FrameSender>,
     /// By the port at which a frame comes in.
     wires: PerPort<Wire<Parcel>>,
     meters: PerPort<WireMeters>,
     /// The last moment that each wire was told.
     told: PerPort<Instant>,
     /// What has come out of the wires and is to be sent, in the order of time.
-    departing: Vec<Departure>,
+    departing: Vec<DepartingFrame>,
     spare: Vec<Parcel>,
-    changes: VecDeque<Change>,
+    changes: VecDeque<WireChange>,
     next_tick: Instant,
     sample_every: Duration,
     end: Instant,
     recognition: Recognition,
     passages: Passages,
     /// By node: what it was handed and is to send on.
-    underway: Vec<Underway>,
+    underway: Vec<NodeTransit>,
     displaced: PerPort<Displacement>,
-    shut: Shut,
-    tap: Tap,
+    shut: DownInterfaces,
+    tap: FrameTap,
     timeline: Timeline,
     events: Events,
-    findings: Findings,
+    observations: ObservationBatch,
     /// Whether anybody wants to know how late each frame was.
     tells_lateness: bool,
-    tell: Box<dyn FnMut(Findings) + Send>,
+    tell: Box<dyn FnMut(ObservationBatch) + Send>,
     /// Frames with a packet that came.
     came: u32,
     /// When the last of them came, or left.
@@ -81,9 +81,9 @@ pub(crate) struct Router {
 
 /// The word that the run is over.
 #[derive(Debug, Default)]
-pub(crate) struct Stop(OnceLock<Instant>);
+pub(crate) struct StopSignal(OnceLock<Instant>);
 
-impl Stop {
+impl StopSignal {
     pub fn say(&self, end: Instant) {
         // Said once, it holds.
         let _ = self.0.set(end);
@@ -96,14 +96,14 @@ impl Stop {
 }
 
 /// A frame that has come out of a wire, and the port at which it goes out.
-struct Departure {
+struct DepartingFrame {
     at: Instant,
     to: PortId,
     packet: Parcel,
 }
 
 /// A change of a wire at a moment of the run.
-struct Change {
+struct WireChange {
     at: Instant,
     wire: PortId,
     event: LinkEvent,
@@ -111,7 +111,7 @@ struct Change {
 }
 
 /// Whose frames are wanted, and where they pass.
-struct Tap {
+struct FrameTap {
     /// By node.
     wanted: Vec<bool>,
     /// By port: the node opposite to it.
@@ -127,17 +127,17 @@ impl Router {
         testbed: &Testbed,
         run: &Run,
         sink: &dyn Sink,
-        tell: Box<dyn FnMut(Findings) + Send>,
+        tell: Box<dyn FnMut(ObservationBatch) + Send>,
     ) -> Result<Self, RunError> {
         let scenario = &*run.scenario;
         let ends = || testbed.wiring().links.iter().flat_map(|wire| &wire.ends);
         // On a link that is a cable the router has no port.
         let ports = || ends().map(|end| end.router_interface.as_ref().map(|_| end));
-        let outlets = ports().map(|end| end.map(|end| Outlet::open(testbed, end.index)).transpose());
+        let senders = ports().map(|end| end.map(|end| FrameSender::open(testbed, end.index)).transpose());
         let events = Events::default();
         let (wires, meters) = wires(scenario, &Seeds::new(run.seed), &events, sink)?;
         Ok(Self {
-            outlets: outlets.collect::<Result<_, _>>()?,
+            senders: senders.collect::<Result<_, _>>()?,
             told: ports().map(|end| end.map(|_| Instant::ZERO)).collect(),
             departing: Vec::new(),
             wires,
@@ -149,16 +149,16 @@ impl Router {
             end: Instant::ZERO + scenario.duration,
             recognition: Recognition::new(scenario),
             passages: Passages::new(scenario, testbed.wiring()),
-            underway: scenario.nodes.iter().map(|_| Underway::default()).collect(),
+            underway: scenario.nodes.iter().map(|_| NodeTransit::default()).collect(),
             displaced: ports().map(|end| end.map(|_| Displacement::default())).collect(),
-            shut: Shut::none(ends().count()),
-            tap: Tap {
+            shut: DownInterfaces::none(ends().count()),
+            tap: FrameTap {
                 wanted: (0..scenario.nodes.len() as u32).map(|node| sink.wants_frames(node)).collect(),
                 nodes: ends().map(|end| Some(end.node)).collect(),
             },
             timeline: Timeline::new(sink),
             events,
-            findings: Findings::default(),
+            observations: ObservationBatch::default(),
             tells_lateness: sink.wants(&quantity::FORWARDING_LATENESS),
             tell,
             came: 0,
@@ -166,12 +166,12 @@ impl Router {
             drained: false,
             report: RouterReport::default(),
             // Last: what comes from here on is for the run.
-            ring: Ring::open(testbed, SLOTS)?,
+            ring: ReceiveRing::open(testbed, SLOTS)?,
         })
     }
 
     /// Which interfaces of nodes are down, for whoever takes them down.
-    pub fn shut(&self) -> Shut {
+    pub fn shut(&self) -> DownInterfaces {
         self.shut.clone()
     }
 
@@ -179,14 +179,14 @@ impl Router {
     ///
     /// # Errors
     /// If the kernel fails it, or packets do not balance: a defect of a link.
-    pub fn run(mut self, clock: Clock, stop: &Stop) -> Result<RouterReport, RunError> {
+    pub fn run(mut self, clock: Clock, stop: &StopSignal) -> Result<RouterReport, RunError> {
         self.report.no_priority = become_real_time().err().map(|error| error.to_string());
         let _awake = Wakefulness::keep();
         let mut offset = RealtimeOffset::measure();
         let ended = self.forward(&clock, &mut offset, stop);
         if ended.is_err() {
             // Nothing passes any more, and the nodes need not go on.
-            (self.tell)(Findings::drained());
+            (self.tell)(ObservationBatch::drained());
         }
         let end = ended?;
         self.heed_wall_clock(&mut offset);
@@ -205,7 +205,7 @@ impl Router {
         &mut self,
         clock: &Clock,
         offset: &mut RealtimeOffset,
-        stop: &Stop,
+        stop: &StopSignal,
     ) -> Result<Instant, RunError> {
         let mut checked = clock.now();
         loop {
@@ -349,15 +349,15 @@ impl Router {
             if at <= self.end {
                 self.recognition.delivered(at, self.tap.nodes[to], &packet);
             }
-            self.departing.push(Departure { at, to, packet });
+            self.departing.push(DepartingFrame { at, to, packet });
         }
     }
 
-    fn change(&mut self, change: Change) {
-        let Change { at, wire, event, words } = change;
+    fn change(&mut self, change: WireChange) {
+        let WireChange { at, wire, event, words } = change;
         let at = at.max(self.told[wire]);
         self.told[wire] = at;
-        self.timeline.note(at, wire.way(), || words, &mut self.findings);
+        self.timeline.note(at, wire.subject(), || words, &mut self.observations);
         self.wires[wire].apply(at, event);
     }
 
@@ -372,20 +372,20 @@ impl Router {
             self.wires.iter_mut().zip(self.meters.iter_mut()).zip(self.told.iter_mut())
         {
             *told = now.max(*told);
-            meters.tick(*told, wire, &self.timeline, &mut self.findings);
+            meters.tick(*told, wire, &self.timeline, &mut self.observations);
         }
-        self.events.tell(&mut self.findings);
+        self.events.tell(&mut self.observations);
         if self.next_tick == Instant::NEVER {
             self.recognition.finish();
         }
-        self.recognition.tick(now, &mut self.findings);
-        (self.tell)(std::mem::take(&mut self.findings));
+        self.recognition.tick(now, &mut self.observations);
+        (self.tell)(std::mem::take(&mut self.observations));
     }
 
     /// Tells before the next tick what was noted of single packets, if it has become much.
     fn relieve(&mut self) {
         let waits: usize = self.wires.iter().map(Wire::noted_bytes).sum();
-        let much = self.findings.bytes() + self.events.bytes() + waits >= FULL;
+        let much = self.observations.bytes() + self.events.bytes() + waits >= FULL;
         // After the last tick nothing is told any more.
         if !much || self.next_tick == Instant::NEVER {
             return;
@@ -395,10 +395,10 @@ impl Router {
         for ((wire, meters), told) in self.wires.iter_mut().zip(self.meters.iter()).zip(self.told.iter_mut())
         {
             *told = now.max(*told);
-            meters.tell_noted(*told, wire, &mut self.findings);
+            meters.tell_noted(*told, wire, &mut self.observations);
         }
-        self.events.tell(&mut self.findings);
-        (self.tell)(std::mem::take(&mut self.findings));
+        self.events.tell(&mut self.observations);
+        (self.tell)(std::mem::take(&mut self.observations));
     }
 
     /// Tells once, after the end of the run, that nothing is on its way any more.
@@ -406,7 +406,7 @@ impl Router {
         let quiet = now > self.end.max(self.last) + SETTLING;
         if quiet && !self.drained && self.wires.iter().all(|wire| wire.inside() == 0) {
             self.drained = true;
-            (self.tell)(Findings::drained());
+            (self.tell)(ObservationBatch::drained());
         }
     }
 
@@ -421,7 +421,7 @@ impl Router {
             let left_out = self.send(departures);
             let node = self.tap.nodes[departures[0].to];
             let handed = departures.iter().enumerate().filter(|(place, _)| !left_out.contains(place));
-            for (_, Departure { at, packet, .. }) in handed {
+            for (_, DepartingFrame { at, packet, .. }) in handed {
                 if self.passages.handed(now, node, packet) {
                     self.underway[node].enters(packet.ip(), *at, now);
                 }
@@ -440,19 +440,19 @@ impl Router {
         if self.tells_lateness && at <= self.end {
             let quantity = &quantity::FORWARDING_LATENESS;
             let sample = Sample { at, quantity, value: late.as_secs_f64() };
-            self.findings.sample(Subject::Run, sample);
+            self.observations.sample(Subject::Run, sample);
         }
     }
 
     /// Sends frames out of the port at which they all go out; the places of those that the node's interface did not take.
-    fn send(&mut self, departures: &mut [Departure]) -> Vec<usize> {
+    fn send(&mut self, departures: &mut [DepartingFrame]) -> Vec<usize> {
         let to = departures[0].to;
-        let outlet = &self.outlets[to];
+        let sender = &self.senders[to];
         let frames: Vec<&[u8]> = departures.iter_mut().map(|departure| departure.packet.finished()).collect();
         let (mut rest, mut left_out) = (&frames[..], Vec::new());
         while !rest.is_empty() {
             // What the node's interface has no room for is lost to the run, as in a host that is too slow.
-            let sent = outlet.send(rest).unwrap_or(0);
+            let sent = sender.send(rest).unwrap_or(0);
             self.report.forwarded += sent as u64;
             if sent < rest.len() {
                 let lost =
@@ -472,7 +472,7 @@ impl Router {
             let (bytes, link) = (parcel.packet(), port.link() as u32);
             let original_len = parcel.header().ip_len;
             let bytes = &bytes[..bytes.len().min(original_len as usize)];
-            self.findings.frame(&Frame { at, node: node as u32, link, heading, bytes, original_len });
+            self.observations.frame(&Frame { at, node: node as u32, link, heading, bytes, original_len });
         }
     }
 
@@ -536,11 +536,11 @@ fn wires(
 }
 
 /// What happens to links, in the order of time.
-fn changes(scenario: &Scenario) -> VecDeque<Change> {
+fn changes(scenario: &Scenario) -> VecDeque<WireChange> {
     let of_links = scenario.events.iter().filter_map(|happening| match happening.action {
-        Action::Link { link, direction, event } => Some(Change {
+        Action::Link { link, direction, event } => Some(WireChange {
             at: happening.at,
-            wire: PortId::of_way(link, direction),
+            wire: PortId::of_direction(link, direction),
             event,
             words: words::link_event(&scenario.links[link].name, direction, &event),
         }),

@@ -12,10 +12,10 @@ use super::parcel::Parcel;
 const INCOMPLETE: usize = 1024;
 
 /// The ends of the datagram of UDP that begins in this packet.
-pub(super) fn ends(parcel: &Parcel) -> Option<Ends> {
+pub(super) fn ends(parcel: &Parcel) -> Option<SocketPair> {
     let ip = parcel.ip();
     let [a, b, c, d] = *parcel.payload().first_chunk()?;
-    (ip.protocol == protocol::UDP && ip.is_first()).then(|| Ends {
+    (ip.protocol == protocol::UDP && ip.is_first()).then(|| SocketPair {
         from: SocketAddr::from((ip.src, u16::from_be_bytes([a, b]))),
         to: SocketAddr::from((ip.dst, u16::from_be_bytes([c, d]))),
     })
@@ -28,21 +28,21 @@ pub(super) fn content(parcel: &Parcel) -> Option<&[u8]> {
 
 /// Between which sockets a datagram goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends {
+pub(super) struct SocketPair {
     pub from: SocketAddr,
     pub to: SocketAddr,
 }
 
 /// Tells when all fragments of a datagram have passed a place.
 #[derive(Debug, Default)]
-pub(super) struct Fragments(VecDeque<Incomplete>);
+pub(super) struct Fragments(VecDeque<IncompleteDatagram>);
 
 #[derive(Debug)]
-struct Incomplete {
+struct IncompleteDatagram {
     src: IpAddr,
     dst: IpAddr,
     id: u32,
-    ends: Option<Ends>,
+    ends: Option<SocketPair>,
     /// Where fragments began that have passed: one that comes twice counts once.
     offsets: Vec<u32>,
     len: u32,
@@ -51,7 +51,7 @@ struct Incomplete {
 
 impl Fragments {
     /// A datagram of UDP passes, or a fragment of one; the datagram's ends, if all of it has passed now.
-    pub fn passes(&mut self, parcel: &Parcel) -> Option<Ends> {
+    pub fn passes(&mut self, parcel: &Parcel) -> Option<SocketPair> {
         let ip = parcel.ip();
         if ip.protocol != protocol::UDP {
             return None;
@@ -59,12 +59,12 @@ impl Fragments {
         if ip.is_first() && !ip.more {
             return ends(parcel);
         }
-        let known = |other: &Incomplete| (other.src, other.dst, other.id) == (ip.src, ip.dst, ip.id);
+        let known = |other: &IncompleteDatagram| (other.src, other.dst, other.id) == (ip.src, ip.dst, ip.id);
         let place = self.0.iter().rposition(known).unwrap_or_else(|| {
             if self.0.len() == INCOMPLETE {
                 self.0.pop_front();
             }
-            self.0.push_back(Incomplete {
+            self.0.push_back(IncompleteDatagram {
                 src: ip.src,
                 dst: ip.dst,
                 id: ip.id,

@@ -13,10 +13,10 @@ const IPV6: u16 = 0x86dd;
 
 /// A frame with what a link may know of its packet. A pointer, for queues and lines move it several times.
 #[derive(Clone, Debug)]
-pub(crate) struct Parcel(Box<Content>);
+pub(crate) struct Parcel(Box<ParcelContent>);
 
 #[derive(Clone, Debug)]
-struct Content {
+struct ParcelContent {
     header: Header,
     /// As it came.
     ip: IpHeader,
@@ -34,7 +34,13 @@ impl Parcel {
         let ip = read_ip(bytes)?;
         let (header, written) = (header(&ip, bytes), (ip.dscp, ip.ecn));
         let Some(Self(mut content)) = room else {
-            return Some(Self(Box::new(Content { header, ip, written, number, bytes: bytes.to_vec() })));
+            return Some(Self(Box::new(ParcelContent {
+                header,
+                ip,
+                written,
+                number,
+                bytes: bytes.to_vec(),
+            })));
         };
         (content.header, content.ip, content.written, content.number) = (header, ip, written, number);
         content.bytes.clear();
@@ -44,7 +50,7 @@ impl Parcel {
 
     /// The frame as it leaves: what links changed of the header is written into it.
     pub fn finished(&mut self) -> &[u8] {
-        let Content { header, written, bytes, .. } = &mut *self.0;
+        let ParcelContent { header, written, bytes, .. } = &mut *self.0;
         if (header.dscp, header.ecn) != *written {
             *written = (header.dscp, header.ecn);
             write_class(&mut bytes[ETHERNET..], *header);

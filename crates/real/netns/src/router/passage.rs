@@ -9,7 +9,7 @@ use netrig_core::{Duration, Instant, IpHeader};
 use netrig_experiment::{Action, Carrier, Scenario, server_port};
 use netrig_host::Stamp;
 
-use super::fragments::{Ends, Fragments, content, ends};
+use super::fragments::{Fragments, SocketPair, content, ends};
 use super::parcel::Parcel;
 use crate::wiring::Wiring;
 
@@ -24,23 +24,23 @@ const CLOSING: Duration = Duration::from_millis(1);
 /// IP: a router that cuts a packet changes neither. Of a flow of datagrams it counts those that have passed whole, at the
 /// first link and at the last. What was handed over less than 20 ms before the last look may still be on its way.
 pub(crate) struct Passages {
-    nodes: Vec<Node>,
+    nodes: Vec<NodePassage>,
     /// Which node has this address.
     owners: BTreeMap<IpAddr, usize>,
     /// Flows of datagrams, by the address of their second end, with both nodes.
     flows: BTreeMap<SocketAddr, (u32, [usize; 2])>,
-    ends: BTreeMap<(u32, Side), AtEnd>,
+    ends: BTreeMap<(u32, Side), EndPassage>,
     /// Flows of datagrams on cables alone, with their names: nobody is between their sockets.
     on_cables: Vec<(u32, String)>,
     /// What was handed over and may still be on its way, in the order of time.
-    fresh: VecDeque<(Instant, Handed)>,
+    pending: VecDeque<(Instant, PendingPacket)>,
     offered: Fragments,
     handed: Fragments,
     end: Instant,
 }
 
 #[derive(Clone, Debug)]
-struct Node {
+struct NodePassage {
     name: String,
     /// The longest packet that fits all of its links, bytes.
     fits: u32,
@@ -50,18 +50,18 @@ struct Node {
     has_cable: bool,
     /// Whether its host has less of its machine by the file: what is lost there is then measured.
     constrained: bool,
-    to_send_on: Passed,
-    sent_on: Passed,
+    to_forward: PassedTraffic,
+    forwarded: PassedTraffic,
 }
 
 /// What passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Passed {
+struct PassedTraffic {
     datagrams: u64,
     bytes: u64,
 }
 
-impl Passed {
+impl PassedTraffic {
     fn count(&mut self, packet: &IpHeader) {
         self.datagrams += u64::from(packet.is_first());
         self.bytes += u64::from(packet.payload_len());
@@ -70,7 +70,7 @@ impl Passed {
 
 /// What passed between the links and the socket at one end of a flow of datagrams.
 #[derive(Clone, Debug, Default)]
-struct AtEnd {
+struct EndPassage {
     flow: String,
     node: usize,
     /// Whole datagrams of the end that the first link was offered.
@@ -80,9 +80,9 @@ struct AtEnd {
 }
 
 /// What a node was handed.
-enum Handed {
+enum PendingPacket {
     /// To be sent on.
-    ToSendOn(usize, IpHeader),
+    ToForward(usize, IpHeader),
     /// For a socket.
     ForSocket((u32, Side)),
 }
@@ -96,7 +96,7 @@ impl Passages {
             scenario.events.iter().any(|event| shut(&event.action))
         };
         let is_cable = |link: usize| scenario.links[link].is_direct();
-        let nodes = wiring.nodes.iter().enumerate().map(|(place, node)| Node {
+        let nodes = wiring.nodes.iter().enumerate().map(|(place, node)| NodePassage {
             name: node.name.clone(),
             fits: wiring
                 .ends_of(place)
@@ -107,8 +107,8 @@ impl Passages {
             shuts: shuts(place),
             has_cable: wiring.ends_of(place).any(|(link, _)| is_cable(link)),
             constrained: scenario.nodes[place].host.is_constrained(),
-            to_send_on: Passed::default(),
-            sent_on: Passed::default(),
+            to_forward: PassedTraffic::default(),
+            forwarded: PassedTraffic::default(),
         });
         let ends = wiring.links.iter().flat_map(|link| &link.ends);
         let owners = ends.flat_map(|end| end.addresses.iter().map(|address| (*address, end.node))).collect();
@@ -128,7 +128,10 @@ impl Passages {
             }
             let ends = [(Side::Client, flow.from, first.link), (Side::Server, flow.to, last.link)];
             for (side, node, _) in ends.into_iter().filter(|(_, _, link)| !is_cable(*link)) {
-                at_ends.insert((number, side), AtEnd { flow: flow.name.clone(), node, ..AtEnd::default() });
+                at_ends.insert(
+                    (number, side),
+                    EndPassage { flow: flow.name.clone(), node, ..EndPassage::default() },
+                );
             }
         }
         Self {
@@ -137,7 +140,7 @@ impl Passages {
             flows,
             ends: at_ends,
             on_cables,
-            fresh: VecDeque::new(),
+            pending: VecDeque::new(),
             offered: Fragments::default(),
             handed: Fragments::default(),
             end: Instant::ZERO + scenario.duration,
@@ -156,7 +159,7 @@ impl Passages {
     }
 
     /// Of which end of which flow of datagrams these are the ends: the one that sends, or else the one that receives.
-    fn end_of(&self, node: usize, ends: &Ends, sends: bool) -> Option<(u32, Side)> {
+    fn end_of(&self, node: usize, ends: &SocketPair, sends: bool) -> Option<(u32, Side)> {
         let (server_sends, flow) = match (self.flows.get(&ends.to), self.flows.get(&ends.from)) {
             (Some(flow), _) => (false, flow),
             (_, Some(flow)) => (true, flow),
@@ -180,7 +183,7 @@ impl Passages {
     /// A node offers a packet to a link. Whether it sends it on for others.
     pub fn offered(&mut self, node: usize, parcel: &Parcel) -> bool {
         if self.is_others(node, parcel.ip()) {
-            self.nodes[node].sent_on.count(parcel.ip());
+            self.nodes[node].forwarded.count(parcel.ip());
             return true;
         }
         if let Some(ends) = self.offered.passes(parcel)
@@ -200,25 +203,25 @@ impl Passages {
             // What may go no further, or is too long and may not be cut, a router answers and does not send on.
             let fits = packet.may_be_cut || packet.len <= self.nodes[node].fits;
             if packet.hops > 1 && fits {
-                self.fresh.push_back((now, Handed::ToSendOn(node, *packet)));
+                self.pending.push_back((now, PendingPacket::ToForward(node, *packet)));
             }
             return true;
         }
         if let Some(ends) = self.handed.passes(parcel)
             && let Some(end) = self.end_of(node, &ends, false)
         {
-            self.fresh.push_back((now, Handed::ForSocket(end)));
+            self.pending.push_back((now, PendingPacket::ForSocket(end)));
         }
         false
     }
 
     /// Counts what was handed over so long before `now` that it is on its way no more.
     fn settle(&mut self, now: Instant) {
-        while let Some((at, handed)) = self.fresh.pop_front_if(|(at, _)| now.since(*at) > SETTLING) {
+        while let Some((at, handed)) = self.pending.pop_front_if(|(at, _)| now.since(*at) > SETTLING) {
             match handed {
-                Handed::ToSendOn(node, packet) => self.nodes[node].to_send_on.count(&packet),
-                Handed::ForSocket((_, Side::Client)) if at + CLOSING > self.end => {}
-                Handed::ForSocket(end) => {
+                PendingPacket::ToForward(node, packet) => self.nodes[node].to_forward.count(&packet),
+                PendingPacket::ForSocket((_, Side::Client)) if at + CLOSING > self.end => {}
+                PendingPacket::ForSocket(end) => {
                     if let Some(at) = self.ends.get_mut(&end) {
                         at.handed += 1;
                     }
@@ -242,8 +245,8 @@ impl Passages {
 /// What nodes were handed in a run, and what came of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PassageReport {
-    nodes: Vec<Node>,
-    ends: BTreeMap<(u32, Side), AtEnd>,
+    nodes: Vec<NodePassage>,
+    ends: BTreeMap<(u32, Side), EndPassage>,
     on_cables: Vec<(u32, String)>,
 }
 
@@ -259,9 +262,9 @@ impl PassageReport {
     }
 
     fn losses(&self, ends: &[EndReport], constrained: bool) -> Vec<String> {
-        let counted = |node: &&Node| !node.shuts && node.constrained == constrained;
+        let counted = |node: &&NodePassage| !node.shuts && node.constrained == constrained;
         let through =
-            self.nodes.iter().filter(|node| !node.has_cable).filter(counted).filter_map(Node::fault);
+            self.nodes.iter().filter(|node| !node.has_cable).filter(counted).filter_map(NodePassage::fault);
         let at_ends = ends.iter().filter_map(|end| {
             let at = self.ends.get(&(end.flow, end.side))?;
             let node = self.nodes.get(at.node).filter(counted)?;
@@ -292,24 +295,24 @@ fn fault_on_cables(flow: &str, client: &SocketPassage, server: &SocketPassage) -
     })
 }
 
-impl Node {
+impl NodePassage {
     /// That not all that others were to have from it was sent on.
     fn fault(&self) -> Option<String> {
-        let Self { name, to_send_on: Passed { datagrams: handed, bytes }, sent_on, .. } = self;
-        let lost = handed.saturating_sub(sent_on.datagrams);
+        let Self { name, to_forward: PassedTraffic { datagrams: handed, bytes }, forwarded, .. } = self;
+        let lost = handed.saturating_sub(forwarded.datagrams);
         if lost > 0 {
             return Some(format!(
                 "node `{name}` did not send on {lost} of {handed} packets that links handed it"
             ));
         }
-        let lost = bytes.saturating_sub(sent_on.bytes);
+        let lost = bytes.saturating_sub(forwarded.bytes);
         (lost > 0).then(|| {
             format!("node `{name}` did not send on {lost} B of {bytes} in the fragments that links handed it")
         })
     }
 }
 
-impl AtEnd {
+impl EndPassage {
     /// That a datagram was lost between its socket and a link.
     fn faults(&self, node: &str, socket: &SocketPassage) -> impl Iterator<Item = String> + use<> {
         let Self { flow, offered, handed, .. } = self;

@@ -13,7 +13,7 @@ use crate::ftp;
 /// socket counts only what is in them, and hears of it when all that was sent before is there.
 pub(crate) struct Recognition {
     /// By the address that the flow's second end listens on for data.
-    flows: BTreeMap<SocketAddr, Watched>,
+    flows: BTreeMap<SocketAddr, WatchedFlow>,
     wire_bytes: Vec<u64>,
     /// When data last came, by flow.
     last_data: Vec<Option<Instant>>,
@@ -24,7 +24,7 @@ pub(crate) struct Recognition {
 }
 
 #[derive(Clone, Copy)]
-struct Watched {
+struct WatchedFlow {
     flow: u32,
     /// The node that receives the flow's data.
     receiver: usize,
@@ -44,7 +44,7 @@ impl Recognition {
                 let port =
                     if ftp::of(flow).is_some() { ftp::data_port(number) } else { flow.server_port(number) };
                 let listens = last.map(|address: IpAddr| SocketAddr::from((address, port)));
-                flows.extend(listens.map(|at| (at, Watched { flow: number, receiver })));
+                flows.extend(listens.map(|at| (at, WatchedFlow { flow: number, receiver })));
             }
         }
         Self {
@@ -73,7 +73,7 @@ impl Recognition {
         let to_server = SocketAddr::from((header.flow.dst, header.flow.dst_port));
         let from_server = SocketAddr::from((header.flow.src, header.flow.src_port));
         let watched = self.flows.get(&to_server).or_else(|| self.flows.get(&from_server));
-        if let Some(Watched { flow, .. }) = watched.filter(|watched| watched.receiver == node)
+        if let Some(WatchedFlow { flow, .. }) = watched.filter(|watched| watched.receiver == node)
             && has_data(parcel)
         {
             let flow = *flow;

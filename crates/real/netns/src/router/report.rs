@@ -7,7 +7,7 @@ use netrig_host::Lateness;
 
 use super::displacement::Displacement;
 use super::passage::PassageReport;
-use crate::ring::Counts;
+use crate::ring::RingCounters;
 
 /// What the router did, and how well.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +23,7 @@ pub(crate) struct RouterReport {
     /// By how much the wall clock was stepped at most, by which frames are stamped.
     pub stepped: Duration,
     /// What came to the ring, and found no room there.
-    pub ring: Counts,
+    pub ring: RingCounters,
     /// Frames that a node's interface did not take.
     pub refused: u64,
     /// Frames that came to a node's interface while it was down.

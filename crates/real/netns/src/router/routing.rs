@@ -7,19 +7,19 @@ use netrig_core::Instant;
 use netrig_experiment::RunError;
 use netrig_host::Clock;
 
-use super::forwarding::{Router, Stop};
+use super::forwarding::{Router, StopSignal};
 use super::report::RouterReport;
 
 /// The router at work on a thread of its own, which ends with this value.
-pub(crate) struct Routing {
-    stop: Arc<Stop>,
+pub(crate) struct RouterThread {
+    stop: Arc<StopSignal>,
     thread: Option<JoinHandle<Result<RouterReport, RunError>>>,
 }
 
-impl Routing {
+impl RouterThread {
     /// Starts it; the epoch of `clock` is the start of the run.
     pub fn start(router: Router, clock: Clock) -> Self {
-        let stop = Arc::new(Stop::default());
+        let stop = Arc::new(StopSignal::default());
         let heeded = Arc::clone(&stop);
         Self { thread: Some(std::thread::spawn(move || router.run(clock, &heeded))), stop }
     }
@@ -38,7 +38,7 @@ impl Routing {
     }
 }
 
-impl Drop for Routing {
+impl Drop for RouterThread {
     fn drop(&mut self) {
         // Who drops it has another error to tell.
         let _ = self.end(Instant::ZERO);

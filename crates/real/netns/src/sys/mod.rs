@@ -6,5 +6,5 @@ mod slots;
 mod starting;
 
 pub(crate) use packet_socket::PacketSocket;
-pub(crate) use slots::{Filled, Slots};
+pub(crate) use slots::{FilledSlot, Slots};
 pub(crate) use starting::{bind_to, die_with_starter, join, start_in, unshare_mounts, unshare_network};

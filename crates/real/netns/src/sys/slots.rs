@@ -19,7 +19,7 @@ pub(crate) struct Slots {
 unsafe impl Send for Slots {}
 
 /// A slot that the kernel has filled and not yet got back.
-pub(crate) struct Filled<'a> {
+pub(crate) struct FilledSlot<'a> {
     /// `struct tpacket2_hdr`.
     pub header: libc::tpacket2_hdr,
     /// The interface at which it came.
@@ -69,7 +69,7 @@ impl Slots {
 
     /// What the kernel has put there, if the slot is ours.
     #[expect(unsafe_code, reason = "memory that is shared with the kernel")]
-    pub fn filled(&self, place: usize) -> Option<Filled<'_>> {
+    pub fn filled(&self, place: usize) -> Option<FilledSlot<'_>> {
         // Acquire: the rest is read after this.
         if self.status(place).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
@@ -87,7 +87,7 @@ impl Slots {
         // SAFETY: within the slot, as was just looked at, and left alone by the kernel until `give_back`, which takes
         // `self` mutably and so not before `bytes` is done with.
         let bytes = unsafe { std::slice::from_raw_parts(start.add(from), length) };
-        Some(Filled { header, interface: address.sll_ifindex as u32, bytes })
+        Some(FilledSlot { header, interface: address.sll_ifindex as u32, bytes })
     }
 
     /// Gives a slot to the kernel.

@@ -54,10 +54,13 @@ pub(crate) fn start_in(command: &mut Command, namespace: OwnedFd) {
 
 /// Has what `command` starts belong to groups of processes, by the files into which these are written.
 #[expect(unsafe_code, reason = "what happens between fork and exec is never checked")]
-pub(crate) fn join(command: &mut Command, doors: Vec<OwnedFd>) {
+pub(crate) fn join(command: &mut Command, cgroup_files: Vec<OwnedFd>) {
     // The process that writes is meant by 0 (cgroups(7)).
     let enter = move || {
-        doors.iter().try_for_each(|door| rustix::io::write(door, b"0").map(drop)).map_err(io::Error::from)
+        cgroup_files
+            .iter()
+            .try_for_each(|file| rustix::io::write(file, b"0").map(drop))
+            .map_err(io::Error::from)
     };
     // SAFETY: between fork and exec only what signal-safety(7) lists may be called. The closure makes system calls, write,
     // allocates nothing and takes no lock.

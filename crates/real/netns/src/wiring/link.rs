@@ -30,12 +30,12 @@ pub struct LinkWiring {
     /// IP packets up to so many bytes fit the interfaces. What the link itself refuses is the link's affair.
     pub mtu: u32,
     /// In the order of the link's ends.
-    pub ends: [End; 2],
+    pub ends: [LinkEnd; 2],
 }
 
 /// A node's interface on a link, and the router's on the same veth pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct LinkEnd {
     /// Place of its node.
     pub node: usize,
     /// The interface in the node's namespace: the link's name, shortened if it is longer than 15 characters.
@@ -50,7 +50,7 @@ pub struct End {
     pub addresses: Vec<IpAddr>,
 }
 
-impl End {
+impl LinkEnd {
     /// Its address of the same version as `other`.
     pub fn address_like(&self, other: &IpAddr) -> Option<IpAddr> {
         self.addresses.iter().find(|address| address.is_ipv4() == other.is_ipv4()).copied()
@@ -96,7 +96,7 @@ pub(super) fn wire(n: usize, link: &LinkSpec) -> Result<LinkWiring, WiringError>
     if mtu < needs {
         return Err(WiringError::Mtu { link: link.name.clone(), mtu, version, needs });
     }
-    let end = |end: usize| End {
+    let end = |end: usize| LinkEnd {
         node: link.ends[end],
         interface: name_in_node(&link.name, n),
         router_interface: (!link.is_direct()).then(|| name_in_router(&link.name, n, end)),

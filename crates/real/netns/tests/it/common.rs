@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use netrig_experiment::Experiment;
-use netrig_netns::{Journals, Testbed, TestbedId, Wiring, lacks};
+use netrig_netns::{Journals, Testbed, TestbedId, Wiring, missing_requirements};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -81,7 +81,7 @@ pub fn build(journals: &Journals) -> Testbed {
 
 /// Whether a testbed can be made here; if not, says so past the test harness, which would hide it.
 pub fn has_root() -> bool {
-    skips_unless(lacks().is_empty(), "root")
+    skips_unless(missing_requirements().is_empty(), "root")
 }
 
 /// Whether a program is here.

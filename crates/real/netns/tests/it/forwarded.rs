@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use netrig_netns::{Counts, Outlet, ReceivedFrame, Ring, Testbed};
+use netrig_netns::{FrameSender, ReceiveRing, ReceivedFrame, RingCounters, Testbed};
 
 use super::common::{build, has_root, journals};
 
@@ -21,12 +21,12 @@ fn socket(testbed: &Testbed, node: usize, at: &str) -> UdpSocket {
 }
 
 /// Reads a frame, at latest after a time that nothing here takes.
-fn take<T>(ring: &mut Ring, read: impl FnOnce(&ReceivedFrame<'_>) -> T) -> T {
+fn take<T>(ring: &mut ReceiveRing, read: impl FnOnce(&ReceivedFrame<'_>) -> T) -> T {
     assert!(ring.wait(Duration::from_secs(20)).unwrap(), "no frame comes");
     ring.read(1, |frames| read(&frames[0]))
 }
 
-fn is_empty(ring: &mut Ring) -> bool {
+fn is_empty(ring: &mut ReceiveRing) -> bool {
     ring.read(1, |frames| frames.is_empty())
 }
 
@@ -40,7 +40,7 @@ fn frames_come_in_order_with_their_bytes_and_the_moment_they_came() {
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    let mut ring = Ring::open(&testbed, 64).unwrap();
+    let mut ring = ReceiveRing::open(&testbed, 64).unwrap();
     assert!(!ring.wait(Duration::ZERO).unwrap() && is_empty(&mut ring));
     let client = socket(&testbed, 0, FROM);
     let end = &testbed.wiring().links[0].ends[0];
@@ -58,7 +58,7 @@ fn frames_come_in_order_with_their_bytes_and_the_moment_they_came() {
             before = frame.at;
         });
     }
-    assert_eq!(ring.counts().unwrap(), Counts { offered: 200, dropped: 0 });
+    assert_eq!(ring.counts().unwrap(), RingCounters { offered: 200, dropped: 0 });
     assert!(is_empty(&mut ring));
 }
 
@@ -70,7 +70,7 @@ fn what_finds_no_room_is_counted() {
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    let mut ring = Ring::open(&testbed, 32).unwrap();
+    let mut ring = ReceiveRing::open(&testbed, 32).unwrap();
     let client = socket(&testbed, 0, FROM);
     for n in 0..100_u8 {
         client.send_to(&[n; 18], TO).unwrap();
@@ -90,7 +90,7 @@ fn what_finds_no_room_is_counted() {
     // There is room again.
     client.send_to(&[7; 18], TO).unwrap();
     assert_eq!(take(&mut ring, |frame| frame.bytes[HEADERS]), 7);
-    assert_eq!(ring.counts().unwrap(), Counts { offered: 101, ..counts });
+    assert_eq!(ring.counts().unwrap(), RingCounters { offered: 101, ..counts });
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn what_is_sent_out_arrives_in_order_and_does_not_come_back() {
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    let mut ring = Ring::open(&testbed, 256).unwrap();
+    let mut ring = ReceiveRing::open(&testbed, 256).unwrap();
     let (client, server) = (socket(&testbed, 0, FROM), socket(&testbed, 2, TO));
-    let outlet = Outlet::open(&testbed, testbed.wiring().links[0].ends[1].index).unwrap();
+    let sender = FrameSender::open(&testbed, testbed.wiring().links[0].ends[1].index).unwrap();
     let frames: Vec<_> = (0..150_u8)
         .map(|n| {
             client.send_to(&[n; 18], TO).unwrap();
@@ -111,8 +111,8 @@ fn what_is_sent_out_arrives_in_order_and_does_not_come_back() {
         .collect();
     let frames: Vec<_> = frames.iter().map(Vec::as_slice).collect();
     // More than fit one system call.
-    assert_eq!(outlet.send(&frames).unwrap(), 150);
-    assert_eq!(outlet.send(&[]).unwrap(), 0);
+    assert_eq!(sender.send(&frames).unwrap(), 150);
+    assert_eq!(sender.send(&[]).unwrap(), 0);
     let mut heard = [0; 100];
     for n in 0..150_u8 {
         let (length, from) = server.recv_from(&mut heard).unwrap();
@@ -129,18 +129,18 @@ fn an_outlet_is_one_of_the_routers_interfaces() {
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    let none = Outlet::open(&testbed, 999).err().unwrap().to_string();
+    let none = FrameSender::open(&testbed, 999).err().unwrap().to_string();
     assert!(none.contains("interface 999") && none.contains("No such device"), "{none}");
 }
 
 /// Moves every frame to the other end of its link until it is told to stop.
-fn forward(ring: &mut Ring, ends: &[(u32, Outlet)], stop: &AtomicBool) {
+fn forward(ring: &mut ReceiveRing, ends: &[(u32, FrameSender)], stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         ring.wait(Duration::from_millis(10)).unwrap();
         ring.read(64, |frames| {
             for frame in frames {
-                let (_, outlet) = ends.iter().find(|(index, _)| *index == frame.interface).unwrap();
-                assert_eq!(outlet.send(&[frame.bytes]).unwrap(), 1);
+                let (_, sender) = ends.iter().find(|(index, _)| *index == frame.interface).unwrap();
+                assert_eq!(sender.send(&[frame.bytes]).unwrap(), 1);
             }
         });
     }
@@ -163,12 +163,12 @@ fn tcp_runs_through_the_ring_in_both_versions_of_ip_and_over_a_node_that_forward
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    let mut ring = Ring::open(&testbed, 4096).unwrap();
+    let mut ring = ReceiveRing::open(&testbed, 4096).unwrap();
     let pairs = testbed.wiring().links.iter().flat_map(|wire| {
         let [a, b] = &wire.ends;
         [(a.index, b.index), (b.index, a.index)]
     });
-    let ends: Vec<_> = pairs.map(|(from, to)| (from, Outlet::open(&testbed, to).unwrap())).collect();
+    let ends: Vec<_> = pairs.map(|(from, to)| (from, FrameSender::open(&testbed, to).unwrap())).collect();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _stopped = Stopped(&stop);

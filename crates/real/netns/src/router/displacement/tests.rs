@@ -84,7 +84,7 @@ fn what_a_node_sends_on_is_known_again() {
         let bytes = [0x45, 0, 2, 16, 0, id, 0, 0, hops, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 6];
         IpHeader::read(&bytes).unwrap()
     };
-    let mut underway = Underway::default();
+    let mut underway = NodeTransit::default();
     for n in 1..=3 {
         underway.enters(&packet(n, 64), Instant::from_nanos(n.into()), Instant::ZERO);
     }

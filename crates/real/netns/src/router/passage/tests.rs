@@ -24,23 +24,31 @@ fn with_flags(id: u16, flags: u16, hops: u8, len: u16) -> Parcel {
     Parcel::read(&frame, 1, None).unwrap()
 }
 
-fn node(name: &str) -> Node {
-    let (to_send_on, sent_on) = (Passed::default(), Passed::default());
+fn node(name: &str) -> NodePassage {
+    let (to_forward, forwarded) = (PassedTraffic::default(), PassedTraffic::default());
     let constrained = false;
-    Node { name: name.into(), fits: 1500, shuts: false, has_cable: false, constrained, to_send_on, sent_on }
+    NodePassage {
+        name: name.into(),
+        fits: 1500,
+        shuts: false,
+        has_cable: false,
+        constrained,
+        to_forward,
+        forwarded,
+    }
 }
 
 /// a (10.0.0.1) – R – b (10.0.0.6), with the flow `x` from a to b.
 fn passages() -> Passages {
     let owners = [([10, 0, 0, 1], 0), ([10, 0, 0, 2], 1), ([10, 0, 0, 5], 1), ([10, 0, 0, 6], 2)];
-    let end = |node| AtEnd { flow: "x".into(), node, ..AtEnd::default() };
+    let end = |node| EndPassage { flow: "x".into(), node, ..EndPassage::default() };
     Passages {
         nodes: ["a", "R", "b"].map(node).into(),
         owners: owners.map(|(octets, node)| (IpAddr::from(octets), node)).into(),
         flows: [(SocketAddr::from(([10, 0, 0, 6], 7000)), (0, [0, 2]))].into(),
         ends: [((0, Side::Client), end(0)), ((0, Side::Server), end(2))].into(),
         on_cables: Vec::new(),
-        fresh: VecDeque::new(),
+        pending: VecDeque::new(),
         offered: Fragments::default(),
         handed: Fragments::default(),
         end: ms(1000),
@@ -59,7 +67,7 @@ fn faults(passages: Passages, sent: u64, received: u64, dropped: u64) -> Vec<Str
     };
     let client = at(Side::Client, SocketPassage { sent, ..SocketPassage::default() });
     let server = at(Side::Server, SocketPassage { received, dropped, ..SocketPassage::default() });
-    report.nodes.iter().filter_map(Node::fault).chain(client).chain(server).collect()
+    report.nodes.iter().filter_map(NodePassage::fault).chain(client).chain(server).collect()
 }
 
 /// Lets a packet pass from a to b, unless it is lost in R.

@@ -12,11 +12,11 @@ pub(super) const FULL: usize = 1 << 20;
 
 /// What was found since the last time it was told.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
+pub(crate) struct ObservationBatch {
     samples: Vec<(Subject, Sample)>,
     notes: Vec<Note>,
     packets: Vec<PacketEvent>,
-    frames: Vec<Captured>,
+    frames: Vec<CapturedFrame>,
     /// Whether the run is over and nothing is on its way any more.
     drained: bool,
     /// Memory that all of it takes, about.
@@ -25,7 +25,7 @@ pub(crate) struct Findings {
 
 /// A frame, with its bytes.
 #[derive(Debug)]
-struct Captured {
+struct CapturedFrame {
     at: Instant,
     node: u32,
     link: u32,
@@ -34,7 +34,7 @@ struct Captured {
     original_len: u32,
 }
 
-impl Findings {
+impl ObservationBatch {
     /// That the run is over and nothing is on its way any more.
     pub fn drained() -> Self {
         Self { drained: true, ..Self::default() }
@@ -60,14 +60,14 @@ impl Findings {
         self.samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
         self.notes.into_iter().for_each(|note| sink.note(note));
         self.packets.iter().for_each(|event| sink.packet(event));
-        for Captured { at, node, link, heading, bytes, original_len } in &self.frames {
+        for CapturedFrame { at, node, link, heading, bytes, original_len } in &self.frames {
             let (at, node, link, heading, original_len) = (*at, *node, *link, *heading, *original_len);
             sink.frame(&Frame { at, node, link, heading, bytes, original_len });
         }
     }
 }
 
-impl Sink for Findings {
+impl Sink for ObservationBatch {
     fn sample(&mut self, subject: Subject, sample: Sample) {
         self.bytes += size_of::<(Subject, Sample)>();
         self.samples.push((subject, sample));
@@ -86,7 +86,7 @@ impl Sink for Findings {
     fn frame(&mut self, frame: &Frame<'_>) {
         let Frame { at, node, link, heading, bytes, original_len } = *frame;
         let bytes = bytes.to_vec();
-        self.bytes += size_of::<Captured>() + bytes.len();
-        self.frames.push(Captured { at, node, link, heading, bytes, original_len });
+        self.bytes += size_of::<CapturedFrame>() + bytes.len();
+        self.frames.push(CapturedFrame { at, node, link, heading, bytes, original_len });
     }
 }

@@ -10,7 +10,7 @@ use super::link::{LinkWiring, WiringError};
 
 /// Packets for one address take this way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct NodeRoute {
     /// Only packets from this address, if there is one: others for the same destination go elsewhere.
     pub from: Option<IpAddr>,
     /// Destination.
@@ -23,24 +23,24 @@ pub struct Way {
 
 /// What one node knows: by destination, and then by source in the order of the paths, the next address and its link.
 #[derive(Default)]
-struct Node {
+struct RoutingTable {
     forwards: bool,
-    destinations: BTreeMap<IpAddr, Vec<(IpAddr, Next)>>,
+    destinations: BTreeMap<IpAddr, Vec<(IpAddr, NextHop)>>,
 }
 
-type Next = (IpAddr, usize);
+type NextHop = (IpAddr, usize);
 
 /// What all nodes know.
-pub(super) struct Table(Vec<Node>);
+pub(super) struct RoutingTables(Vec<RoutingTable>);
 
-impl Table {
+impl RoutingTables {
     /// Reads all paths, each with the node from which it leads, there and back, in both versions of IP.
     pub(super) fn new<'a>(
         names: &[&str],
         links: &[LinkWiring],
         paths: impl Iterator<Item = (usize, &'a Route)>,
     ) -> Result<Self, WiringError> {
-        let mut table = Self(names.iter().map(|_| Node::default()).collect());
+        let mut table = Self(names.iter().map(|_| RoutingTable::default()).collect());
         for (from, path) in paths {
             let there: Vec<_> = path.hops.iter().map(|hop| (hop.link, far_end(hop.direction))).collect();
             debug_assert_eq!(there.first().map(|&(link, end)| links[link].ends[1 - end].node), Some(from));
@@ -75,9 +75,9 @@ impl Table {
             for &(link, end) in &hops[..hops.len() - 1] {
                 let node = links[link].ends[1 - end].node;
                 let Some(via) = links[link].ends[end].address_like(to) else { continue };
-                let ways = self.0[node].destinations.entry(*to).or_default();
-                match ways.iter().find(|(source, _)| *source == from) {
-                    None => ways.push((from, (via, link))),
+                let routes = self.0[node].destinations.entry(*to).or_default();
+                match routes.iter().find(|(source, _)| *source == from) {
+                    None => routes.push((from, (via, link))),
                     Some((_, next)) if *next == (via, link) => {}
                     Some(_) => {
                         return Err(WiringError::Parting { node: names[node].to_owned(), from, to: *to });
@@ -90,15 +90,20 @@ impl Table {
 
     /// For each node whether it forwards, and its ways. The first path to an address is the way for whoever names no
     /// source; a source gets a way of its own only where its path leads elsewhere.
-    pub(super) fn into_nodes(self) -> impl Iterator<Item = (bool, Vec<Way>)> {
+    pub(super) fn into_nodes(self) -> impl Iterator<Item = (bool, Vec<NodeRoute>)> {
         self.0.into_iter().map(|node| {
-            let ways = node.destinations.into_iter().flat_map(|(to, ways)| {
-                let usual = ways[0].1;
+            let routes = node.destinations.into_iter().flat_map(|(to, routes)| {
+                let usual = routes[0].1;
                 let own =
-                    ways.into_iter().enumerate().filter(move |(i, (_, next))| *i == 0 || *next != usual);
-                own.map(move |(i, (from, (via, link)))| Way { from: (i > 0).then_some(from), to, via, link })
+                    routes.into_iter().enumerate().filter(move |(i, (_, next))| *i == 0 || *next != usual);
+                own.map(move |(i, (from, (via, link)))| NodeRoute {
+                    from: (i > 0).then_some(from),
+                    to,
+                    via,
+                    link,
+                })
             });
-            (node.forwards, ways.collect())
+            (node.forwards, routes.collect())
         })
     }
 }

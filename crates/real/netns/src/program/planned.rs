@@ -14,7 +14,7 @@ const FOLDERS: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"]
 
 /// A program that is to run on a node.
 #[derive(Clone, Debug)]
-pub(crate) struct Errand {
+pub(crate) struct PlannedProgram {
     /// The node, by its place in the scenario.
     pub node: usize,
     /// The program's file.
@@ -28,7 +28,7 @@ pub(crate) struct Errand {
     pub sends: Option<(u32, u64)>,
 }
 
-impl Errand {
+impl PlannedProgram {
     /// Finds the program's file.
     ///
     /// # Errors
