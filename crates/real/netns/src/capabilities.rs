@@ -1,4 +1,4 @@
-//! What this machine and this user can do.
+//! Requirements of a testbed: capabilities of the user and features of the kernel.
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -8,15 +8,15 @@ use crate::namespace::NetworkNamespace;
 use crate::netlink::Ethtool;
 use crate::netlink::route::{Rtnetlink, VethEnd};
 
-/// Capabilities of `capabilities(7)` that a testbed needs, with the number and what for.
+/// Required capabilities of `capabilities(7)`: number, name, and the consequence if it is missing.
 const NEEDED: [(u32, &str, &str); 3] = [
     (12, "CAP_NET_ADMIN", "interfaces, addresses and routes cannot be made"),
     (13, "CAP_NET_RAW", "the router cannot take frames from interfaces"),
     (21, "CAP_SYS_ADMIN", "network namespaces cannot be made"),
 ];
 
-/// What is missing of what can be told without trying: capabilities of the calling thread, and a `/run` that can be
-/// written to.
+/// The requirements that are missing, as far as they can be checked without changes: capabilities of the
+/// calling thread, and write access to `/run`.
 pub fn missing_requirements() -> Vec<MissingRequirement> {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let mut missing_requirements = missing_capabilities(&status);
@@ -29,10 +29,11 @@ pub fn missing_requirements() -> Vec<MissingRequirement> {
     missing_requirements
 }
 
-/// What [`MissingRequirement::what`] says if a veth pair cannot be had without offloads.
+/// [`MissingRequirement::what`] if offloads of a veth pair cannot be switched off.
 pub const OFFLOADS: &str = "offloads";
 
-/// What is missing, found out by making a namespace with a veth pair, whose offloads are switched off, and dropping it.
+/// The requirements that are missing. Makes a namespace with a veth pair, switches its offloads off, and
+/// removes it.
 pub fn try_requirements() -> Vec<MissingRequirement> {
     let missing_requirements = missing_requirements();
     if !missing_requirements.is_empty() {

@@ -1,4 +1,4 @@
-//! What can go wrong while a testbed is built, used or removed.
+//! Errors of building, using and removing a testbed.
 
 use std::fmt;
 use std::io;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use netrig_experiment::{RunError, Unsupported};
 
-/// Something that is missing, with what cannot be done without it.
+/// A missing requirement of a testbed, and its consequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingRequirement {
-    /// What is missing: `CAP_NET_RAW`.
+    /// What is missing, for example `no CAP_NET_RAW`.
     pub what: String,
-    /// What follows from it.
+    /// The consequence.
     pub why: String,
 }
 
@@ -21,86 +21,86 @@ impl fmt::Display for MissingRequirement {
     }
 }
 
-/// What was done, where, and what the kernel said.
+/// Why a testbed could not be built, used or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum TestbedError {
-    /// The machine or the user may not do what a testbed needs.
+    /// The machine or the user lacks requirements of a testbed.
     #[error("this machine cannot hold a testbed of namespaces: {}; `--on sim` needs none of it", sentences(.0))]
     Incapable(Vec<MissingRequirement>),
-    /// Something of that name is there, and it is not ours.
+    /// A file of that name exists and does not belong to netrig.
     #[error("{} exists already and is not ours: it stays, and nothing was built", .0.display())]
     Collision(PathBuf),
-    /// An identity that cannot be part of file names.
+    /// The identity cannot be part of a file name.
     #[error("`{0}` cannot name a testbed: up to 16 small letters and digits can")]
     Id(String),
-    /// The kernel refused.
+    /// The kernel refused a request.
     #[error("cannot {action} in {place}: {source}")]
     Refused {
-        /// What was tried.
+        /// The request.
         action: String,
         /// The namespace or folder.
         place: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel took a value and has another one.
+    /// A setting has another value after it was written.
     #[error("{setting} in {place} is `{found}` after it was set to `{asked}`")]
     NotTaken {
         /// The sysctl or option.
         setting: String,
         /// The namespace.
         place: String,
-        /// What was written.
+        /// The value that was written.
         asked: String,
-        /// What was read back.
+        /// The value that was read back.
         found: String,
     },
-    /// An offload that stays on: frames that the router forwards would carry partial checksums, or be longer than any
-    /// that a line carries.
+    /// An offload cannot be switched off. Frames would have partial checksums, or would be longer than a line
+    /// carries.
     #[error("the offloads {} of interface {interface} in {place} cannot be switched off", .offloads.join(", "))]
     Offloads {
         /// The interface.
         interface: String,
         /// The namespace.
         place: String,
-        /// Their names as `ethtool -k` has them.
+        /// Names of the offloads as in `ethtool -k`.
         offloads: Vec<String>,
     },
-    /// The kernel's answer has no meaning that is known here.
+    /// The kernel's answer cannot be parsed.
     #[error("{place}: the kernel's answer when asked to {action} cannot be read: {why}")]
     Unreadable {
-        /// What was tried.
+        /// The request.
         action: String,
         /// The namespace.
         place: String,
-        /// What is wrong with it.
+        /// What is wrong with the answer.
         why: String,
     },
-    /// A journal that was not written here, or is damaged: nothing of it is believed, nothing removed.
+    /// The journal is damaged or was not written by netrig. Nothing that it names is removed.
     #[error("{} is no journal of a testbed: {why}", .path.display())]
     Journal {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the journal.
         why: String,
     },
-    /// A node cannot be limited as it shall be.
+    /// The limits of a node cannot be set.
     #[error("{place}: {why}")]
     Unlimited {
         /// The namespace.
         place: String,
-        /// What is missing.
+        /// The missing requirement.
         why: String,
     },
     /// There is no such node.
     #[error("the testbed has no node {0}")]
     NoNode(usize),
-    /// Processes in a namespace of ours that would not die.
+    /// Processes in a namespace of the testbed survived SIGKILL.
     #[error("processes {} in the testbed's namespaces did not end within {seconds} s of SIGKILL", numbers(.pids))]
     Immortal {
-        /// Their numbers.
+        /// Process IDs.
         pids: Vec<i32>,
-        /// How long they were given.
+        /// How long the testbed waited, s.
         seconds: u64,
     },
 }
@@ -123,12 +123,12 @@ fn numbers(pids: &[i32]) -> String {
     pids.iter().map(i32::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Says of an error of the kernel what was tried and where.
+/// Adds to an error of the kernel what was tried and where.
 pub(crate) trait ErrorContext<T> {
     /// `place` is a namespace or a folder.
     fn context(self, place: &str, action: impl FnOnce() -> String) -> Result<T, TestbedError>;
 
-    /// The same of a file.
+    /// The same for a file.
     fn path_context(self, path: &Path, action: &str) -> Result<T, TestbedError>
     where
         Self: Sized,

@@ -1,4 +1,4 @@
-//! A network namespace and the thread that lives in it.
+//! A network namespace, and the thread that works in it.
 
 use std::fs::File;
 use std::io;
@@ -19,12 +19,12 @@ use crate::error::{ErrorContext, TestbedError};
 use crate::netlink::Refusal;
 use crate::sys::unshare_network;
 
-/// Where `ip netns` keeps them.
+/// The folder of `ip netns`.
 pub(crate) const FOLDER: &str = "/run/netns";
 /// NSFS_MAGIC of Linux's `magic.h`: the file system of namespaces.
 const NSFS: i64 = 0x6e73_6673;
 
-/// Which namespace it is, as long as it lives.
+/// The identity of a namespace as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NamespaceId {
     pub(crate) device: u64,
@@ -38,10 +38,10 @@ impl NamespaceId {
     }
 }
 
-/// A thread that lives in a namespace. Sockets that it opens and processes that it starts belong there; a process that
-/// is to end with its starter ends with it.
+/// A thread in a namespace. The sockets that it opens and the processes that it starts are in that namespace.
+/// Processes that die with their starter (`PR_SET_PDEATHSIG`) end with this thread.
 struct NamespaceThread {
-    /// Whoever has a job waits until it is taken, and then for its answer.
+    /// The channel has no buffer: the caller waits until the thread takes the job, and then for its result.
     jobs: Option<SyncSender<Box<dyn FnOnce() + Send>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,7 +57,7 @@ impl NamespaceThread {
     fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (answer, answered) = sync_channel(1);
         let job = move || {
-            // Whoever asked waits below: the answer has a taker.
+            // The caller waits below, so the channel is open.
             let _ = answer.send(catch_unwind(AssertUnwindSafe(job)));
         };
         let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(Box::new(job)).is_ok());
@@ -74,13 +74,13 @@ impl Drop for NamespaceThread {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // It ends with its last job, none of which lets a panic through.
+            // The thread ends after its last job. A job's panic is caught.
             let _ = thread.join();
         }
     }
 }
 
-/// A network namespace that is lived in.
+/// A network namespace with a thread in it.
 pub(crate) struct NetworkNamespace {
     name: String,
     file: File,
@@ -89,7 +89,7 @@ pub(crate) struct NetworkNamespace {
 }
 
 impl NetworkNamespace {
-    /// Makes one that nobody else can see yet, and that ends with this value.
+    /// Makes a namespace without a name in the file system. It ends with this value.
     pub(crate) fn unshare(name: &str) -> Result<Self, TestbedError> {
         let thread = NamespaceThread::start(name).context(name, || "start a thread".into())?;
         let file = thread.run(|| {
@@ -100,7 +100,7 @@ impl NetworkNamespace {
         Self::with_thread(name, file, thread)
     }
 
-    /// Enters the one that is bound at `path`.
+    /// Enters the namespace of this file.
     pub(crate) fn enter(name: &str, file: File) -> Result<Self, TestbedError> {
         let thread = NamespaceThread::start(name).context(name, || "start a thread".into())?;
         let entered = thread.run(move || {
@@ -115,11 +115,11 @@ impl NetworkNamespace {
         Ok(Self { name: name.to_owned(), file, inode, thread })
     }
 
-    /// Lets it be seen as `ip netns` shows it, and outlive this process.
+    /// Binds the namespace where `ip netns` finds it. It then outlives this process.
     pub(crate) fn bind(&self) -> Result<(), TestbedError> {
         let path = path(&self.name);
         prepare_folder().path_context(Path::new(FOLDER), "prepare the folder")?;
-        // Fails if there is one: what is there is not ours.
+        // Fails if the file exists: it belongs to another owner.
         File::create_new(&path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => TestbedError::Collision(path.clone()),
             _ => TestbedError::Refused {
@@ -133,22 +133,21 @@ impl NetworkNamespace {
         bound.path_context(&path, "bind the namespace")
     }
 
-    /// Its name, which is also its name for `ip netns`.
+    /// Its name, also for `ip netns`.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Which one it is.
     pub(crate) fn inode(&self) -> NamespaceId {
         self.inode
     }
 
-    /// Does something in it.
+    /// Runs a job on the thread of the namespace.
     pub(crate) fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         self.thread.run(job)
     }
 
-    /// Asks the kernel for something in it, named by `action` if it is refused.
+    /// Runs a request to the kernel in the namespace. `action` names the request in an error.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         action: impl FnOnce() -> String,
@@ -171,9 +170,9 @@ impl AsFd for NetworkNamespace {
     }
 }
 
-/// Makes the folder what `ip netns add` makes of it, and leaves it so: a mount of its own whose changes are seen by all.
-/// Were it made so later, with our namespaces in it, these would be there twice, once out of reach; and who has entered a
-/// namespace by `ip netns exec` would keep what is undone here.
+/// Makes the folder as `ip netns add` does and leaves it so: a shared mount of its own. If it became a mount
+/// only after our namespaces were bound in it, they would be mounted twice, once out of reach. Processes of
+/// `ip netns exec` would keep the mounts that this crate removes.
 fn prepare_folder() -> io::Result<()> {
     std::fs::create_dir_all(FOLDER)?;
     let folder = File::open(FOLDER)?;
@@ -189,24 +188,24 @@ fn prepare_folder() -> io::Result<()> {
     }
 }
 
-/// Where a namespace of this name is bound.
+/// The path at which a namespace of this name is bound.
 pub(crate) fn path(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }
 
-/// What is found where a namespace should be bound.
+/// What is found at the path of a namespace.
 pub(crate) enum NamespaceBinding {
     /// The namespace.
     Here(File),
-    /// The file at which it was to be bound, and nothing else.
+    /// The file without a namespace.
     Bare,
-    /// Nothing.
+    /// No file.
     Gone,
-    /// A namespace, but another one.
+    /// Another namespace.
     Other,
 }
 
-/// Looks whether it is `inode` that is bound as `name`.
+/// Compares the namespace that is bound as `name` with `inode`.
 pub(crate) fn look(name: &str, inode: NamespaceId) -> Result<NamespaceBinding, TestbedError> {
     let path = path(name);
     let file = match File::open(&path) {
@@ -228,7 +227,7 @@ pub(crate) fn unbind(name: &str) -> Result<(), TestbedError> {
     remove_bare(name)
 }
 
-/// Removes the file at which a namespace was to be bound.
+/// Removes the file at which a namespace is bound.
 pub(crate) fn remove_bare(name: &str) -> Result<(), TestbedError> {
     let path = path(name);
     std::fs::remove_file(&path).path_context(&path, "remove the namespace's file")

@@ -1,4 +1,4 @@
-//! Programs of others on nodes: what is run, where, and what came of it.
+//! Third-party programs on nodes: their start, readiness, output and end.
 
 mod output;
 mod placeholders;
@@ -34,32 +34,32 @@ use crate::router::ObservationBatch;
 use crate::testbed::Testbed;
 use crate::watch::{WatchThreads, WatchedHost, WatchedNode};
 
-/// How long a program has to become ready, and one that is to answer SIP.
+/// How long a program may take to become ready, and to answer SIP.
 const PREPARATION: Duration = Duration::from_secs(20);
 const ANSWERING: Duration = Duration::from_secs(15);
-/// How long what is run before a program may take.
+/// How long a command that runs before a program may take.
 const PREPARING: Duration = Duration::from_secs(60);
-/// How long an answer is waited for before it is asked again.
+/// How long one SIP request waits for an answer.
 const ASKING: Duration = Duration::from_millis(20);
-/// How long it has to end when it was asked to.
+/// How long a program may take to end after SIGTERM.
 const PARTING: Duration = Duration::from_secs(2);
-/// Between two looks whether it is ready.
+/// Interval between checks whether a program is ready.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// All programs that the nodes of a scenario run: those that its file names, and servers of its flows.
+/// All programs of a scenario: those that its file names, and the servers of its flows.
 ///
 /// # Errors
-/// If one is not on this machine.
+/// If a program is not on this machine.
 pub(crate) fn planned_programs(scenario: &Scenario) -> Result<Vec<PlannedProgram>, Unsupported> {
     let mut planned_programs = programs_of_nodes(scenario)?;
     planned_programs.extend(ftp::servers(scenario)?);
     Ok(planned_programs)
 }
 
-/// The programs that its file names.
+/// The programs that the file names.
 ///
 /// # Errors
-/// If one is not on this machine.
+/// If a program is not on this machine.
 pub(crate) fn programs_of_nodes(scenario: &Scenario) -> Result<Vec<PlannedProgram>, Unsupported> {
     let mut planned_programs = Vec::new();
     for (node, described) in scenario.nodes.iter().enumerate() {
@@ -70,33 +70,33 @@ pub(crate) fn programs_of_nodes(scenario: &Scenario) -> Result<Vec<PlannedProgra
     Ok(planned_programs)
 }
 
-/// Who hears the lines that programs write, as they are read: the node, the program and the line.
+/// Receives each line of a program's output as it is read: the node, the program and the line.
 pub(crate) type OutputTap = Arc<dyn Fn(&str, &str, &str) + Send + Sync>;
 
-/// What is to be watched beside programs.
+/// What to observe beside the counters of programs.
 pub(crate) struct WatchOptions<'a> {
-    /// Whether what programs take is wanted.
+    /// The usage of programs.
     pub programs: bool,
-    /// Whether what nodes take as hosts is wanted.
+    /// The usage of nodes as hosts.
     pub hosts: bool,
-    /// Whether the packets are wanted whose hop limit runs out at a node.
+    /// Packets whose hop limit expires at a node.
     pub hop_limits: bool,
-    /// The processes of netrig's agents, by the places of their nodes.
+    /// The processes of netrig's agents, by the index of the node.
     pub agents: &'a BTreeMap<usize, u32>,
-    /// Those of loads.
+    /// The processes of loads, by the index of the node.
     pub loads: BTreeMap<usize, u32>,
-    /// Who limits which node.
+    /// The testbed, which has the limits of nodes.
     pub testbed: &'a Testbed,
 }
 
 impl WatchOptions<'_> {
-    /// The places of the nodes that are told as hosts.
+    /// The indices of nodes that are reported as hosts.
     fn hosts(&self) -> impl Iterator<Item = usize> {
         let nodes = 0..self.testbed.wiring().nodes.len();
         nodes.filter(|_| self.hosts)
     }
 
-    /// Who watches where hop limits run out, if anybody does.
+    /// Observers of hop limits, one per node; none if they are not wanted.
     fn hop_limits(&self) -> Result<Vec<HopLimitWatch>, RunError> {
         let nodes = 0..self.testbed.wiring().nodes.len();
         nodes.filter(|_| self.hop_limits).map(|node| HopLimitWatch::open(self.testbed, node)).collect()
@@ -107,7 +107,6 @@ impl WatchOptions<'_> {
     }
 }
 
-/// Programs that have become ready.
 #[derive(Default)]
 pub(crate) struct Programs(Vec<RunningProgram>);
 
@@ -118,7 +117,7 @@ struct RunningProgram {
     folder: PathBuf,
     /// The node's first address.
     address: Option<IpAddr>,
-    /// What was written before it started, and by itself.
+    /// Output of the commands before it, and of the program itself.
     before: ProgramOutput,
     output: ProgramOutput,
     readers: OutputReaders,
@@ -126,10 +125,11 @@ struct RunningProgram {
 }
 
 impl Programs {
-    /// Starts them in the order in which the file has them, each when the one before is ready.
+    /// Starts the programs in the order of the file. Each must be ready before the next one starts.
     ///
     /// # Errors
-    /// If one cannot be started, ends, or does not become ready; [`RunError::Cancelled`] soon after `cancel` was set.
+    /// If a program cannot be started, ends, or does not become ready; [`RunError::Cancelled`] soon after
+    /// `cancel` was set.
     pub fn start(
         testbed: &mut Testbed,
         scenario: &Scenario,
@@ -151,11 +151,11 @@ impl Programs {
         Ok(Self(running))
     }
 
-    /// Watches the nodes until the run is over: what the programs that the file names take and count, what nodes take as hosts,
-    /// where hop limits run out, and whether anybody but a node itself has what is its alone.
+    /// Observes the nodes during the run: usage and counters of the file's programs, usage of hosts, expired
+    /// hop limits, and foreign use of a node's own processors.
     ///
     /// # Errors
-    /// If there are no threads for it, or a kernel does not show what it counts.
+    /// If a thread cannot be started, or a kernel does not show its counters.
     pub fn watch(
         &mut self,
         scenario: &Scenario,
@@ -198,15 +198,15 @@ impl Programs {
         WatchThreads::start(nodes, counting, watched.hop_limits()?, (every, end), clock, tell)
     }
 
-    /// The place of the node that each runs on, and which program it is.
+    /// The index of each program's node, and the program's version.
     pub fn versions(&self) -> impl Iterator<Item = (usize, &str)> {
         self.0.iter().map(|running| (running.planned.node, running.version.as_str()))
     }
 
-    /// Ends them, and tells what they wrote as notes of their nodes.
+    /// Ends the programs, and writes their output as notes of their nodes.
     ///
     /// # Errors
-    /// If one that was to listen has ended by itself, or one has failed.
+    /// If a program that must keep running ended by itself, or a program failed.
     pub fn end(self, clock: Clock, sink: &mut dyn Sink) -> Result<(), RunError> {
         let mut ended = Ok(());
         for program in self.0.into_iter().rev() {
@@ -268,7 +268,7 @@ impl RunningProgram {
         }
     }
 
-    /// Reads its counters for the first time, if it has any.
+    /// Reads the program's own counters for the first time, if it has any.
     fn begin_counting(&mut self, testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
         let Some(spec) = self.planned.program.counters.clone() else { return Ok(()) };
         let names = Placeholders::of(scenario, self.planned.node, &self.folder);
@@ -319,19 +319,19 @@ impl RunningProgram {
         ended
     }
 
-    /// Asks the program to end, and kills it with all that it started if it does not.
+    /// Sends SIGTERM, and kills the program with its process group if it does not end.
     fn ask_to_end(&mut self) -> Result<std::process::ExitStatus, RunError> {
         Ok(self.process.ask_to_stop(PARTING)?)
     }
 }
 
-/// The file of a command's program, once what stands for others is known.
+/// The executable of a command, after placeholders are substituted.
 fn executable(names: &Placeholders<'_>, words: &[String]) -> Result<PathBuf, RunError> {
     let name = names.substitute(words.first().map_or("", String::as_str))?;
     find(&name).ok_or_else(|| RunError::Failed(format!("`{name}` is not on this machine, or cannot be run")))
 }
 
-/// Runs a program to its end before another starts.
+/// Runs a command to its end before a program starts.
 fn run_before(
     testbed: &mut Testbed,
     node: usize,
@@ -364,7 +364,7 @@ fn run_before(
     Ok(())
 }
 
-/// A program that is asked whether it is ready.
+/// Checks the readiness of a program.
 struct ProgramProbe<'a> {
     program: &'a RunningProgram,
     testbed: &'a Testbed,
@@ -389,7 +389,8 @@ impl ReadinessProbe for ProgramProbe<'_> {
     }
 }
 
-/// Segments that TCP has sent again in the namespace of a process, which is as old as the run (RFC 4022, tcpRetransSegs).
+/// Segments that TCP has retransmitted in the namespace of a process since the start of the run (RFC 4022,
+/// tcpRetransSegs).
 fn sent_again(pid: u32) -> Option<u64> {
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/snmp")).ok()?;
     counter(&table, "Tcp", "RetransSegs")

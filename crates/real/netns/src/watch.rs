@@ -1,4 +1,4 @@
-//! Watches what runs on nodes while a run lasts, on the run's own axis of time.
+//! Observes programs and hosts of nodes during a run, at times of the run.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -14,37 +14,36 @@ use crate::host::ControlGroupReader;
 use crate::intrusion::OwnProcessors;
 use crate::router::ObservationBatch;
 
-/// A node and what runs there.
+/// A node and its processes.
 pub(crate) struct WatchedNode {
-    /// Its place.
+    /// Index of the node.
     node: u32,
-    /// Each program with what came from it, if what it takes is to be told.
+    /// Each program with its descendants, if its usage is reported.
     told: Vec<Family>,
-    /// Whatever else of the run is on the node.
+    /// Other processes of the run on the node.
     beside: Vec<Family>,
-    /// Its load.
     load: Option<Family>,
-    /// The sockets of those that are told.
+    /// The sockets of the reported programs.
     sockets: Sockets,
-    /// Its processors, if no other node has them and what else runs there is to be told.
+    /// Its processors, if no other node has them and foreign use of them is reported.
     processors: Option<OwnProcessors>,
-    /// What it is told of as a host, if it is.
+    /// Its use as a host, if it is reported.
     host: Option<WatchedHost>,
-    /// When it was last looked at.
+    /// Time of the last observation.
     looked: Instant,
 }
 
-/// What a node takes of what it may have of its machine.
+/// The use of a limited host.
 pub(crate) struct WatchedHost {
-    /// How many processors it has a load on.
+    /// Number of processors that have a load.
     processors: usize,
     group: ControlGroupReader,
-    /// For how long it had been kept from its processors when it was last looked at, ns.
+    /// Throttled time at the last observation, ns.
     throttled: u64,
 }
 
 impl WatchedHost {
-    /// That of a node with so many processors, in this group.
+    /// The host of a node with this number of processors, in this control group.
     pub fn new(processors: usize, group: ControlGroupReader) -> Self {
         Self { processors, group, throttled: 0 }
     }
@@ -53,7 +52,7 @@ impl WatchedHost {
         self.throttled = self.group.throttled().unwrap_or(0);
     }
 
-    /// Tells what the load and `own`, all else on the node, took in `span`, ns.
+    /// Reports what the load and `own`, all other processes of the node, used in `span` ns.
     fn tell(&mut self, [load, own]: [&Usage; 2], span: u64, tell: &mut impl FnMut(&'static Quantity, f64)) {
         if span > 0 {
             let share = |ns: u64| ns as f64 / span as f64;
@@ -73,7 +72,7 @@ impl WatchedHost {
 }
 
 impl WatchedNode {
-    /// The node at this place, without programs as yet, with the processes of its agent and its load.
+    /// A node without programs, with the process IDs of its agent and its load.
     pub fn new(place: usize, agent: Option<u32>, load: Option<u32>) -> Self {
         Self {
             node: place as u32,
@@ -87,29 +86,29 @@ impl WatchedNode {
         }
     }
 
-    /// Watches a program of it, and tells what it takes if that is wanted.
+    /// Adds a program. Its usage is reported if `told`.
     pub fn add(&mut self, family: Family, told: bool) {
         if told { self.told.push(family) } else { self.beside.push(family) }
     }
 
-    /// Tells whether others run on its processors, if no other node has them.
+    /// Reports foreign processes on its processors, if no other node has them.
     pub fn guard(&mut self, scenario: &Scenario) {
         self.processors = OwnProcessors::of(scenario, self.node as usize);
     }
 
-    /// Tells what it takes as a host.
+    /// Reports its usage as a host.
     pub fn tell_of(&mut self, host: WatchedHost) {
         self.host = Some(host);
     }
 
-    /// Looks at what the kernel has dropped so far, before the run starts: a thread that wakes late on a busy machine would not tell
-    /// what is dropped until then.
+    /// Reads the kernel's drop counters before the run. A thread that wakes late on a busy machine would miss
+    /// early drops.
     fn prepare(&mut self) {
         let processes = self.told.iter_mut().flat_map(|family| family.look().processes).collect::<Vec<_>>();
         self.sockets.look(&processes);
     }
 
-    /// Looks for the first time, from when all else is told.
+    /// The first observation, from which usage counts.
     fn begin(&mut self, now: Instant) {
         let families = self.told.iter_mut().chain(&mut self.beside).chain(&mut self.load);
         families.for_each(|family| drop(family.look()));
@@ -118,12 +117,12 @@ impl WatchedNode {
         self.processors.iter_mut().for_each(OwnProcessors::begin);
     }
 
-    /// Why it must not be blamed for what it did between the first and the last look.
+    /// Why the node's results are invalid, from the first to the last observation.
     fn fault(&self) -> Option<String> {
         self.processors.as_ref()?.fault(self.looked.since(Instant::ZERO).as_secs_f64())
     }
 
-    /// Tells what there was in the interval that ends at `at`, looked at `now`.
+    /// Reports the interval that ends at `at`, observed at `now`.
     fn tick(&mut self, at: Instant, now: Instant, sink: &mut dyn Sink) {
         let (mut processes, mut programs) = (Vec::new(), Usage::default());
         for usage in self.told.iter_mut().map(Family::look) {
@@ -155,19 +154,20 @@ impl WatchedNode {
     }
 }
 
-/// The threads that watch. They end with this value.
+/// The observing threads. They end with this value.
 pub(crate) struct WatchThreads {
-    // Before the threads, for fields are dropped in their order: without it they end. Nothing is ever said.
+    // Declared before the threads, since fields are dropped in order and a dropped sender ends its thread. No
+    // value is ever sent.
     stop: Vec<SyncSender<()>>,
     threads: Vec<JoinHandle<Result<Vec<String>, RunError>>>,
 }
 
 impl WatchThreads {
-    /// Looks at `nodes` and `hop_limits` each `every`, and reads `counting` as each asks, from the start of the run by `clock`
-    /// until it ends at `end`.
+    /// Observes `nodes` and `hop_limits` at each `every`, and reads `counting` at intervals of its own, from
+    /// the start of the run by `clock` to `end`.
     ///
     /// # Errors
-    /// If there are no threads.
+    /// If a thread cannot be started.
     pub fn start(
         mut nodes: Vec<WatchedNode>,
         counting: Vec<CounterWatch>,
@@ -236,7 +236,7 @@ impl WatchThreads {
         Ok(())
     }
 
-    /// Looks a last time, and ends: why what was measured of programs must not be trusted.
+    /// Observes a last time, ends the threads, and returns why results of programs are invalid.
     ///
     /// # Errors
     /// If counters could not be read.
@@ -248,26 +248,26 @@ impl WatchThreads {
         self.stop.clear();
         let gone = || Err(RunError::Failed("who watched the programs ended early".into()));
         let ended = self.threads.drain(..).map(|thread| thread.join().unwrap_or_else(|_| gone()));
-        // All are waited for, whatever the first of them says.
+        // Joins all threads, even if the first one failed.
         ended.collect::<Vec<_>>().into_iter().collect::<Result<Vec<_>, _>>().map(|faults| faults.concat())
     }
 }
 
 impl Drop for WatchThreads {
     fn drop(&mut self) {
-        // Who drops it has another error to tell.
+        // The owner that drops it reports another error.
         let _ = self.end();
     }
 }
 
-/// Waits until `at`; false if it is over before.
+/// Waits until `at`. Returns false if the threads are stopped before.
 fn wait(clock: Clock, at: Instant, stopped: &Receiver<()>) -> bool {
     let left = std::time::Duration::from_nanos(clock.left_until(at).as_nanos());
     stopped.recv_timeout(left) == Err(RecvTimeoutError::Timeout)
 }
 
-/// Calls `look` at the end of each interval until `end`, and once more when it is over. One that was missed is part of the
-/// next.
+/// Calls `look` at the end of each interval until `end`, and once more at the stop. A missed interval becomes
+/// part of the next one.
 fn at_ticks(
     (every, end): (Duration, Instant),
     clock: Clock,

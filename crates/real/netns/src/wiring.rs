@@ -1,5 +1,5 @@
-//! What is to be built, worked out from the scenario alone: interfaces, addresses, neighbours and routes. Pure: it can be
-//! looked at, and tested, without a kernel.
+//! The plan of a testbed, computed from the scenario alone: interfaces, addresses, neighbours and routes. It
+//! is pure and can be tested without a kernel.
 
 mod link;
 mod routes;
@@ -12,37 +12,37 @@ pub(crate) use self::link::{LARGEST_MTU, SMALLEST_IPV6_MTU, prefix};
 pub use self::link::{LinkEnd, LinkWiring, WiringError};
 pub use self::routes::NodeRoute;
 
-/// Everything that a testbed is built of. Nodes and links stand in the order of the scenario's nodes and links.
+/// The plan of a testbed. Nodes and links are in the scenario's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wiring {
-    /// One for each node of the scenario.
+    /// One per node of the scenario.
     pub nodes: Vec<NodeWiring>,
-    /// One for each link of the scenario.
+    /// One per link of the scenario.
     pub links: Vec<LinkWiring>,
 }
 
-/// A node as the kernel shall have it.
+/// A node as the kernel is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeWiring {
     /// Its name in the scenario: `client`, or `client#3`.
     pub name: String,
-    /// Whether it forwards packets of others: a path leads through it.
+    /// Whether it forwards packets: a path leads through it.
     pub forwards: bool,
-    /// Where it sends packets for addresses that are not at the other end of one of its own links.
+    /// Routes to addresses that are not at the far end of one of its own links.
     pub routes: Vec<NodeRoute>,
-    /// The processors to which what runs on it is bound; any if empty.
+    /// The processors to which its programs are bound. Empty: any processor.
     pub cpus: Vec<u32>,
-    /// The longest IP packet that it sends, if that is less than its links carry, bytes.
+    /// The longest IP packet that it sends, bytes. `None` if its links set no smaller limit.
     pub mtu: Option<u32>,
-    /// The longest segment that its TCP announces to take, if that is said, bytes.
+    /// The maximum segment size that its TCP announces, bytes, if the experiment sets one.
     pub mss: Option<u32>,
 }
 
 impl Wiring {
-    /// Works out how `scenario` is built.
+    /// Computes how `scenario` is built.
     ///
     /// # Errors
-    /// If a kernel cannot have it so.
+    /// If a kernel cannot be configured so.
     pub fn new(scenario: &Scenario) -> Result<Self, WiringError> {
         let links: Vec<_> =
             scenario.links.iter().enumerate().map(|(n, link)| wire(n, link)).collect::<Result<_, _>>()?;
@@ -62,7 +62,7 @@ impl Wiring {
         Ok(Self { nodes: nodes.collect(), links })
     }
 
-    /// The interfaces of a node, as pairs of a wire's place and the end that is the node's.
+    /// The interfaces of a node: the index of the link, and the end at the node.
     pub fn ends_of(&self, node: usize) -> impl Iterator<Item = (usize, &LinkEnd)> {
         let ends =
             self.links.iter().enumerate().flat_map(|(n, wire)| wire.ends.iter().map(move |end| (n, end)));

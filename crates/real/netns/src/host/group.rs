@@ -1,4 +1,4 @@
-//! What all that runs on a node may have of its machine, by control groups of either version (cgroups(7)).
+//! Limits of a node's programs by control groups of version 1 or 2 (cgroups(7)).
 
 use std::fs::File;
 use std::io;
@@ -11,33 +11,32 @@ use netrig_host::control_group::{self, counter, throttled_in};
 use crate::error::{ErrorContext, TestbedError};
 use crate::journal::FOLDER as PREFIX;
 
-/// Within such a time a quota is shared out, if that is no less than [`LEAST_QUOTA`]: short against what a transport waits
-/// for, so that a node is slower and does not stop.
+/// Period of a quota, µs, unless the quota would be below [`LEAST_QUOTA`]. It is short against the timers of
+/// transports, so a node is slow but does not stall.
 const PERIOD: u64 = 10_000;
-/// "The minimum quota allowed [...] is 1ms" (sched-bwc.rst), as is the least period; µs.
+/// "The minimum quota allowed [...] is 1ms" (sched-bwc.rst), as is the minimum period; µs.
 const LEAST_QUOTA: u64 = 1_000;
 /// The longest period, µs (same source: 1 s).
 const LONGEST_PERIOD: u64 = 1_000_000;
-/// Memory is given in pages, bytes.
+/// Memory is limited in pages, bytes.
 const PAGE: u64 = 4096;
 
-/// What a node may have.
+/// Limits of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct NodeLimits {
     /// Processors, on average over a period.
     pub quota: Option<f64>,
-    /// Bytes.
+    /// Memory, bytes.
     pub memory: Option<u64>,
 }
 
 impl NodeLimits {
-    /// Those of a node as its host is described.
+    /// The limits in the description of a node's host.
     pub fn of(node: &Node) -> Self {
         let quota = node.host.quota.map(|share| share.get() * node.cpus.len() as f64);
         Self { quota, memory: node.host.memory.map(|size| size.bytes() / PAGE * PAGE) }
     }
 
-    /// Whether it may have all there is.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -48,7 +47,7 @@ impl NodeLimits {
     }
 }
 
-/// What limits what.
+/// A controller of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CgroupController {
     Cpu,
@@ -64,7 +63,7 @@ impl CgroupController {
     }
 }
 
-/// Where the groups of a controller are.
+/// Where a controller is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ControllerMount {
     version: CgroupVersion,
@@ -77,7 +76,7 @@ enum CgroupVersion {
     Two,
 }
 
-/// The quota and the period of so many processors, µs.
+/// Quota and period for this number of processors, µs.
 fn quota(processors: f64) -> (u64, u64) {
     let of = |period: u64| (processors * period as f64).round() as u64;
     let period = if of(PERIOD) >= LEAST_QUOTA {
@@ -88,7 +87,7 @@ fn quota(processors: f64) -> (u64, u64) {
     (of(period), period)
 }
 
-/// That this machine can limit a node so, in words if not.
+/// Checks that this machine can set these limits; the error is a message.
 pub(crate) fn check(limits: &NodeLimits) -> Result<(), String> {
     if limits.quota.is_some_and(|processors| quota(processors).0 < LEAST_QUOTA) {
         return Err("its `quota` is less than 1 ms in a second, and a kernel gives no less".into());
@@ -98,7 +97,7 @@ pub(crate) fn check(limits: &NodeLimits) -> Result<(), String> {
 }
 
 impl ControllerMount {
-    /// Finds that of a controller in the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+    /// Finds a controller in the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
     fn find(mounts: &str, controller: CgroupController) -> Result<Self, String> {
         let name = controller.name();
         let mut disabled = None;
@@ -129,7 +128,7 @@ impl ControllerMount {
     }
 }
 
-/// A group of processes in each hierarchy that limits a node. The folders stay until they are removed by the journal.
+/// The control groups of a node, one per hierarchy. The journal removes their folders.
 #[derive(Debug)]
 pub(crate) struct ControlGroup {
     cpu: Option<(CgroupVersion, PathBuf)>,
@@ -138,10 +137,10 @@ pub(crate) struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// The groups that limit node `node` of testbed `id`, which are not there yet.
+    /// The control groups for node `node` of testbed `id`. They do not exist yet.
     ///
     /// # Errors
-    /// If this machine has no such groups.
+    /// If this machine lacks a controller.
     pub fn planned(id: &str, node: &str, limits: &NodeLimits) -> Result<Self, String> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let place = |controller: CgroupController| -> Result<_, String> {
@@ -155,7 +154,6 @@ impl ControlGroup {
         })
     }
 
-    /// Their folders.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders: Vec<_> =
             [&self.cpu, &self.memory].into_iter().flatten().map(|(_, folder)| folder.clone()).collect();
@@ -163,14 +161,14 @@ impl ControlGroup {
         folders
     }
 
-    /// Makes them, and limits their memory, which is read back.
+    /// Makes the groups, and sets and reads back the memory limit.
     pub fn make(&self) -> Result<(), TestbedError> {
         for folder in self.folders() {
             std::fs::create_dir(&folder).path_context(&folder, "make the group of processes")?;
         }
         if let (Some((version, folder)), Some(bytes)) = (&self.memory, self.limits.memory) {
             let bytes = bytes.to_string();
-            // Without swap, where there could be some: what does not fit would only be slow.
+            // Swap is limited too, where it exists. Otherwise a node would only become slow.
             match version {
                 CgroupVersion::One => {
                     set(folder, "memory.limit_in_bytes", &bytes)?;
@@ -185,17 +183,17 @@ impl ControlGroup {
         Ok(())
     }
 
-    /// From now on they have no more of the processors than their quota, which is read back.
+    /// Applies the quota of processors, and reads it back.
     pub fn hold_to_quota(&self) -> Result<(), TestbedError> {
         self.limits.quota.map_or(Ok(()), |processors| self.ration(Some(quota(processors).0), processors))
     }
 
-    /// They may have all of the processors again.
+    /// Removes the quota of processors.
     pub fn lift_quota(&self) -> Result<(), TestbedError> {
         self.limits.quota.map_or(Ok(()), |processors| self.ration(None, processors))
     }
 
-    /// Tells the kernel the period of so many processors, and of each so many µs, or all.
+    /// Sets the period for this number of processors, and the quota per period, µs. `None`: no quota.
     fn ration(&self, ration: Option<u64>, processors: f64) -> Result<(), TestbedError> {
         let Some((version, folder)) = &self.cpu else { return Ok(()) };
         let (_, period) = quota(processors);
@@ -209,7 +207,7 @@ impl ControlGroup {
         }
     }
 
-    /// Files into which a process that is to belong to them writes itself.
+    /// Opened files. A process that writes to them joins the groups.
     pub fn cgroup_files(&self) -> Result<Vec<OwnedFd>, TestbedError> {
         let open = |folder: PathBuf| {
             let door = folder.join("cgroup.procs");
@@ -219,13 +217,12 @@ impl ControlGroup {
         self.folders().into_iter().map(open).collect()
     }
 
-    /// Who tells what they take.
     pub fn reader(&self) -> ControlGroupReader {
         ControlGroupReader { cpu: self.cpu.clone(), memory: self.memory.clone() }
     }
 }
 
-/// Writes a file of a group, and reads it back.
+/// Writes a file of a group and reads it back.
 fn set(folder: &Path, file: &str, value: &str) -> Result<(), TestbedError> {
     let path = folder.join(file);
     let found = netrig_host::sysctl::set_and_read_back(&path, value)
@@ -245,7 +242,7 @@ fn set_if_there(folder: &Path, file: &str, value: &str) -> Result<(), TestbedErr
     if folder.join(file).exists() { set(folder, file, value) } else { Ok(()) }
 }
 
-/// Reads what a group of processes takes of what limits it.
+/// Reads what a node uses of its limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ControlGroupReader {
     cpu: Option<(CgroupVersion, PathBuf)>,
@@ -253,13 +250,13 @@ pub(crate) struct ControlGroupReader {
 }
 
 impl ControlGroupReader {
-    /// For how long its processes were kept from the processors since it was made because they had had their quota, together,
-    /// ns; nothing if they have none.
+    /// How long its processes were throttled by the quota since the group was made, ns, in total. `None`
+    /// without a quota.
     pub fn throttled(&self) -> Option<u64> {
         throttled_in(&self.cpu.as_ref()?.1)
     }
 
-    /// The memory that they have, bytes; nothing if it is not limited.
+    /// The memory in use, bytes. `None` without a limit.
     pub fn memory(&self) -> Option<u64> {
         let (version, folder) = self.memory.as_ref()?;
         let file = match version {
@@ -269,7 +266,7 @@ impl ControlGroupReader {
         std::fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()
     }
 
-    /// How many of its processes the kernel ended because there was no memory left.
+    /// Processes that the kernel killed because the memory was used up.
     pub fn ended_for_memory(&self) -> u64 {
         let Some((version, folder)) = &self.memory else { return 0 };
         let file = match version {
@@ -280,7 +277,7 @@ impl ControlGroupReader {
     }
 }
 
-/// Removes a folder of a group. Those that were in it have been ended, and may still be about to leave it.
+/// Removes a group's folder. Its processes were killed, but may still be leaving it.
 pub(crate) fn remove(folder: &Path, patience: std::time::Duration) -> io::Result<()> {
     let deadline = std::time::Instant::now() + patience;
     loop {
@@ -296,7 +293,7 @@ pub(crate) fn remove(folder: &Path, patience: std::time::Duration) -> io::Result
     }
 }
 
-/// The processes of a group.
+/// Process IDs in a group.
 pub(crate) fn members(folder: &Path) -> Vec<i32> {
     let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
@@ -325,7 +322,7 @@ mod tests {
         );
     }
 
-    /// Hierarchies of version 1 beside an empty one of version 2, as systemd's hybrid layout has them.
+    /// Hierarchies of version 1 beside an empty one of version 2, as in systemd's hybrid layout.
     #[test]
     fn a_hierarchy_of_the_first_version_is_found_by_its_options() {
         let mounts = "\

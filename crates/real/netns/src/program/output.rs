@@ -1,4 +1,4 @@
-//! What a program writes.
+//! The output of programs.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,31 +9,31 @@ use netrig_host::monotonic_nanos;
 
 use crate::process::Process;
 
-/// Lines of a program's output that are kept, and characters of a line.
+/// The most lines of a program's output that are kept, and the most characters of a line.
 const LINES: usize = 1000;
 const WIDTH: usize = 400;
-/// How long what it wrote last may take to be read after its end: what it left running may still hold its output.
+/// How long reading may continue after the program's end. Its descendants may still hold the pipes open.
 const LAST_LINES: Duration = Duration::from_millis(200);
-/// Between two looks whether all of it is read.
+/// Interval between checks whether all is read.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Who hears the lines of one program.
+/// Receives the lines of one program.
 pub(super) type LineTap = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a program has written.
+/// The output of a program.
 #[derive(Clone, Default)]
 pub(super) struct ProgramOutput {
-    /// The first lines, each with the moment at which it was read (ns of `CLOCK_MONOTONIC`).
+    /// The first lines, each with the time at which it was read (ns of `CLOCK_MONOTONIC`).
     lines: Arc<Mutex<Vec<(u64, String)>>>,
-    /// Who is told of every line at once.
+    /// Receives every line at once.
     tap: Option<LineTap>,
 }
 
-/// Reads what one process writes.
+/// The threads that read the output of one process.
 pub(super) struct OutputReaders(Vec<JoinHandle<()>>);
 
 impl OutputReaders {
-    /// Waits until it is read to its end.
+    /// Waits until the output is read to its end, for a short time.
     pub fn await_end(&self) {
         let deadline = Instant::now() + LAST_LINES;
         while self.0.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
@@ -43,12 +43,12 @@ impl OutputReaders {
 }
 
 impl ProgramOutput {
-    /// Nothing yet; every line will be told.
+    /// Without output yet. `tap` receives every line.
     pub fn with_tap(tap: Option<LineTap>) -> Self {
         Self { tap, ..Self::default() }
     }
 
-    /// Reads all that a process writes, whose pipes nobody has taken.
+    /// Reads both output pipes of a process, if they are still in it.
     pub fn read_all(&self, process: &mut Process) -> OutputReaders {
         let readers = [
             process.stdout().map(|stream| self.read(stream)),
@@ -57,7 +57,7 @@ impl ProgramOutput {
         OutputReaders(readers.into_iter().flatten().collect())
     }
 
-    /// Reads a stream to its end, whatever of it is kept, so that the program is never kept waiting.
+    /// Reads a stream to its end, even if its lines are not kept, so that the program never blocks.
     fn read(&self, stream: impl Read + Send + 'static) -> JoinHandle<()> {
         let output = self.clone();
         std::thread::spawn(move || {
@@ -65,7 +65,7 @@ impl ProgramOutput {
             let mut line = Vec::new();
             loop {
                 line.clear();
-                // What is longer than any line is cut, and goes on as another.
+                // A line that is too long is split.
                 match (&mut stream).take(WIDTH as u64 * 4).read_until(b'\n', &mut line) {
                     Ok(0) | Err(_) => break,
                     Ok(_) => output.add(&line),

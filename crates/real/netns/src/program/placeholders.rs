@@ -1,4 +1,4 @@
-//! What stands for others in what a program is told, and its folder.
+//! Placeholders in a program's arguments and files, and the program's folder.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use netrig_experiment::{RunError, Scenario};
 
 use super::planned::PlannedProgram;
 
-/// What `{folder}` and `{address}` stand for.
+/// The values of `{folder}`, `{address}` and `{address:NODE}`.
 pub(super) struct Placeholders<'a> {
     folder: &'a Path,
     own: Option<IpAddr>,
@@ -44,7 +44,7 @@ impl<'a> Placeholders<'a> {
             };
             match value {
                 Some(value) => (out, rest) = (out + &value, behind),
-                // A brace of the program's own.
+                // A brace that is no placeholder stays.
                 None => {
                     out.push('{');
                     rest = after;
@@ -54,17 +54,16 @@ impl<'a> Placeholders<'a> {
         Ok(out + rest)
     }
 
-    /// The node's first address.
     pub fn own_address(&self) -> Option<IpAddr> {
         self.own
     }
 
-    /// The arguments of a command, without the program.
+    /// The arguments of a command after substitution, without the program.
     pub fn arguments(&self, words: &[String]) -> Result<Vec<String>, RunError> {
         words.iter().skip(1).map(|argument| self.substitute(argument)).collect()
     }
 
-    /// The command of these words, whose program is this file, in the program's folder and with its output to be read.
+    /// The command with these words, run from `executable` in the program's folder, with its output piped.
     pub fn command(&self, executable: &Path, words: &[String]) -> Result<Command, RunError> {
         let mut command = Command::new(executable);
         command.args(self.arguments(words)?).current_dir(self.folder);
@@ -72,7 +71,7 @@ impl<'a> Placeholders<'a> {
         Ok(command)
     }
 
-    /// Makes the program's folder with all that is to be in it.
+    /// Makes the program's folder and its files.
     pub fn create_folder(&self, planned: &PlannedProgram) -> Result<(), RunError> {
         let at = |name: &str| self.folder.join(name);
         let written = |path: PathBuf, made: std::io::Result<()>| {
@@ -107,7 +106,7 @@ mod tests {
         let folder = PathBuf::from("/tmp/x");
         let put = |text: &str| names(&folder).substitute(text).unwrap();
         assert_eq!(put("{folder}/a {address}:{address:proxy}"), "/tmp/x/a 10.0.0.2:10.0.0.9");
-        // Braces of the program's own stay as they are.
+        // Braces that are no placeholders stay.
         assert_eq!(put("route { drop; } {x} {"), "route { drop; } {x} {");
         assert!(names(&folder).substitute("{address:none}").is_err());
     }

@@ -9,30 +9,30 @@ use sha2::{Digest, Sha256};
 
 use crate::error::unsupported;
 
-/// Where programs are looked for, beside the folders of `PATH`: servers of Debian are where only root's path leads.
+/// Folders that are searched after `PATH`. Debian's servers are only in root's path.
 const FOLDERS: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
 
 /// A program that is to run on a node.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedProgram {
-    /// The node, by its place in the scenario.
+    /// Index of the node.
     pub node: usize,
-    /// The program's file.
+    /// The path of the executable.
     pub executable: PathBuf,
-    /// What is run, as the file has it.
+    /// The program as in the experiment file.
     pub program: Program,
-    /// Folders that it needs in its own, and files there of zeros, by their lengths in bytes.
+    /// Folders to make in the program's folder, and files of zeros with their lengths in bytes.
     pub folders: Vec<&'static str>,
     pub zeros: Vec<(String, u64)>,
-    /// The flow whose data it sends, by its number, and the user bytes of a full segment.
+    /// The flow whose data the program sends, and the user bytes of a full segment.
     pub sends: Option<(u32, u64)>,
 }
 
 impl PlannedProgram {
-    /// Finds the program's file.
+    /// Finds the executable.
     ///
     /// # Errors
-    /// If it is not on this machine: by name, with the packages that have it.
+    /// If an executable is not on this machine. The message names it and the packages that have it.
     pub fn new(scenario: &Scenario, node: usize, program: Program) -> Result<Self, Unsupported> {
         let missing = |name: &str| {
             let packages = program.packages.join(" ");
@@ -47,7 +47,7 @@ impl PlannedProgram {
         };
         let counters = program.counters.as_ref().map(|counters| &counters.command);
         let beside = program.before.iter().chain(counters).filter_map(|words| words.first());
-        // One of the program's own files is made when it is needed.
+        // A name with a placeholder is one of the program's own files, which are written later.
         if let Some(name) = beside.filter(|name| !name.contains('{')).find(|name| find(name).is_none()) {
             return missing(name);
         }
@@ -55,7 +55,7 @@ impl PlannedProgram {
         Ok(Self { node, executable, program, folders: Vec::new(), zeros: Vec::new(), sends: None })
     }
 
-    /// Which program it is: its file and a hash of it, with the versions of its packages.
+    /// The path of the executable, a hash of it, and the versions of its packages.
     pub fn version(&self) -> Result<String, RunError> {
         let hash = hash(&self.executable).map_err(|error| {
             RunError::Failed(format!("cannot read {}: {error}", self.executable.display()))
@@ -66,10 +66,10 @@ impl PlannedProgram {
     }
 }
 
-/// The longest program that is told by its contents, bytes.
+/// The longest executable that is hashed, bytes.
 const LONGEST_PROGRAM: u64 = 1 << 32;
 
-/// A hash of a file, which is never in memory as a whole.
+/// SHA-256 of a file, which is never completely in memory.
 fn hash(path: &Path) -> Result<[u8; 32], UserFileError> {
     let (file, _) = open_regular(path, "a regular file")?;
     let mut hash = Sha256::new();
@@ -90,7 +90,7 @@ fn hash(path: &Path) -> Result<[u8; 32], UserFileError> {
     }
 }
 
-/// The file of a program.
+/// The path of an executable.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let runs = |path: &PathBuf| {
@@ -104,7 +104,7 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(runs)
 }
 
-/// The packages of these names that Debian's list has as installed, with their versions.
+/// The installed ones of these Debian packages, with their versions.
 fn packages(names: &[String]) -> Vec<String> {
     let list = std::fs::read_to_string("/var/lib/dpkg/status").unwrap_or_default();
     let field = |paragraph: &str, name: &str| {

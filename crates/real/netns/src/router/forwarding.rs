@@ -1,8 +1,8 @@
-//! The router's work: frames of nodes through the links of the scenario.
+//! Moves frames of nodes through the links of the scenario.
 //!
-//! A frame enters a link at the kernel's stamp of its arrival, however late it is read, and leaves when the link says so,
-//! never earlier. Between the two, links are asked only up to what is due: an arrival that is still in the ring finds them
-//! as they were.
+//! A frame enters a link at the kernel's time stamp of its arrival, even if it is read late. It leaves when
+//! the link says so, never earlier. Links advance only to what is due, so an arrival that is still in the
+//! ring finds them in the right state.
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -27,31 +27,31 @@ use crate::port::{PerPort, PortId};
 use crate::ring::{FrameSender, ReceiveRing};
 use crate::testbed::Testbed;
 
-/// Slots of the ring: more than 100 ms of frames at 100,000 per second.
+/// Slots of the ring: more than 100 ms of frames at 100,000 frames/s.
 const SLOTS: usize = 16_384;
-/// Frames that are read at a time: what is due is sent in between.
+/// Frames per read. Due frames are sent between two reads.
 const BATCH: usize = 64;
-/// The longest wait, so that whoever ends the run is heard.
+/// The longest wait, so that the end of the run is noticed.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
-/// Turns of reading before other things are looked at: as much as the ring holds. Who sends faster than is read must not keep
-/// the router from its end.
+/// Reads in a row before other work: as many as empty the ring. Otherwise a fast sender could keep the router
+/// from its end.
 const TURNS: usize = SLOTS / BATCH;
-/// How often it is asked whether the wall clock, by which frames are stamped, was stepped.
+/// How often the wall clock, by which frames are stamped, is checked for steps.
 const CLOCK_CHECK: Duration = Duration::from_secs(1);
-/// Parcels whose memory is kept.
+/// Unused parcels that are kept for reuse.
 const SPARE: usize = 4096;
 
-/// All links of a scenario at work on the frames of a testbed.
+/// The links of a scenario, driven with the frames of a testbed.
 pub(crate) struct Router {
     ring: ReceiveRing,
-    /// By the port at which a frame goes out.
+    /// By the port at which a frame leaves.
     senders: PerPort<FrameSender>,
-    /// By the port at which a frame comes in.
+    /// By the port at which a frame arrives.
     wires: PerPort<Wire<Parcel>>,
     meters: PerPort<WireMeters>,
-    /// The last moment that each wire was told.
+    /// The latest time that was given to each wire.
     told: PerPort<Instant>,
-    /// What has come out of the wires and is to be sent, in the order of time.
+    /// Frames that have left a wire and are to be sent, in time order.
     departing: Vec<DepartingFrame>,
     spare: Vec<Parcel>,
     changes: VecDeque<WireChange>,
@@ -60,7 +60,7 @@ pub(crate) struct Router {
     end: Instant,
     recognition: Recognition,
     passages: Passages,
-    /// By node: what it was handed and is to send on.
+    /// By node: packets that it received and must forward.
     underway: Vec<NodeTransit>,
     displaced: PerPort<Displacement>,
     shut: DownInterfaces,
@@ -68,24 +68,24 @@ pub(crate) struct Router {
     timeline: Timeline,
     events: Events,
     observations: ObservationBatch,
-    /// Whether anybody wants to know how late each frame was.
+    /// Whether the sink wants the lateness of each frame.
     tells_lateness: bool,
     tell: Box<dyn FnMut(ObservationBatch) + Send>,
-    /// Frames with a packet that came.
+    /// Frames with an IP packet that arrived.
     came: u32,
-    /// When the last of them came, or left.
+    /// When the last of them arrived or left.
     last: Instant,
     drained: bool,
     report: RouterReport,
 }
 
-/// The word that the run is over.
+/// Tells the router that the run is over.
 #[derive(Debug, Default)]
 pub(crate) struct StopSignal(OnceLock<Instant>);
 
 impl StopSignal {
     pub fn say(&self, end: Instant) {
-        // Said once, it holds.
+        // The first value stays.
         let _ = self.0.set(end);
     }
 
@@ -95,14 +95,14 @@ impl StopSignal {
     }
 }
 
-/// A frame that has come out of a wire, and the port at which it goes out.
+/// A frame that has left a wire, and the port at which it is sent.
 struct DepartingFrame {
     at: Instant,
     to: PortId,
     packet: Parcel,
 }
 
-/// A change of a wire at a moment of the run.
+/// A change of a wire during the run.
 struct WireChange {
     at: Instant,
     wire: PortId,
@@ -110,19 +110,19 @@ struct WireChange {
     words: String,
 }
 
-/// Whose frames are wanted, and where they pass.
+/// The nodes whose frames the sink wants, and where they pass.
 struct FrameTap {
     /// By node.
     wanted: Vec<bool>,
-    /// By port: the node opposite to it.
+    /// By port: the node at the other end of the veth pair.
     nodes: PerPort<usize>,
 }
 
 impl Router {
-    /// The links of `run` at rest. It keeps what `sink` wants, and tells it by `tell`.
+    /// The links of `run` at rest. `tell` receives what `sink` wants.
     ///
     /// # Errors
-    /// If the kernel refuses the ring or an outlet.
+    /// If the kernel refuses the ring or a sending socket.
     pub fn new(
         testbed: &Testbed,
         run: &Run,
@@ -131,7 +131,7 @@ impl Router {
     ) -> Result<Self, RunError> {
         let scenario = &*run.scenario;
         let ends = || testbed.wiring().links.iter().flat_map(|wire| &wire.ends);
-        // On a link that is a cable the router has no port.
+        // The router has no port on a direct link.
         let ports = || ends().map(|end| end.router_interface.as_ref().map(|_| end));
         let senders = ports().map(|end| end.map(|end| FrameSender::open(testbed, end.index)).transpose());
         let events = Events::default();
@@ -165,27 +165,27 @@ impl Router {
             last: Instant::ZERO,
             drained: false,
             report: RouterReport::default(),
-            // Last: what comes from here on is for the run.
+            // Last: frames from here on belong to the run.
             ring: ReceiveRing::open(testbed, SLOTS)?,
         })
     }
 
-    /// Which interfaces of nodes are down, for whoever takes them down.
+    /// Which interfaces of nodes are down, shared with the thread that changes them.
     pub fn shut(&self) -> DownInterfaces {
         self.shut.clone()
     }
 
-    /// Moves frames until `stop`, by `clock`, whose epoch is the start of the run.
+    /// Moves frames until `stop`. The epoch of `clock` is the start of the run.
     ///
     /// # Errors
-    /// If the kernel fails it, or packets do not balance: a defect of a link.
+    /// If the kernel fails, or packets do not balance (a defect of a link).
     pub fn run(mut self, clock: Clock, stop: &StopSignal) -> Result<RouterReport, RunError> {
         self.report.no_priority = become_real_time().err().map(|error| error.to_string());
         let _awake = Wakefulness::keep();
         let mut offset = RealtimeOffset::measure();
         let ended = self.forward(&clock, &mut offset, stop);
         if ended.is_err() {
-            // Nothing passes any more, and the nodes need not go on.
+            // No frame passes any more, so nodes need not continue.
             (self.tell)(ObservationBatch::drained());
         }
         let end = ended?;
@@ -200,7 +200,7 @@ impl Router {
         self.finish(clock.now())
     }
 
-    /// Moves frames until `stop` is said, and gives the end of the run.
+    /// Moves frames until `stop`, and returns the end of the run.
     fn forward(
         &mut self,
         clock: &Clock,
@@ -235,7 +235,7 @@ impl Router {
         }
     }
 
-    /// Stamps of another time than before are understood as such, and the run is known not to be worth anything.
+    /// If the wall clock was stepped, uses the new offset and records the step, which makes the run invalid.
     fn heed_wall_clock(&mut self, offset: &mut RealtimeOffset) {
         let again = RealtimeOffset::measure();
         if let Some(step) = again.stepped_since(offset) {
@@ -244,14 +244,14 @@ impl Router {
         }
     }
 
-    /// Reads some of the frames that are there, and has done what was due before each. Whether there were any.
+    /// Reads frames that have arrived. Does what was due before each frame. Returns whether there were any.
     fn read(&mut self, clock: &Clock, offset: &RealtimeOffset) -> bool {
-        // The ring lends its slots while it is read, and everything else changes meanwhile.
+        // The ring lends its slots during the read, while all else changes.
         let mut arrived: [Option<(Instant, u32, Option<Parcel>)>; BATCH] = [const { None }; BATCH];
         let Self { ring, spare, came, passages, report, .. } = self;
         let count = ring.read(BATCH, |frames| {
-            // All these frames are there now: a later stamp is of a clock that was stepped since. Read before the ring, the
-            // clock would take from a frame that came in between what it has still to wait.
+            // All these frames have arrived, so a later stamp means a clock step. The clock is read after the
+            // ring: an earlier value would cut the wait of frames that arrived in between.
             let now = clock.now();
             for (frame, place) in frames.iter().zip(&mut arrived) {
                 let stamp = u64::try_from(frame.at.as_nanos()).unwrap_or(u64::MAX);
@@ -269,7 +269,7 @@ impl Router {
             frames.len()
         });
         for (at, interface, parcel) in arrived.into_iter().flatten() {
-            // An interface may be somebody else's, who has been in the router's namespace.
+            // An interface may be a foreign one, made in the router's namespace by someone else.
             let from = PortId::of_interface(interface).filter(|from| self.wires.get(*from).is_some());
             match (from, parcel) {
                 (Some(from), Some(parcel)) => self.offer(at, from, parcel),
@@ -280,7 +280,7 @@ impl Router {
         count > 0
     }
 
-    /// A frame of a node's has come in at the port `from`.
+    /// Gives a frame of a node that arrived at the port `from` to its wire.
     fn offer(&mut self, at: Instant, from: PortId, parcel: Parcel) {
         self.advance(at);
         self.last = at;
@@ -297,7 +297,7 @@ impl Router {
         }
     }
 
-    /// Counts what a node offers, and what its lateness does to the waiting on the link.
+    /// Counts the packet of a node, and the effect of its lateness on the waiting time at the link.
     fn account(&mut self, now: Instant, from: PortId, parcel: &Parcel) {
         let node = self.tap.nodes[from];
         let due = if self.passages.offered(node, parcel) {
@@ -311,14 +311,14 @@ impl Router {
         }
     }
 
-    /// When something is due next.
+    /// When the next action is due.
     fn next(&self) -> Instant {
         let wires = self.wires.iter().filter_map(Wire::poll_timeout).min();
         let change = self.changes.front().map(|change| change.at);
         [wires, change, Some(self.next_tick)].into_iter().flatten().fold(Instant::NEVER, Instant::min)
     }
 
-    /// Does what is due by `now`, in the order of time. Calls with an earlier `now` than before do nothing.
+    /// Does what is due by `now`, in time order. A call with an earlier `now` than before does nothing.
     fn advance(&mut self, now: Instant) {
         loop {
             let at = self.next();
@@ -341,7 +341,7 @@ impl Router {
         }
     }
 
-    /// Takes what has come out of a wire.
+    /// Takes the frames that have left a wire.
     fn deliver(&mut self, now: Instant, wire: PortId) {
         while let Some(Delivery { at, packet, .. }) = self.wires[wire].poll_deliver(now) {
             let to = wire.far();
@@ -361,7 +361,7 @@ impl Router {
         self.wires[wire].apply(at, event);
     }
 
-    /// Reports the interval that ends now. After the end of the run nothing is reported any more.
+    /// Reports the interval that ends now. After the end of the run nothing is reported.
     fn tick(&mut self) {
         let now = self.next_tick;
         self.next_tick = match now {
@@ -382,15 +382,15 @@ impl Router {
         (self.tell)(std::mem::take(&mut self.observations));
     }
 
-    /// Tells before the next tick what was noted of single packets, if it has become much.
+    /// Reports notes of single packets before the next tick if they take much memory.
     fn relieve(&mut self) {
         let waits: usize = self.wires.iter().map(Wire::noted_bytes).sum();
         let much = self.observations.bytes() + self.events.bytes() + waits >= FULL;
-        // After the last tick nothing is told any more.
+        // After the last tick nothing is reported.
         if !much || self.next_tick == Instant::NEVER {
             return;
         }
-        // All that was due before has been done, and no frame that is read next came much before it.
+        // Everything that was due before is done, and the next frame to be read did not arrive much earlier.
         let now = self.told.iter().copied().fold(Instant::ZERO, Instant::max);
         for ((wire, meters), told) in self.wires.iter_mut().zip(self.meters.iter()).zip(self.told.iter_mut())
         {
@@ -401,7 +401,7 @@ impl Router {
         (self.tell)(std::mem::take(&mut self.observations));
     }
 
-    /// Tells once, after the end of the run, that nothing is on its way any more.
+    /// Reports once after the end of the run that no frame is in transit.
     fn settle(&mut self, now: Instant) {
         let quiet = now > self.end.max(self.last) + SETTLING;
         if quiet && !self.drained && self.wires.iter().all(|wire| wire.inside() == 0) {
@@ -410,8 +410,8 @@ impl Router {
         }
     }
 
-    /// Sends what has come out of the wires, in the order in which it did: nodes that send it on must not find those before
-    /// others that were first.
+    /// Sends the frames that have left the wires, in that order. A node must not receive a frame before one
+    /// that left its wire earlier.
     fn depart(&mut self, clock: &Clock) {
         let mut departing = std::mem::take(&mut self.departing);
         for departures in departing.chunk_by_mut(|one, next| one.to == next.to) {
@@ -429,11 +429,11 @@ impl Router {
         }
         let room = SPARE.saturating_sub(self.spare.len());
         self.spare.extend(departing.drain(..).map(|departure| departure.packet).take(room));
-        // Its memory is taken again.
+        // Its memory is reused.
         self.departing = departing;
     }
 
-    /// What was to leave at a moment leaves now.
+    /// Records how late a frame leaves.
     fn note_lateness(&mut self, at: Instant, now: Instant) {
         let late = now - at;
         self.report.lateness.record(late);
@@ -444,14 +444,14 @@ impl Router {
         }
     }
 
-    /// Sends frames out of the port at which they all go out; the places of those that the node's interface did not take.
+    /// Sends frames through one port. Returns the indices of those that the node's interface did not take.
     fn send(&mut self, departures: &mut [DepartingFrame]) -> Vec<usize> {
         let to = departures[0].to;
         let sender = &self.senders[to];
         let frames: Vec<&[u8]> = departures.iter_mut().map(|departure| departure.packet.finished()).collect();
         let (mut rest, mut left_out) = (&frames[..], Vec::new());
         while !rest.is_empty() {
-            // What the node's interface has no room for is lost to the run, as in a host that is too slow.
+            // The frame is lost if the node's interface has no room for it, as in a slow host.
             let sent = sender.send(rest).unwrap_or(0);
             self.report.forwarded += sent as u64;
             if sent < rest.len() {
@@ -465,7 +465,7 @@ impl Router {
         left_out
     }
 
-    /// A packet passes the interface of a node, opposite to this port.
+    /// Reports a packet at the interface of the node opposite to this port, if the sink wants it.
     fn show(&mut self, at: Instant, port: PortId, heading: Heading, parcel: &Parcel) {
         let node = self.tap.nodes[port];
         if self.tap.wanted[node] && at <= self.end {
@@ -476,7 +476,7 @@ impl Router {
         }
     }
 
-    /// The run is over: what was counted, and whether it adds up.
+    /// The counts of the run, and the check that packets balance.
     fn finish(mut self, now: Instant) -> Result<RouterReport, RunError> {
         for (wire, meters) in self.wires.iter().zip(self.meters.iter()) {
             let unbalanced = |error| RunError::Failed(format!("{}: {error}", meters.name()));
@@ -504,7 +504,7 @@ impl Router {
     }
 }
 
-/// Both directions of every link that is no cable.
+/// Both directions of every link that is not direct.
 fn wires(
     scenario: &Scenario,
     seeds: &Seeds,
@@ -535,7 +535,7 @@ fn wires(
     Ok((wires.into_iter().collect(), meters.into_iter().collect()))
 }
 
-/// What happens to links, in the order of time.
+/// Events of links in time order.
 fn changes(scenario: &Scenario) -> VecDeque<WireChange> {
     let of_links = scenario.events.iter().filter_map(|happening| match happening.action {
         Action::Link { link, direction, event } => Some(WireChange {

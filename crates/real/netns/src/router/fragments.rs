@@ -1,4 +1,4 @@
-//! Datagrams in the packets that carry them: whole, or in fragments.
+//! Datagrams in packets, whole or in fragments.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -7,11 +7,11 @@ use netrig_core::protocol;
 
 use super::parcel::Parcel;
 
-/// Datagrams of which fragments have come that are remembered: a kernel gives up one when more than 64 others of its sender
-/// have come since (`ipfrag_max_dist`).
+/// Incomplete datagrams that are remembered. A kernel drops one after more than 64 later ones of its sender
+/// (`ipfrag_max_dist`).
 const INCOMPLETE: usize = 1024;
 
-/// The ends of the datagram of UDP that begins in this packet.
+/// The sockets of the UDP datagram that begins in this packet.
 pub(super) fn ends(parcel: &Parcel) -> Option<SocketPair> {
     let ip = parcel.ip();
     let [a, b, c, d] = *parcel.payload().first_chunk()?;
@@ -21,19 +21,19 @@ pub(super) fn ends(parcel: &Parcel) -> Option<SocketPair> {
     })
 }
 
-/// What is behind the header of UDP of the datagram that begins in this packet.
+/// The payload of the UDP datagram that begins in this packet.
 pub(super) fn content(parcel: &Parcel) -> Option<&[u8]> {
     parcel.payload().get(8..)
 }
 
-/// Between which sockets a datagram goes.
+/// Source and destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SocketPair {
     pub from: SocketAddr,
     pub to: SocketAddr,
 }
 
-/// Tells when all fragments of a datagram have passed a place.
+/// Finds when all fragments of a datagram have passed.
 #[derive(Debug, Default)]
 pub(super) struct Fragments(VecDeque<IncompleteDatagram>);
 
@@ -43,14 +43,14 @@ struct IncompleteDatagram {
     dst: IpAddr,
     id: u32,
     ends: Option<SocketPair>,
-    /// Where fragments began that have passed: one that comes twice counts once.
+    /// Offsets of the fragments that have passed. A duplicate counts once.
     offsets: Vec<u32>,
     len: u32,
     whole: Option<u32>,
 }
 
 impl Fragments {
-    /// A datagram of UDP passes, or a fragment of one; the datagram's ends, if all of it has passed now.
+    /// Takes a UDP datagram or a fragment of one. Returns the sockets if the datagram is complete now.
     pub fn passes(&mut self, parcel: &Parcel) -> Option<SocketPair> {
         let ip = parcel.ip();
         if ip.protocol != protocol::UDP {

@@ -1,5 +1,5 @@
-//! What passes nodes: between two links, and between a link and a socket, a packet is a kernel's, and none may be lost there
-//! unseen.
+//! Packets inside nodes: between two links, and between a link and a socket, a packet is in a kernel. No
+//! packet may be lost there without notice.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -13,26 +13,27 @@ use super::fragments::{Fragments, SocketPair, content, ends};
 use super::parcel::Parcel;
 use crate::wiring::Wiring;
 
-/// Nothing is on its way any more if all links were empty for so long: a node needs less to send on what it received.
+/// If all links were empty for this long, no packet is in transit: a node forwards faster.
 pub(super) const SETTLING: Duration = Duration::from_millis(20);
-/// An end that waits for no datagrams of after its run may close its socket so much before the router sees the end.
+/// How much earlier than the router sees the end a client may close its socket, since it waits for no later
+/// datagrams.
 const CLOSING: Duration = Duration::from_millis(1);
 
-/// Counts what nodes were handed and what came of it.
+/// Counts the packets that nodes received, and what they forwarded or read.
 ///
-/// Of a node that sends on what is for others it counts datagrams, by their first fragments, and bytes behind the headers of
-/// IP: a router that cuts a packet changes neither. Of a flow of datagrams it counts those that have passed whole, at the
-/// first link and at the last. What was handed over less than 20 ms before the last look may still be on its way.
+/// For a node that forwards, it counts datagrams by their first fragments, and bytes behind the IP headers:
+/// fragmentation changes neither. For a flow of datagrams, it counts complete datagrams at the first link and
+/// at the last. A packet that was delivered less than 20 ms before the last count may still be in transit.
 pub(crate) struct Passages {
     nodes: Vec<NodePassage>,
-    /// Which node has this address.
+    /// The node of each address.
     owners: BTreeMap<IpAddr, usize>,
-    /// Flows of datagrams, by the address of their second end, with both nodes.
+    /// Flows of datagrams by the server's address: the flow's number, and the nodes of client and server.
     flows: BTreeMap<SocketAddr, (u32, [usize; 2])>,
     ends: BTreeMap<(u32, Side), EndPassage>,
-    /// Flows of datagrams on cables alone, with their names: nobody is between their sockets.
+    /// Flows of datagrams over direct links only, with their names. The router is not between their sockets.
     on_cables: Vec<(u32, String)>,
-    /// What was handed over and may still be on its way, in the order of time.
+    /// Delivered packets that may still be in transit inside a node, in time order.
     pending: VecDeque<(Instant, PendingPacket)>,
     offered: Fragments,
     handed: Fragments,
@@ -44,17 +45,16 @@ struct NodePassage {
     name: String,
     /// The longest packet that fits all of its links, bytes.
     fits: u32,
-    /// Whether its interfaces go down in the run: its kernel then drops what it has to.
+    /// Whether its interfaces go down during the run. Its kernel may then drop packets.
     shuts: bool,
-    /// Whether one of its links is a cable, over which it may send on what nobody counts.
+    /// Whether one of its links is direct. Packets that it forwards there are not counted.
     has_cable: bool,
-    /// Whether its host has less of its machine by the file: what is lost there is then measured.
+    /// Whether the experiment limits its host. Losses there are then a result.
     constrained: bool,
     to_forward: PassedTraffic,
     forwarded: PassedTraffic,
 }
 
-/// What passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PassedTraffic {
     datagrams: u64,
@@ -68,27 +68,25 @@ impl PassedTraffic {
     }
 }
 
-/// What passed between the links and the socket at one end of a flow of datagrams.
+/// Counts between the links and the socket at one end of a flow of datagrams.
 #[derive(Clone, Debug, Default)]
 struct EndPassage {
     flow: String,
     node: usize,
-    /// Whole datagrams of the end that the first link was offered.
+    /// Complete datagrams of this end that reached the first link.
     offered: u64,
-    /// Whole datagrams for the end that the last link handed to its node.
+    /// Complete datagrams for this end that the last link delivered to its node.
     handed: u64,
 }
 
-/// What a node was handed.
+/// A packet that a link delivered to a node.
 enum PendingPacket {
-    /// To be sent on.
     ToForward(usize, IpHeader),
-    /// For a socket.
     ForSocket((u32, Side)),
 }
 
 impl Passages {
-    /// Of what `scenario` has, built as `wiring` says.
+    /// The counters for `scenario`, built as `wiring`.
     pub fn new(scenario: &Scenario, wiring: &Wiring) -> Self {
         let shuts = |node| {
             let shut =
@@ -114,7 +112,7 @@ impl Passages {
         let owners = ends.flat_map(|end| end.addresses.iter().map(|address| (*address, end.node))).collect();
         let datagrams = scenario.flows.iter().zip(0..).filter(|(flow, _)| {
             let is_udp = matches!(flow.carrier, Carrier::Udp { .. });
-            // Users of SIP send again what is lost, and count what became of it.
+            // SIP users retransmit what is lost, and count the outcome themselves.
             is_udp && flow.application.datagram().is_some() && flow.application.sip().is_none()
         });
         let (mut flows, mut at_ends, mut on_cables) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -147,18 +145,19 @@ impl Passages {
         }
     }
 
-    /// Whether an address is one of the testbed's.
+    /// Whether an address belongs to the testbed.
     pub fn knows(&self, address: &IpAddr) -> bool {
         self.owners.contains_key(address)
     }
 
-    /// Whether `node` passes on what others send to others.
+    /// Whether `node` forwards the packet: it is neither its source nor its destination.
     fn is_others(&self, node: usize, packet: &IpHeader) -> bool {
         let is_others = |address| self.owners.get(address).is_some_and(|owner| *owner != node);
         is_others(&packet.src) && is_others(&packet.dst)
     }
 
-    /// Of which end of which flow of datagrams these are the ends: the one that sends, or else the one that receives.
+    /// The end of a flow of datagrams between these sockets: the sending end if `sends`, else the receiving
+    /// end. `None` if it is not at `node`.
     fn end_of(&self, node: usize, ends: &SocketPair, sends: bool) -> Option<(u32, Side)> {
         let (server_sends, flow) = match (self.flows.get(&ends.to), self.flows.get(&ends.from)) {
             (Some(flow), _) => (false, flow),
@@ -169,8 +168,8 @@ impl Passages {
         (flow.1[side as usize] == node).then_some((flow.0, side))
     }
 
-    /// When the application at `node` meant the datagram to be sent that begins here, if it is of a flow and says so, and is not
-    /// late because its host is to be slow.
+    /// When the application at `node` intended to send the datagram that begins in this packet. `None` if the
+    /// datagram has no such stamp, or if the experiment limits the host.
     pub fn intended(&self, node: usize, parcel: &Parcel) -> Option<Instant> {
         if self.nodes[node].constrained {
             return None;
@@ -180,7 +179,7 @@ impl Passages {
         Some(stamp.intended())
     }
 
-    /// A node offers a packet to a link. Whether it sends it on for others.
+    /// Counts a packet that a node gives to a link. Returns whether the node forwards it.
     pub fn offered(&mut self, node: usize, parcel: &Parcel) -> bool {
         if self.is_others(node, parcel.ip()) {
             self.nodes[node].forwarded.count(parcel.ip());
@@ -195,12 +194,13 @@ impl Passages {
         false
     }
 
-    /// A node was handed a packet at `now`. Whether it is to send it on to others.
+    /// Counts a packet that a node received at `now`. Returns whether the node must forward it.
     pub fn handed(&mut self, now: Instant, node: usize, parcel: &Parcel) -> bool {
         self.settle(now);
         let packet = parcel.ip();
         if self.is_others(node, packet) {
-            // What may go no further, or is too long and may not be cut, a router answers and does not send on.
+            // A router answers a packet whose hop limit expires, or that is too long and must not be
+            // fragmented. It does not forward it.
             let fits = packet.may_be_cut || packet.len <= self.nodes[node].fits;
             if packet.hops > 1 && fits {
                 self.pending.push_back((now, PendingPacket::ToForward(node, *packet)));
@@ -215,7 +215,7 @@ impl Passages {
         false
     }
 
-    /// Counts what was handed over so long before `now` that it is on its way no more.
+    /// Counts the packets that were delivered so long before `now` that they are no longer in transit.
     fn settle(&mut self, now: Instant) {
         while let Some((at, handed)) = self.pending.pop_front_if(|(at, _)| now.since(*at) > SETTLING) {
             match handed {
@@ -230,11 +230,11 @@ impl Passages {
         }
     }
 
-    /// What has passed when the router's work ends at `now`, of a run that ended at `end`.
+    /// The counts when the router stops at `now`. The run ended at `end`.
     pub fn report(mut self, now: Instant, end: Instant) -> PassageReport {
         self.settle(now);
         if end < self.end {
-            // Sockets were closed when somebody said so, and what came to them after that nobody was to have.
+            // Sockets were closed early, so datagrams after that had no receiver.
             self.ends.values_mut().for_each(|at| at.handed = 0);
             self.on_cables.clear();
         }
@@ -242,7 +242,7 @@ impl Passages {
     }
 }
 
-/// What nodes were handed in a run, and what came of it.
+/// The counts of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PassageReport {
     nodes: Vec<NodePassage>,
@@ -251,12 +251,12 @@ pub(crate) struct PassageReport {
 }
 
 impl PassageReport {
-    /// Where packets were lost that no link dropped: each a sentence. `ends` is what the sockets say.
+    /// Losses of packets that no link dropped, one sentence each. `ends` has the counts of the sockets.
     pub fn faults(&self, ends: &[EndReport]) -> Vec<String> {
         self.losses(ends, false)
     }
 
-    /// The same of hosts that have less of their machine by the file, where a loss is no fault.
+    /// The same for hosts that the experiment limits, where a loss is a result.
     pub fn notes(&self, ends: &[EndReport]) -> Vec<String> {
         self.losses(ends, true)
     }
@@ -283,8 +283,8 @@ impl PassageReport {
     }
 }
 
-/// That a datagram of a flow was lost between its sockets, where only kernels are. Of answers the last may come to a socket
-/// that is closed.
+/// Reports datagrams of a flow that were lost between its sockets on direct links. Answers are not checked,
+/// since the last one may arrive after the socket is closed.
 fn fault_on_cables(flow: &str, client: &SocketPassage, server: &SocketPassage) -> Option<String> {
     let lost = client.sent.saturating_sub(server.received + server.dropped);
     let sent = client.sent;
@@ -296,7 +296,7 @@ fn fault_on_cables(flow: &str, client: &SocketPassage, server: &SocketPassage) -
 }
 
 impl NodePassage {
-    /// That not all that others were to have from it was sent on.
+    /// Reports packets that the node did not forward.
     fn fault(&self) -> Option<String> {
         let Self { name, to_forward: PassedTraffic { datagrams: handed, bytes }, forwarded, .. } = self;
         let lost = handed.saturating_sub(forwarded.datagrams);
@@ -313,7 +313,7 @@ impl NodePassage {
 }
 
 impl EndPassage {
-    /// That a datagram was lost between its socket and a link.
+    /// Reports datagrams that were lost between the socket and a link.
     fn faults(&self, node: &str, socket: &SocketPassage) -> impl Iterator<Item = String> + use<> {
         let Self { flow, offered, handed, .. } = self;
         let SocketPassage { sent, received, dropped, .. } = *socket;

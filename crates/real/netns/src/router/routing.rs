@@ -10,24 +10,24 @@ use netrig_host::Clock;
 use super::forwarding::{Router, StopSignal};
 use super::report::RouterReport;
 
-/// The router at work on a thread of its own, which ends with this value.
+/// The router on a thread of its own, which ends with this value.
 pub(crate) struct RouterThread {
     stop: Arc<StopSignal>,
     thread: Option<JoinHandle<Result<RouterReport, RunError>>>,
 }
 
 impl RouterThread {
-    /// Starts it; the epoch of `clock` is the start of the run.
+    /// Starts the thread. The epoch of `clock` is the start of the run.
     pub fn start(router: Router, clock: Clock) -> Self {
         let stop = Arc::new(StopSignal::default());
         let heeded = Arc::clone(&stop);
         Self { thread: Some(std::thread::spawn(move || router.run(clock, &heeded))), stop }
     }
 
-    /// Ends it; what was counted after `end` is not reported.
+    /// Ends the thread. Counts after `end` are not reported.
     ///
     /// # Errors
-    /// If it failed before, or packets do not balance.
+    /// If the router failed before, or packets do not balance.
     pub fn stop(mut self, end: Instant) -> Result<RouterReport, RunError> {
         self.end(end).unwrap_or_else(|| Err(RunError::Failed("the router gave up".into())))
     }
@@ -40,7 +40,7 @@ impl RouterThread {
 
 impl Drop for RouterThread {
     fn drop(&mut self) {
-        // Who drops it has another error to tell.
+        // The owner that drops it reports another error.
         let _ = self.end(Instant::ZERO);
     }
 }

@@ -1,4 +1,4 @@
-//! A link as it is built: interfaces with their names and addresses.
+//! The plan of a link: its interfaces with names and addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,61 +6,62 @@ use netrig_experiment::{LinkSettings, LinkSpec};
 
 use crate::port::PortId;
 
-/// What Ethernet carries, and a link of which nothing else is said.
+/// MTU of Ethernet, bytes; also of a link without an `mtu`.
 const ETHERNET_MTU: u64 = 1500;
 /// "Every internet module must be able to forward a datagram of 68 octets" (RFC 791 section 3.2).
 const SMALLEST_IPV4_MTU: u64 = 68;
 /// "IPv6 requires that every link in the Internet have an MTU of 1280 octets or greater" (RFC 8200 section 5).
 pub(crate) const SMALLEST_IPV6_MTU: u64 = 1280;
-/// The longest packet that IP can describe.
+/// The longest IP packet, bytes.
 pub(crate) const LARGEST_MTU: u64 = 65_535;
 
 /// IFNAMSIZ of Linux's `if.h` without the NUL byte.
 const LONGEST: usize = 15;
 
-/// Names that a kernel keeps for itself: the loopback interface, and the folders beside those of interfaces in
+/// Names that Linux reserves: the loopback interface, and the folders beside those of interfaces in
 /// `/proc/sys/net/ipv4/conf`.
 const TAKEN: [&str; 3] = ["lo", "all", "default"];
 
-/// A link: two veth pairs that the router joins, or one from node to node that it does not see.
+/// A link: two veth pairs that the router joins, or one veth pair between two nodes, which the router does
+/// not see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkWiring {
     /// The link's name in the scenario.
     pub link: String,
-    /// IP packets up to so many bytes fit the interfaces. What the link itself refuses is the link's affair.
+    /// MTU of the interfaces, bytes. The link itself may drop shorter packets.
     pub mtu: u32,
     /// In the order of the link's ends.
     pub ends: [LinkEnd; 2],
 }
 
-/// A node's interface on a link, and the router's on the same veth pair.
+/// The interface of a node on a link, and the router's interface on the same veth pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkEnd {
-    /// Place of its node.
+    /// Index of its node.
     pub node: usize,
     /// The interface in the node's namespace: the link's name, shortened if it is longer than 15 characters.
     pub interface: String,
-    /// The interface in the router's namespace; nothing if the link is a cable from node to node.
+    /// The interface in the router's namespace. `None` if the link connects two nodes directly.
     pub router_interface: Option<String>,
-    /// The number of both interfaces, each in its namespace: the router knows by it where a frame came from.
+    /// The number of both interfaces, each in its namespace. The router identifies the link of a frame by it.
     pub index: u32,
-    /// The hardware address of the node's interface.
+    /// The MAC address of the node's interface.
     pub mac: [u8; 6],
-    /// An IPv4 address and, if the link can carry it, an IPv6 address.
+    /// An IPv4 address and, if the link can carry IPv6, an IPv6 address.
     pub addresses: Vec<IpAddr>,
 }
 
 impl LinkEnd {
-    /// Its address of the same version as `other`.
+    /// Its address of the same IP version as `other`.
     pub fn address_like(&self, other: &IpAddr) -> Option<IpAddr> {
         self.addresses.iter().find(|address| address.is_ipv4() == other.is_ipv4()).copied()
     }
 }
 
-/// Why a scenario cannot be wired.
+/// Why a scenario cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WiringError {
-    /// IP has no such packets.
+    /// The MTU is below the minimum of IP.
     #[error("link `{link}` has an MTU of {mtu} B, but {version} needs {needs} B")]
     Mtu {
         /// The link.
@@ -69,10 +70,11 @@ pub enum WiringError {
         mtu: u64,
         /// The scenario's version of IP.
         version: &'static str,
-        /// The smallest that will do, in bytes.
+        /// The minimum MTU, bytes.
         needs: u64,
     },
-    /// A kernel forwards by addresses, and two paths of the same addresses part at a node.
+    /// Two paths with the same addresses take different links at a node. A kernel routes by addresses and
+    /// cannot separate them.
     #[error(
         "paths from {from} to {to} part at node `{node}`, which cannot tell their packets apart: \
          give them different first or last links"
@@ -80,9 +82,9 @@ pub enum WiringError {
     Parting {
         /// The node.
         node: String,
-        /// Source of both.
+        /// The source of both paths.
         from: IpAddr,
-        /// Destination of both.
+        /// The destination of both paths.
         to: IpAddr,
     },
 }
@@ -121,8 +123,8 @@ fn mac(n: usize, end: usize) -> [u8; 6] {
     [0x02, 0x6e, a, b, c, end as u8 + 1]
 }
 
-/// The addresses of an end of the `n`-th link: those that the scenario has, and beside each its counterpart of the other
-/// version of IP: 10.0.0.0/30, 10.0.0.4/30 and on, fd00:0:0:n::/64.
+/// The addresses of an end of the `n`-th link: the scenario's address, and its counterpart of the other
+/// version of IP: 10.0.0.0/30, 10.0.0.4/30 and so on, fd00:0:0:n::/64.
 fn addresses(n: usize, end: usize, mtu: u64) -> Vec<IpAddr> {
     // At most 20 000 links, far below the 2²² networks of 10.0.0.0/8.
     let (n, host) = (n as u32, end as u8 + 1);
@@ -133,7 +135,7 @@ fn addresses(n: usize, end: usize, mtu: u64) -> Vec<IpAddr> {
     [IpAddr::V4(v4)].into_iter().chain(v6).collect()
 }
 
-/// The length of the network part of a link's addresses.
+/// Prefix length of a link's addresses.
 pub(crate) fn prefix(address: &IpAddr) -> u8 {
     match address {
         IpAddr::V4(_) => 30,
@@ -141,18 +143,19 @@ pub(crate) fn prefix(address: &IpAddr) -> u8 {
     }
 }
 
-/// The name in a node's namespace of its interface to the `n`-th link.
+/// The name of the interface to the `n`-th link in a node's namespace.
 fn name_in_node(link: &str, n: usize) -> String {
     fit(link, n, LONGEST)
 }
 
-/// The name in the router's namespace of the interface to one end of the `n`-th link: `a` for the first.
+/// The name of the interface to one end of the `n`-th link in the router's namespace. The first end has the
+/// suffix `a`.
 fn name_in_router(link: &str, n: usize, end: usize) -> String {
     format!("{}.{}", fit(link, n, LONGEST - 2), ["a", "b"][end])
 }
 
-/// The link's name, or if it is too long or taken as much of it as fits before `~` and the link's number. No name in an
-/// experiment has a `~`, and no two links have the same number: so no two have the same name.
+/// The link's name. If the name is too long or reserved, its beginning, `~` and the link's number. Names in
+/// experiments have no `~`, and link numbers are unique, so the result is unique.
 fn fit(link: &str, n: usize, longest: usize) -> String {
     if link.len() <= longest && !TAKEN.contains(&link) {
         return link.to_owned();

@@ -1,4 +1,4 @@
-//! Where each node sends the packets of which path.
+//! The routes of each node for the paths of a scenario.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,20 +8,20 @@ use netrig_experiment::Route;
 
 use super::link::{LinkWiring, WiringError};
 
-/// Packets for one address take this way.
+/// A route to one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRoute {
-    /// Only packets from this address, if there is one: others for the same destination go elsewhere.
+    /// The source address of the packets. `None`: the route holds for every other source.
     pub from: Option<IpAddr>,
     /// Destination.
     pub to: IpAddr,
-    /// The next node's address.
+    /// The address of the next node.
     pub via: IpAddr,
-    /// Place of the link that leads there.
+    /// Index of the link to the next node.
     pub link: usize,
 }
 
-/// What one node knows: by destination, and then by source in the order of the paths, the next address and its link.
+/// By destination, and then by source in the order of the paths: the next address and its link.
 #[derive(Default)]
 struct RoutingTable {
     forwards: bool,
@@ -30,11 +30,10 @@ struct RoutingTable {
 
 type NextHop = (IpAddr, usize);
 
-/// What all nodes know.
 pub(super) struct RoutingTables(Vec<RoutingTable>);
 
 impl RoutingTables {
-    /// Reads all paths, each with the node from which it leads, there and back, in both versions of IP.
+    /// Reads all paths in both directions and in both versions of IP. A path comes with its first node.
     pub(super) fn new<'a>(
         names: &[&str],
         links: &[LinkWiring],
@@ -52,7 +51,7 @@ impl RoutingTables {
         Ok(table)
     }
 
-    /// Reads one direction of a path: its links, each with the end that it comes to.
+    /// Reads one direction of a path: its links, each with the end at which packets leave the link.
     fn read(
         &mut self,
         names: &[&str],
@@ -67,7 +66,7 @@ impl RoutingTables {
         }
         for to in &links[last].ends[end].addresses {
             let Some(from) = links[first].ends[1 - entered].address_like(to) else { continue };
-            // A link on the way that IPv6 does not fit: in IPv6 there is no such path.
+            // IPv6 does not fit a link of the path: IPv6 has no such path.
             if hops.iter().any(|&(link, end)| links[link].ends[end].address_like(to).is_none()) {
                 continue;
             }
@@ -88,8 +87,8 @@ impl RoutingTables {
         Ok(())
     }
 
-    /// For each node whether it forwards, and its ways. The first path to an address is the way for whoever names no
-    /// source; a source gets a way of its own only where its path leads elsewhere.
+    /// For each node, whether it forwards, and its routes. The first path to an address is the default route.
+    /// A source has a route of its own only if its path differs.
     pub(super) fn into_nodes(self) -> impl Iterator<Item = (bool, Vec<NodeRoute>)> {
         self.0.into_iter().map(|node| {
             let routes = node.destinations.into_iter().flat_map(|(to, routes)| {
@@ -108,7 +107,7 @@ impl RoutingTables {
     }
 }
 
-/// Which end of a link a packet comes to.
+/// The end of a link at which packets in this direction arrive.
 fn far_end(direction: Direction) -> usize {
     match direction {
         Direction::Forward => 1,

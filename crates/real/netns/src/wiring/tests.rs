@@ -62,7 +62,7 @@ fn names_fit_linux_and_differ() {
     let macs: BTreeSet<_> = ends().map(|end| end.mac).collect();
     let indices: BTreeSet<_> = ends().map(|end| end.index).collect();
     assert_eq!((macs.len(), indices.len()), (2 * long.len(), 2 * long.len()));
-    // Bit 0 of the first octet is of groups, bit 1 of addresses that nobody else assigns (IEEE 802).
+    // Bit 0 of the first octet marks group addresses, bit 1 locally administered addresses (IEEE 802).
     assert!(macs.iter().all(|mac| mac[0] & 0b11 == 0b10));
 }
 
@@ -80,7 +80,7 @@ fn a_link_too_narrow_for_ipv6_has_ipv4_alone() {
     assert!(matches!(tiny, Err(WiringError::Mtu { mtu: 67, needs: 68, .. })), "{tiny:?}");
 }
 
-/// One direction may be narrower: what is too long for it is the link's to drop, as in the simulator.
+/// One direction may be narrower. The link drops packets that are too long for it, as in the simulator.
 #[test]
 fn the_interfaces_of_a_link_fit_its_wider_direction() {
     let links = [("one", "ab", "mtu = \"1400 B\"\nreverse = { mtu = \"9000 B\" }"), ("two", "ab", "")];
