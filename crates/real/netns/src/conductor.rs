@@ -1,4 +1,4 @@
-//! A run on a testbed: an agent in each node, the router between them, one clock for all.
+//! Carries out a run on a testbed: an agent in each node, the router between them, one clock for all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -24,20 +24,20 @@ use crate::provenance;
 use crate::router::{ObservationBatch, Recognition, Router, RouterReport, RouterThread, UNTAKEN};
 use crate::testbed::Testbed;
 
-/// How long agents have to start and to open their sockets.
+/// How long agents may take to start and to open their sockets.
 const PREPARATION: Duration = Duration::from_secs(20);
-/// From the word to start until the run begins: the word reaches every agent before.
+/// Time between the start request and the start of the run, so that the request reaches every agent before.
 const LEAD: netrig_core::Duration = netrig_core::Duration::from_millis(100);
-/// How long agents have to report when their run is over.
+/// How long agents may take to report after the end of the run.
 const REPORTING: Duration = Duration::from_secs(20);
-/// Between two looks at the flag that cancels the run.
+/// Interval between checks of the flag that cancels the run.
 const LOOK: Duration = Duration::from_millis(50);
-/// Between two looks whether the router has ended.
+/// Interval between checks whether the router has ended.
 const LAST_LOOK: Duration = Duration::from_millis(5);
-/// How long an agent has to end when it was told to.
+/// How long an agent may take to end after its last request.
 const PARTING: Duration = Duration::from_secs(2);
 
-/// What programs take of the machine.
+/// The usage of programs.
 static TAKEN: [&Quantity; 4] = [
     &quantity::PROGRAM_CPU,
     &quantity::PROGRAM_MEMORY,
@@ -45,7 +45,7 @@ static TAKEN: [&Quantity; 4] = [
     &quantity::PROGRAM_UDP_DROPS,
 ];
 
-/// What nodes take of the machine as hosts.
+/// The usage of nodes as hosts.
 static TAKEN_BY_HOSTS: [&Quantity; 5] = [
     &quantity::HOST_LOAD,
     &quantity::HOST_CPU,
@@ -54,16 +54,16 @@ static TAKEN_BY_HOSTS: [&Quantity; 5] = [
     &quantity::HOST_MEMORY,
 ];
 
-/// What a run is told while it lasts.
+/// Input of the conductor during a run.
 enum RunInput {
-    /// By the agent at this place; nothing if it has nothing more to say.
+    /// From the agent at this index; `None` at the end of its output.
     Agent(usize, Result<Option<Reply>, FrameError>),
-    /// By the router.
+    /// From the router or another observing thread.
     Router(ObservationBatch),
 }
 
 impl RunInput {
-    /// Passes on what the router found; agents have reported by then.
+    /// Passes observations to `sink`. Replies of agents are ignored, since all agents have reported.
     fn tell(self, sink: &mut dyn Sink) {
         if let Self::Router(observations) = self {
             observations.tell(sink);
@@ -71,14 +71,14 @@ impl RunInput {
     }
 }
 
-/// Something that was told, and is no failure.
+/// An input that is no failure.
 enum AgentEvent {
-    /// By the agent at this place.
+    /// From the agent at this index.
     Reply(usize, Reply),
     ObservationBatch(ObservationBatch),
 }
 
-/// How long agents are waited for, and what they have not done then.
+/// The deadline for agents, and the message if they miss it.
 struct AgentDeadline {
     until: Instant,
     fails: String,
@@ -90,16 +90,16 @@ impl AgentDeadline {
     }
 }
 
-/// What agents have told of a run so far.
+/// Reports of agents during a run.
 struct AgentReports {
     reports: Vec<EndReport>,
-    /// The places of agents that have not reported.
+    /// The indices of agents that have not reported.
     waiting: BTreeSet<usize>,
-    /// Ends with which the run ends, and that have something to do.
+    /// Ends of flows that are active and with which the run ends.
     busy: BTreeSet<(u32, Side)>,
 }
 
-/// An agent in its node.
+/// A running agent.
 struct AgentHandle {
     place: usize,
     node: String,
@@ -107,28 +107,29 @@ struct AgentHandle {
     words: ChildStdin,
 }
 
-/// Everything that lives while a run lasts.
+/// Everything that exists during a run.
 pub(crate) struct Conductor<'a> {
     run: &'a Run,
-    // Before the testbed, for fields are dropped in their order.
+    // Declared before the testbed, since fields are dropped in order.
     agents: Vec<AgentHandle>,
     programs: Programs,
     loads: NodeLoads,
-    /// The ends of flows that agents have.
+    /// The ends of flows at agents.
     ends: BTreeSet<(u32, Side)>,
     testbed: Testbed,
-    /// End of the run, at which the quotas of the nodes are lifted: with 1 % of a processor, an agent would need minutes for its report.
-    /// `None` before the run and once they are lifted.
+    /// When the quotas of nodes are lifted: at the end of the run, since an agent with 1 % of a processor
+    /// would need minutes to report. `None` before the run, and after the quotas are lifted.
     held_until: Option<Instant>,
     told: Receiver<RunInput>,
     tell: SyncSender<RunInput>,
 }
 
 impl<'a> Conductor<'a> {
-    /// Starts the agents, which are `program`, on `testbed`, has them open their sockets, and starts the programs of others.
+    /// Starts the agents, whose executable is `program`, on `testbed`, lets them open their sockets, and
+    /// starts the programs.
     ///
     /// # Errors
-    /// If an agent cannot be started or cannot do what it is told, or a program does not become ready.
+    /// If an agent cannot be started or cannot carry out its order, or a program does not become ready.
     pub fn prepare(
         run: &'a Run,
         mut testbed: Testbed,
@@ -158,7 +159,7 @@ impl<'a> Conductor<'a> {
                 waiting.remove(&agent);
             }
         }
-        // Now the settings of the nodes' kernels are those of the run.
+        // The kernels of the nodes now have the settings of the run.
         conductor.programs =
             Programs::start(&mut conductor.testbed, &run.scenario, planned_programs, None, cancel)?;
         conductor.loads = NodeLoads::start(&mut conductor.testbed, &run.scenario, program)?;
@@ -166,10 +167,10 @@ impl<'a> Conductor<'a> {
         Ok(conductor)
     }
 
-    /// Lets the run happen; what it says of itself, and its ends of themselves.
+    /// Carries out the run and returns its outcome and the reports of the ends.
     ///
     /// # Errors
-    /// [`RunError::Cancelled`] soon after `cancel` was set; else what failed.
+    /// [`RunError::Cancelled`] soon after `cancel` was set; else the failure.
     pub fn carry_out(
         mut self,
         sink: &mut dyn Sink,
@@ -177,7 +178,7 @@ impl<'a> Conductor<'a> {
     ) -> Result<(Outcome, Vec<EndReport>), RunError> {
         let observations = self.tell.clone();
         let tell = move |found| {
-            // Who does not listen any more has given the run up.
+            // If the receiver is gone, the run has been given up.
             let _ = observations.send(RunInput::Router(found));
         };
         let router = Router::new(&self.testbed, self.run, sink, Box::new(tell.clone()))?;
@@ -199,7 +200,7 @@ impl<'a> Conductor<'a> {
         let ends = match self.listen(clock, sink, cancel) {
             Ok(ends) => ends,
             Err(error) => {
-                // Those who still tell something are ended next, and must not wait for somebody who takes it.
+                // Threads that still send are joined next, and must not block on a full channel.
                 drop(self.told);
                 return Err(error);
             }
@@ -232,7 +233,7 @@ impl<'a> Conductor<'a> {
         Ok((outcome, ends))
     }
 
-    /// Lets the agents begin, and passes on what is measured until all of them have reported.
+    /// Starts the agents, and passes on their measurements until all of them have reported.
     fn listen(
         &mut self,
         clock: Clock,
@@ -273,7 +274,7 @@ impl<'a> Conductor<'a> {
         self.ends.iter().filter(awaited).copied().collect()
     }
 
-    /// Passes on what the agent at this place told while the run lasts. Whether the run ends with it.
+    /// Handles a reply of the agent at this index. Returns whether the run ends with it.
     fn take(
         &self,
         agent: usize,
@@ -308,7 +309,8 @@ impl<'a> Conductor<'a> {
         Ok(false)
     }
 
-    /// Whether the router tells it better than a socket, to which a segment comes when all before it are there.
+    /// Whether the router measures the quantity better than a socket, which sees a segment only after all
+    /// earlier ones.
     fn is_seen_on_the_wire(&self, column: &Column) -> bool {
         let flow = match column.subject {
             Subject::Flow(flow) => self.run.scenario.flows.get(flow as usize),
@@ -319,7 +321,7 @@ impl<'a> Conductor<'a> {
             && told.contains(&column.quantity.as_str())
     }
 
-    /// The next thing that is told, while those at the places `waiting` are waited for.
+    /// The next input, while the agents at the indices `waiting` have a deadline.
     fn hear(
         &mut self,
         patience: &AgentDeadline,
@@ -362,7 +364,7 @@ impl<'a> Conductor<'a> {
 }
 
 impl AgentHandle {
-    /// Starts an agent on a node; `place` is its own among the agents.
+    /// Starts an agent on a node; `place` is its index among the agents.
     fn start(
         testbed: &mut Testbed,
         node: usize,
@@ -394,7 +396,7 @@ impl AgentHandle {
         frames::write_frame(&mut self.words, request).map_err(told)
     }
 
-    /// Lets the agent go.
+    /// Sends the last request and ends the agent.
     fn part(mut self) -> Result<(), RunError> {
         self.say(&Request::Bye)?;
         drop(self.words);
@@ -402,15 +404,15 @@ impl AgentHandle {
     }
 }
 
-/// What ends of flows tell at the end of a run.
+/// Faults and notes that the ends of flows reported.
 struct EndDiagnostics {
-    /// Why the run must not be trusted.
+    /// Why the run is invalid.
     faults: Vec<String>,
     notes: Vec<(Subject, String)>,
 }
 
-/// Tells apart what is a fault and what is measured: where a host has less of its machine by the file, what that does to what
-/// runs there is no fault.
+/// Separates faults from notes. If the experiment limits a host, the effects of its limits are results and no
+/// faults.
 fn end_diagnostics(scenario: &Scenario, ends: &[EndReport]) -> EndDiagnostics {
     let mut told = EndDiagnostics { faults: Vec::new(), notes: Vec::new() };
     for end in ends {
@@ -430,12 +432,12 @@ fn end_diagnostics(scenario: &Scenario, ends: &[EndReport]) -> EndDiagnostics {
     told
 }
 
-/// All faults in one sentence, if there are some.
+/// All faults in one sentence, if there are any.
 fn joined(faults: &[String]) -> Option<String> {
     (!faults.is_empty()).then(|| faults.join("; "))
 }
 
-/// What the run says of itself.
+/// The outcome of the run.
 fn outcome(
     router: &RouterReport,
     interfaces: &InterfaceReport,

@@ -1,4 +1,4 @@
-//! What programs count themselves: a command tells it, and is read.
+//! Counters of programs, read by running a command.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,33 +15,33 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::process::{MARK, ended_within};
 use crate::sys::{die_with_starter, start_in};
 
-/// How long a command may take to tell them.
+/// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What a command tells at most, bytes, and how many counters are told of at the end of a run.
+/// The longest output of a command, bytes, and the most counters that are listed at the end of a run.
 const LONGEST: u64 = 1 << 20;
 const MOST_COUNTERS: usize = 1000;
 
-/// Values by the names of counters.
+/// Values by counter name.
 type CounterValues = BTreeMap<String, f64>;
 
-/// How the counters of a program are read.
+/// The command that reads the counters of a program.
 #[derive(Debug)]
 pub(crate) struct CounterCommand {
     /// The program's name, for messages.
     pub program: String,
-    /// What tells them, and its arguments.
+    /// The command and its arguments.
     pub executable: PathBuf,
     pub arguments: Vec<String>,
-    /// Where it is run.
+    /// The working folder.
     pub folder: PathBuf,
     /// The network namespace of the node.
     pub namespace: File,
-    /// The testbed.
+    /// The identity of the testbed.
     pub id: String,
 }
 
 impl CounterCommand {
-    /// What it tells now.
+    /// Runs the command and parses its output.
     fn read(&self) -> Result<CounterValues, RunError> {
         let failed = |what: String| {
             let Self { program, executable, .. } = self;
@@ -57,11 +57,11 @@ impl CounterCommand {
         let stream = child.stdout.take();
         let reader = std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What cannot be read any more has been told.
+            // If reading fails, the output so far counts.
             let _ = stream.map(|stream| stream.take(LONGEST).read_to_end(&mut bytes));
             String::from_utf8_lossy(&bytes).into_owned()
         });
-        // Nobody has waited for it, so its number is its own.
+        // The child was not waited for, so its process ID is still its own.
         let handle = Pid::from_raw(child.id().cast_signed()).ok_or(rustix::io::Errno::SRCH);
         let handle = handle
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
@@ -88,17 +88,17 @@ pub(crate) struct CounterWatch {
     command: CounterCommand,
     spec: Counters,
     node: u32,
-    /// The number of the first of its names among those of its node.
+    /// The number of its first counter among those of the node.
     first: u16,
     begun: CounterValues,
     last: CounterValues,
 }
 
 impl CounterWatch {
-    /// Reads them for the first time.
+    /// Reads the counters for the first time.
     ///
     /// # Errors
-    /// If they cannot be read, or one that is to be measured is not among them.
+    /// If they cannot be read, or one of the wanted counters is missing.
     pub fn begin(command: CounterCommand, spec: Counters, node: u32) -> Result<Self, RunError> {
         let begun = command.read()?;
         if let Some(missing) = spec.names.iter().find(|name| !begun.contains_key(*name)) {
@@ -112,19 +112,19 @@ impl CounterWatch {
         Ok(Self { command, spec, node, first: 0, last: begun.clone(), begun })
     }
 
-    /// That `before` names are of programs of the same node that stand before; how many there are with its own.
+    /// Numbers its counters after `before` others of the same node. Returns the new total.
     pub fn number_from(&mut self, before: u16) -> u16 {
         self.first = before;
-        // At most 64 programs of 64 names.
+        // At most 64 programs with 64 names each.
         before + self.spec.names.len() as u16
     }
 
-    /// How often they are read beside the start and the end.
+    /// The interval of reading, in addition to the start and the end.
     pub fn every(&self) -> Option<netrig_core::Duration> {
         self.spec.every
     }
 
-    /// Reads them at `at`, and tells by how much those grew that are to be measured.
+    /// Reads the counters at `at`, and reports the growth of the wanted ones.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -141,7 +141,7 @@ impl CounterWatch {
         Ok(())
     }
 
-    /// Tells in words of every counter that has changed since the start.
+    /// Notes every counter that has changed since the start.
     pub fn sum_up(&self, at: Instant, sink: &mut dyn Sink) {
         let grown = self.last.iter().filter_map(|(name, value)| {
             let growth = value - self.begun.get(name).copied().unwrap_or(0.0);
@@ -154,10 +154,10 @@ impl CounterWatch {
     }
 }
 
-/// What lines of a text say: `name = value`, `name: value` or `name:value`. Others say nothing.
+/// Counters in lines `name = value`, `name: value` or `name:value`. Other lines are ignored.
 fn values(text: &str) -> CounterValues {
     let value = |line: &str| {
-        // A name may have colons of its own, before the one that ends it.
+        // A name may contain colons; the last one ends it.
         let (name, value) = line.split_once('=').or_else(|| line.rsplit_once(':'))?;
         Some((name.trim().to_owned(), value.trim().parse::<f64>().ok().filter(|value| value.is_finite())?))
     };

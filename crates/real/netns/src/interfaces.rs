@@ -1,5 +1,5 @@
-//! Interfaces of nodes that go down and up while a run lasts: for real, so that the node's kernel and its sockets notice
-//! at once.
+//! Interfaces of nodes that go down and up during a run. The change is real, so that the node's kernel and
+//! its sockets notice it at once.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,22 +22,22 @@ use crate::router::ObservationBatch;
 use crate::testbed::Testbed;
 use crate::wiring::{LinkEnd, Wiring};
 
-/// A run is worth nothing if an interface changes later than this: the tick of a kernel's slowest clock, by which its
-/// transports set their timers.
+/// If an interface changes later than this, the run is invalid. It is the tick of a kernel's slowest clock,
+/// by which its transports set their timers.
 pub(crate) const TOO_LATE: Duration = Duration::from_millis(10);
 
-/// Which interfaces of nodes are down, by the ports opposite to them. What comes to one then is lost by the node and not by the
-/// testbed.
+/// Interfaces of nodes that are down, by the router's port on the same veth pair. The node loses the frames
+/// for such an interface, not the testbed.
 #[derive(Clone, Debug)]
 pub(crate) struct DownInterfaces(Arc<PerPort<AtomicBool>>);
 
 impl DownInterfaces {
-    /// All of them are up.
+    /// All interfaces are up.
     pub fn none(ports: usize) -> Self {
         Self(Arc::new((0..ports).map(|_| Some(AtomicBool::new(false))).collect()))
     }
 
-    /// Whether the interface opposite to this port is down.
+    /// Whether the node's interface at this port is down.
     pub fn is(&self, port: PortId) -> bool {
         self.0[port].load(Ordering::Acquire)
     }
@@ -47,47 +47,49 @@ impl DownInterfaces {
     }
 }
 
-/// What changes an interface, and what it is then to have.
+/// An event of an interface.
 struct InterfaceChange {
     at: Instant,
     up: bool,
-    /// What the time line says of it.
+    /// Text for the time line.
     words: String,
     interface: NodeInterface,
 }
 
-/// An interface, with what the kernel forgets while it is down.
+/// An interface, and the state that the kernel discards while it is down.
 #[derive(Clone)]
 struct NodeInterface {
     port: PortId,
     index: u32,
-    /// Who is at the other end of the link.
+    /// The addresses at the other end of the link.
     neighbours: Vec<IpAddr>,
     neighbour: [u8; 6],
     routes: Vec<NewRoute>,
 }
 
-/// The threads that change interfaces, one in each node that has such events. They end with this value.
+/// The threads that change interfaces, one per node with such events. They end with this value.
 pub(crate) struct InterfaceEvents {
-    // Before the threads, for fields are dropped in their order: without it they end. Nothing is ever said.
+    // Declared before the threads, since fields are dropped in order and a dropped sender ends its thread. No
+    // value is ever sent.
     stop: Vec<SyncSender<()>>,
     threads: Vec<JoinHandle<Result<Lateness, String>>>,
 }
 
-/// How well the events of interfaces kept to their times.
+/// How punctual the events of interfaces were.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InterfaceReport {
-    /// From when each was due until the kernel had done it.
+    /// From the due time until the kernel had made the change.
     pub lateness: Lateness,
-    /// Why the run must not be trusted, in words.
+    /// Why the run is invalid, one sentence each.
     pub faults: Vec<String>,
 }
 
 impl InterfaceEvents {
-    /// Has every event of an interface in `scenario` happen at its time by `clock`, and told by `tell`.
+    /// Starts threads that make the changes of `scenario` at their times by `clock`, and report them with
+    /// `tell`.
     ///
     /// # Errors
-    /// If a node's namespace gives no thread.
+    /// If a thread cannot be started in a node's namespace.
     pub fn start(
         testbed: &Testbed,
         scenario: &Scenario,
@@ -99,7 +101,7 @@ impl InterfaceEvents {
         for (node, changes) in changes(scenario, testbed.wiring()) {
             let (stop, stopped) = sync_channel(0);
             let (shut, tell) = (shut.clone(), tell.clone());
-            // A thread belongs to the namespace of the one that starts it.
+            // A thread belongs to the namespace of the thread that starts it.
             let started = testbed.in_node(node, move || {
                 std::thread::Builder::new()
                     .name("interfaces".into())
@@ -113,7 +115,7 @@ impl InterfaceEvents {
         Ok(interfaces)
     }
 
-    /// Ends what has not happened yet.
+    /// Cancels the events that have not happened yet.
     pub fn stop(mut self) -> InterfaceReport {
         let mut report = InterfaceReport::default();
         for ended in self.end() {
@@ -145,12 +147,12 @@ impl InterfaceEvents {
 
 impl Drop for InterfaceEvents {
     fn drop(&mut self) {
-        // Who drops it has another error to tell.
+        // The owner that drops it reports another error.
         self.end();
     }
 }
 
-/// What happens to interfaces, by the place of the node, in the order of time.
+/// Events of interfaces by the index of the node, in time order.
 fn changes(scenario: &Scenario, wiring: &Wiring) -> BTreeMap<usize, Vec<InterfaceChange>> {
     let mut nodes: BTreeMap<usize, Vec<InterfaceChange>> = BTreeMap::new();
     for event in &scenario.events {
@@ -185,10 +187,10 @@ impl NodeInterface {
         Rtnetlink::open()?.set_flags(self.index, LinkFlags::empty(), LinkFlags::Up)
     }
 
-    /// Sets it up, with what was forgotten while it was down: neighbours and routes. Its addresses have stayed.
+    /// Sets the interface up and restores its neighbours and routes. Its addresses have stayed.
     fn open(&self) -> Result<(), Refusal> {
         let mut kernel = Rtnetlink::open_to_restore()?;
-        // First, so that no packet leaves for somebody who is not known.
+        // Neighbours first, so that no packet needs address resolution.
         for address in &self.neighbours {
             kernel.add_neighbour(self.index, *address, self.neighbour)?;
         }
@@ -197,7 +199,7 @@ impl NodeInterface {
     }
 }
 
-/// Lets the changes of a node's interfaces happen, in its namespace; how late they were.
+/// Makes the changes of a node's interfaces in its namespace, and returns their lateness.
 fn happen(
     node: usize,
     changes: Vec<InterfaceChange>,
@@ -206,7 +208,7 @@ fn happen(
     stopped: &Receiver<()>,
     tell: &impl Fn(ObservationBatch),
 ) -> Result<Lateness, String> {
-    // Without leave for it, a wait ends 50 µs late.
+    // With the default timer slack a wait ends 50 µs late.
     let _ = set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
     let mut lateness = Lateness::default();
     for InterfaceChange { at, up, words, interface } in changes {

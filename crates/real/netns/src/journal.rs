@@ -1,5 +1,5 @@
-//! What is made is written down before it is made, so that whatever ends this process, somebody else can undo exactly
-//! that.
+//! The journal of a testbed. Everything is recorded before it is made. If this process ends early, another
+//! one can remove exactly that.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -16,24 +16,24 @@ const HEAD: &str = "netrig-testbed 1";
 /// The longest journal that is read, bytes.
 const LONGEST_JOURNAL: u64 = 16 << 20;
 
-/// One thing that was made, or is about to be.
+/// An object that was made or is about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TestbedEntry {
-    /// Who makes it all.
+    /// The process that makes all others.
     Owner(ProcessId),
-    /// A namespace that is bound by a name.
+    /// A namespace that is bound by name.
     Namespace { name: String, inode: NamespaceId },
-    /// An interface in a namespace of these.
+    /// An interface in one of these namespaces.
     Interface { namespace: String, name: String },
-    /// A process in a namespace of these.
+    /// A process in one of these namespaces.
     Process(ProcessId),
     /// A folder for the files of programs.
     Folder(PathBuf),
-    /// The folder of a group of processes that limits a node.
+    /// The folder of a control group that limits a node.
     Group(PathBuf),
 }
 
-/// What the name of a folder of programs, or of a group of processes, begins with.
+/// Prefix of the names of program folders and control groups.
 pub(crate) const FOLDER: &str = "netrig-";
 
 impl fmt::Display for TestbedEntry {
@@ -54,7 +54,7 @@ impl fmt::Display for TestbedEntry {
 impl TestbedEntry {
     fn read(line: &str) -> Option<Self> {
         let words: Vec<_> = line.split(' ').collect();
-        // A name that leads out of its folder was not written here.
+        // A name that leads out of its folder was not written by netrig.
         let name = |name: &str| (!name.is_empty() && !name.contains('/')).then(|| name.to_owned());
         Some(match *words.as_slice() {
             ["owner", pid, start] => Self::Owner(ProcessId::read(pid, start)?),
@@ -73,7 +73,7 @@ impl TestbedEntry {
     }
 }
 
-/// A path that can be that of a folder of programs, or of a group of processes: whatever else a line names is not removed.
+/// A path of a program folder or a control group. No other path is ever removed.
 fn folder(path: &str) -> Option<PathBuf> {
     let path = PathBuf::from(path);
     let named = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(FOLDER));
@@ -81,7 +81,7 @@ fn folder(path: &str) -> Option<PathBuf> {
     (path.is_absolute() && plain && named).then_some(path)
 }
 
-/// The folder of the journals: one for each testbed that is up, or was left.
+/// The folder of journals, one for each testbed that is up or was left behind.
 #[derive(Clone, Debug)]
 pub struct Journals {
     folder: PathBuf,
@@ -95,7 +95,7 @@ impl Default for Journals {
 }
 
 impl Journals {
-    /// Journals in another folder. Whoever looks into one knows nothing of the testbeds of another.
+    /// Journals in another folder. Testbeds of different folders do not know each other.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
@@ -105,8 +105,7 @@ impl Journals {
         &self.folder
     }
 
-    /// Opens the folder for whoever holds the lock that comes with it: while a journal is made or the folder looked
-    /// through, nobody else does either.
+    /// Opens and locks the folder. The lock is held while a journal is made or the folder is searched.
     fn lock(&self) -> Result<File, TestbedError> {
         let mut made = std::fs::DirBuilder::new();
         made.recursive(true)
@@ -131,15 +130,15 @@ impl Journals {
                 source: error,
             },
         })?;
-        // The lock is the proof that the owner lives: the kernel lifts it with the process, however it ends, and a
-        // process that gets its number later does not have it.
+        // The lock proves that the owner lives. The kernel releases it when the process ends in any way, and
+        // a later process with the same number does not hold it.
         file.lock().path_context(&path, "lock the journal")?;
         let journal = TestbedJournal { path, file, id: id.to_owned(), entries: Vec::new(), damage: None };
         journal.write(&format!("{HEAD}\n"))?;
         Ok(journal)
     }
 
-    /// The journals whose owners are gone, held so that nobody else takes them.
+    /// The journals without a living owner, locked for the caller.
     pub(crate) fn orphans(&self) -> Result<Vec<TestbedJournal>, TestbedError> {
         if !self.folder.exists() {
             return Ok(Vec::new());
@@ -158,7 +157,7 @@ impl Journals {
     }
 }
 
-/// The journal at `path`, unless its owner lives or somebody else is about to remove what it says.
+/// The journal at `path`. `None` if its owner lives or another process is removing its testbed.
 fn orphan(path: PathBuf) -> Result<Option<TestbedJournal>, TestbedError> {
     let mut file = match OpenOptions::new().read(true).append(true).open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -178,7 +177,7 @@ fn orphan(path: PathBuf) -> Result<Option<TestbedJournal>, TestbedError> {
         true => file.read_to_string(&mut text).map_err(|error| error.to_string()),
         false => Err(format!("it is no file of at most {LONGEST_JOURNAL} bytes")),
     };
-    // Processes are killed and mounts undone on its word.
+    // The journal leads to kills and unmounts, so it must belong to this user.
     let own = metadata.uid() == rustix::process::geteuid().as_raw();
     let entries = match read {
         Ok(_) if own => read_entries(&text),
@@ -193,9 +192,9 @@ fn orphan(path: PathBuf) -> Result<Option<TestbedJournal>, TestbedError> {
     Ok(Some(TestbedJournal { path, file, id, entries, damage }))
 }
 
-/// What a journal says, or why it is none.
+/// The entries of a journal, or why it is invalid.
 fn read_entries(text: &str) -> Result<Vec<TestbedEntry>, String> {
-    // A last line without an end was not written to the end, so what it says was not made.
+    // A last line without a newline was not completely written, so its object was not made.
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let mut lines = whole.lines();
     if lines.next().is_some_and(|head| head != HEAD) {
@@ -211,12 +210,12 @@ pub(crate) struct TestbedJournal {
     file: File,
     id: String,
     entries: Vec<TestbedEntry>,
-    /// Why it cannot be believed, if it cannot.
+    /// Why the journal is invalid, if it is.
     damage: Option<String>,
 }
 
 impl TestbedJournal {
-    /// Writes down what is about to be made; on disk when this returns.
+    /// Records what is about to be made. The entries are on disk when this returns.
     pub(crate) fn record(
         &mut self,
         entries: impl IntoIterator<Item = TestbedEntry>,
@@ -237,7 +236,7 @@ impl TestbedJournal {
         &self.id
     }
 
-    /// Whether it was written here: nothing of one that cannot be understood is believed.
+    /// Fails if the journal is invalid. Nothing that it names may then be removed.
     pub(crate) fn check(&self) -> Result<(), TestbedError> {
         match &self.damage {
             None => Ok(()),
@@ -245,17 +244,17 @@ impl TestbedJournal {
         }
     }
 
-    /// What was written down, in its order.
+    /// The entries in order.
     pub(crate) fn entries(&self) -> &[TestbedEntry] {
         &self.entries
     }
 
-    /// A place of this name in the folder of the journals.
+    /// A path in the folder of the journals.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.path.with_file_name(name)
     }
 
-    /// Ends the journal: nothing of what it says is there any more.
+    /// Removes the journal after everything that it names is removed.
     pub(crate) fn close(&self) -> Result<(), TestbedError> {
         std::fs::remove_file(&self.path).path_context(&self.path, "remove the journal")
     }

@@ -1,4 +1,4 @@
-//! Which addresses of a node take part in connections of Multipath TCP, so that their subflows are the paths of the file.
+//! Addresses of nodes for Multipath TCP, so that subflows take the paths of the file.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,30 +13,30 @@ use crate::netlink::path_manager::{MptcpEndpoint, MptcpLimits, MptcpRole, PathMa
 use crate::sysctl::{self, agree};
 use crate::testbed::Testbed;
 
-/// Where a kernel that has Multipath TCP keeps its settings.
+/// The sysctls of a kernel with Multipath TCP.
 const SETTINGS: &str = "/proc/sys/net/mptcp";
-/// The most subflows beside the first, and the most addresses, that a kernel takes (MPTCP_PM_ADDR_MAX of Linux's
+/// The most additional subflows, and the most addresses, in a kernel (MPTCP_PM_ADDR_MAX of Linux's
 /// net/mptcp/protocol.h).
 const MOST: usize = 8;
 
-/// What a node's kernel is told of Multipath TCP: its path manager, and its settings.
+/// Configuration of Multipath TCP in a node's kernel: its path manager and its sysctls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Multipath {
     pub(crate) endpoints: Vec<MptcpEndpoint>,
     pub(crate) limits: MptcpLimits,
-    /// By their whole names (`net.mptcp.enabled`).
+    /// With full names, for example `net.mptcp.enabled`.
     pub(crate) sysctls: Vec<(String, String)>,
 }
 
-/// What the kernels of the nodes are told, by the place of the node.
+/// The configuration of Multipath TCP by the index of the node.
 ///
 /// # Errors
-/// If the kernel has no Multipath TCP, or one cannot have its paths as the scenario has them.
+/// If the kernel has no Multipath TCP, or cannot have the paths of the scenario.
 pub(crate) fn multipath(scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
     multipath_by(Path::new(SETTINGS), scenario)
 }
 
-/// The same of a kernel that keeps its settings in `folder`.
+/// The same for a kernel with its sysctls in `folder`.
 fn multipath_by(folder: &Path, scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
     let mut nodes: BTreeMap<usize, Multipath> = BTreeMap::new();
     for flow in &scenario.flows {
@@ -77,7 +77,7 @@ impl Multipath {
     }
 }
 
-/// The addresses of each path, the first end's first.
+/// The addresses of each path: client, server.
 pub(crate) fn addresses(scenario: &Scenario, flow: &Flow) -> Vec<(IpAddr, IpAddr)> {
     let ends = flow.paths.iter().filter_map(|path| {
         let near = scenario.address(flow.from, path.hops.first()?.link)?;
@@ -86,9 +86,9 @@ pub(crate) fn addresses(scenario: &Scenario, flow: &Flow) -> Vec<(IpAddr, IpAddr
     ends.collect()
 }
 
-/// The paths that both ends of a flow are told. A path to the address that the connection is opened to begins at an address of the
-/// first end's, from which it opens a subflow; any other leads to an address of the second end's, which the first is told
-/// of and opens a subflow to, from where its routes say.
+/// The configuration of both ends of a flow. A path to the server's first address begins at another address
+/// of the client, from which the client opens a subflow. Any other path leads to another address of the
+/// server, which the server signals. The client opens a subflow to it by its routes.
 fn of_flow(
     scenario: &Scenario,
     flow: &Flow,
@@ -122,17 +122,17 @@ fn of_flow(
             end.endpoints.push(MptcpEndpoint { address, role, backup: settings.backup });
         }
     }
-    // At most MOST, which 32 bits hold.
+    // At most MOST.
     let accepted = server.endpoints.len() as u32;
     client.limits = MptcpLimits { subflows: more as u32, addresses_accepted: accepted };
     server.limits = MptcpLimits { subflows: more as u32, addresses_accepted: 0 };
     Ok([(flow.from, client), (flow.to, server)])
 }
 
-/// The settings of the kernels at both ends of a flow, by their whole names.
+/// The sysctls of the kernels at both ends of a flow, with full names.
 ///
 /// # Errors
-/// Names what this kernel does not have.
+/// If this kernel lacks one.
 fn sysctls(folder: &Path, flow: &Flow, settings: &Mptcp) -> Result<Vec<(String, String)>, Unsupported> {
     let Ok(there) = std::fs::read_dir(folder) else {
         return unsupported(format!(
@@ -155,10 +155,10 @@ fn sysctls(folder: &Path, flow: &Flow, settings: &Mptcp) -> Result<Vec<(String, 
     Ok(all.into_iter().map(|(name, value)| (format!("net.mptcp.{name}"), value)).collect())
 }
 
-/// Tells the kernels of `testbed`, and asks them whether they have it so.
+/// Configures the kernels of `testbed`, and reads the configuration back.
 ///
 /// # Errors
-/// What the kernel refuses, or has otherwise.
+/// If a kernel refuses, or the configuration does not take effect.
 pub(crate) fn manage(testbed: &Testbed, nodes: &BTreeMap<usize, Multipath>) -> Result<(), TestbedError> {
     for (node, wanted) in nodes {
         wanted
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Two hosts with two links, and a third link from another router of the client's to the server's first.
+    /// Two hosts with two links, and a detour over another router to the server.
     const FILE: &str = r#"
 format = 1
 name = "two"
@@ -243,7 +243,7 @@ metric = "goodput"
         Scenario::clone(&run.scenario)
     }
 
-    /// What the nodes are told by a kernel that has Multipath TCP, whatever this one has.
+    /// The configuration of nodes for a kernel with Multipath TCP, whatever this kernel has.
     fn told(scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
         let folder = tempfile::tempdir().unwrap();
         for name in ["enabled", "stale_loss_cnt"] {
@@ -346,7 +346,7 @@ metric = "goodput"
         assert_eq!(kernel, [("net.mptcp.enabled".to_owned(), "0".to_owned())]);
     }
 
-    /// As root, with a kernel that has Multipath TCP; elsewhere it says that it was skipped.
+    /// Needs root and a kernel with Multipath TCP; otherwise it prints that it was skipped.
     #[test]
     fn what_a_path_manager_was_told_is_gone_with_its_namespace() {
         use std::io::Write;
@@ -362,7 +362,7 @@ metric = "goodput"
         let folder = tempfile::tempdir().unwrap();
         let ours = || PathManager::open().unwrap().endpoints().unwrap();
         let before = ours();
-        // What the second is told is all that it has: nothing of the first's is there.
+        // The second testbed has no configuration of the first.
         for _ in 0..2 {
             let wiring = Wiring::new(&scenario).unwrap();
             let testbed =

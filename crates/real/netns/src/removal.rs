@@ -1,4 +1,4 @@
-//! Undoing exactly what a journal says was made.
+//! Removes exactly what a journal names.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,14 +20,14 @@ use crate::process::{MARK, ProcessId, ended_within};
 /// How long killed processes may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a testbed left whose owner is gone. As long as this value lives, nobody else takes it.
+/// The remains of a testbed whose owner is gone. This value holds the lock on its journal.
 #[derive(Debug)]
 pub struct LeftBehind {
     journal: TestbedJournal,
 }
 
-/// What the owners that are gone left, in the order of the testbeds' identities. Of a journal that cannot be understood
-/// [`LeftBehind::remove`] says why.
+/// The remains of testbeds without an owner, in the order of their identities. For an invalid journal,
+/// [`LeftBehind::remove`] returns the reason.
 ///
 /// # Errors
 /// If the folder of the journals cannot be read.
@@ -41,7 +41,7 @@ impl LeftBehind {
         self.journal.id()
     }
 
-    /// The process that made it, if that much was written down.
+    /// The process that made it, if the journal names it.
     pub fn owner(&self) -> Option<i32> {
         self.journal.entries().iter().find_map(|entry| match entry {
             TestbedEntry::Owner(owner) => Some(owner.pid),
@@ -49,10 +49,10 @@ impl LeftBehind {
         })
     }
 
-    /// Names of its namespaces that are still there.
+    /// Names of its namespaces that still exist.
     ///
     /// # Errors
-    /// If they cannot be looked at.
+    /// If their state cannot be read.
     pub fn namespaces(&self) -> Result<Vec<String>, TestbedError> {
         let mut there = Vec::new();
         for (name, inode) in namespaces(&self.journal) {
@@ -63,10 +63,10 @@ impl LeftBehind {
         Ok(there)
     }
 
-    /// Its interfaces, each with its namespace, of those namespaces that are still there.
+    /// Its interfaces in namespaces that still exist: namespace, interface.
     ///
     /// # Errors
-    /// If they cannot be looked at.
+    /// If the state of a namespace cannot be read.
     pub fn interfaces(&self) -> Result<Vec<(String, String)>, TestbedError> {
         let there = self.namespaces()?;
         let interfaces = self.journal.entries().iter().filter_map(|entry| match entry {
@@ -76,23 +76,23 @@ impl LeftBehind {
         Ok(interfaces.filter(|(namespace, _)| there.contains(namespace)).collect())
     }
 
-    /// Numbers of its processes that live.
+    /// IDs of its processes that live.
     pub fn processes(&self) -> Vec<i32> {
         living(&self.journal).into_iter().map(|(process, _)| process.pid).collect()
     }
 
-    /// Removes it all, and then its journal.
+    /// Removes all remains, and then the journal.
     ///
     /// # Errors
-    /// What could not be removed first, or why the journal is not believed. The journal stays, so that the next attempt
-    /// knows of the rest.
+    /// The first failure, or why the journal is invalid. The journal stays, so that the next attempt can
+    /// remove the rest.
     pub fn remove(self) -> Result<(), TestbedError> {
         undo(&self.journal)
     }
 }
 
-/// Ends the processes of a journal, removes the interfaces, the namespaces and the journal itself. Goes on after an
-/// error, and tells the first.
+/// Ends the processes of a journal, and removes its interfaces, its namespaces and the journal. Continues
+/// after an error, and returns the first one.
 pub(crate) fn undo(journal: &TestbedJournal) -> Result<(), TestbedError> {
     journal.check()?;
     let mut outcome = end_processes(journal);
@@ -112,7 +112,7 @@ pub(crate) fn undo(journal: &TestbedJournal) -> Result<(), TestbedError> {
     outcome.and_then(|()| journal.close())
 }
 
-/// Removes a folder of programs with all that is in it; links in it are removed, and not followed.
+/// Removes a program folder with its contents. Links are removed, not followed.
 fn remove_folder(path: &Path) -> Result<(), TestbedError> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -129,12 +129,12 @@ fn namespaces(journal: &TestbedJournal) -> impl Iterator<Item = (&str, namespace
 
 fn remove_namespace(name: &str, inode: namespace::NamespaceId) -> Result<(), TestbedError> {
     match namespace::look(name, inode)? {
-        // Somebody's own, made under this name after ours was gone.
+        // A foreign namespace that was made under this name later.
         NamespaceBinding::Gone | NamespaceBinding::Other => Ok(()),
-        // Killed between the file and the mount.
+        // The owner was killed between the creation of the file and the mount.
         NamespaceBinding::Bare => namespace::remove_bare(name),
         NamespaceBinding::Here(file) => {
-            // A person's shell in the namespace would keep it: the interfaces go first, whoever is still there.
+            // A user's shell may keep the namespace. So the interfaces are removed first.
             let entered = NetworkNamespace::enter(name, file)?;
             entered.ask(
                 || "remove the interfaces".into(),
@@ -153,7 +153,7 @@ fn remove_namespace(name: &str, inode: namespace::NamespaceId) -> Result<(), Tes
     }
 }
 
-/// Kills until none is left: one that is about to start another may do so once more.
+/// Kills in a loop until none is left, since a process may start another one before it dies.
 fn end_processes(journal: &TestbedJournal) -> Result<(), TestbedError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -177,8 +177,8 @@ fn end_processes(journal: &TestbedJournal) -> Result<(), TestbedError> {
     }
 }
 
-/// The processes of a journal that live: those that it names, those that carry the testbed's mark, as whatever one of
-/// them started does, and those that are in one of its namespaces or groups, as one is that took the mark off.
+/// The living processes of a journal: those that it names; those with the testbed's mark, which descendants
+/// inherit; and those in its namespaces or control groups, which may have removed the mark.
 fn living(journal: &TestbedJournal) -> Vec<(ProcessId, OwnedFd)> {
     let named = journal.entries().iter().filter_map(|entry| match entry {
         TestbedEntry::Process(process) => Some(*process),
@@ -201,11 +201,11 @@ fn living(journal: &TestbedJournal) -> Vec<(ProcessId, OwnedFd)> {
     living.into_iter().filter_map(|process| Some((process, process.handle()?))).collect()
 }
 
-/// The namespaces of a journal that are still bound by their names, which tells them for sure: as long as it is bound, no
-/// other namespace is given its inode.
+/// The namespaces of a journal that are still bound. As long as a namespace is bound, no other one gets its
+/// inode.
 struct BoundNamespaces {
     bound: Vec<(namespace::NamespaceId, OwnedFd)>,
-    /// When the owner started, in ticks since the machine did: nobody was in them before.
+    /// Start of the owner, in ticks since boot. No process of the testbed is older.
     since: u64,
 }
 

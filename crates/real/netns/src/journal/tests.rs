@@ -25,7 +25,7 @@ fn entries_are_read_as_they_are_written() {
     }
 }
 
-/// A line that names another folder than one of programs, or of a group of processes, removes nothing.
+/// A line with another folder than that of programs or control groups removes nothing.
 #[test]
 fn other_folders_are_never_named() {
     for path in ["/", "/tmp", "netrig-ab", "/tmp/../netrig-ab", "/tmp/netrig-ab/x"] {
@@ -34,14 +34,14 @@ fn other_folders_are_never_named() {
     }
 }
 
-/// Nobody made what a line says that was not written to its end.
+/// An incomplete line names nothing that was made.
 #[test]
 fn a_line_without_an_end_says_nothing() {
     let (_folder, path) = write("ab.journal", "netrig-testbed 1\nowner 17 4711\nnamespace netrig-ab-serv");
     let journal = orphan(path).unwrap().unwrap();
     assert_eq!(journal.entries(), [TestbedEntry::Owner(ProcessId { pid: 17, start: 4711 })]);
     assert_eq!(journal.id(), "ab");
-    // Killed before the first line was written.
+    // The owner was killed before the first line was complete.
     let (_folder, path) = write("ab.journal", "netrig-te");
     assert!(orphan(path).unwrap().unwrap().entries().is_empty());
 }
@@ -58,7 +58,7 @@ fn a_journal_is_of_one_who_lives_as_long_as_it_is_held() {
     let orphans = journals.orphans().unwrap();
     assert_eq!(orphans.len(), 1);
     assert_eq!(orphans[0].entries(), [TestbedEntry::Process(ProcessId { pid: 18, start: 5 })]);
-    // It is held again, by whoever found it.
+    // It is now locked by the process that found it.
     assert!(journals.orphans().unwrap().is_empty());
     orphans[0].close().unwrap();
     drop(orphans);

@@ -1,5 +1,5 @@
-//! The few system calls that no library wraps safely, and the memory that is shared with the kernel, each behind a function
-//! that cannot be misused.
+//! System calls without a safe wrapper in a library, and memory that is shared with the kernel. Each is
+//! behind a function that cannot be misused.
 
 mod packet_socket;
 mod slots;

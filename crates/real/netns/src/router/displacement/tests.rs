@@ -2,8 +2,8 @@ use super::*;
 
 const US: i64 = 1000;
 
-/// Packets that each take the line `takes` and should have come at `dues`, `late` later, all ns: mean waiting, and what was
-/// added.
+/// Packets that each occupy the line for `takes`, due at `dues` and late by `late`, all ns: the mean waiting
+/// time, and the added part.
 fn line(takes: i64, packets: impl Iterator<Item = (i64, i64)>) -> (f64, f64, Displacement) {
     let (mut clear, mut displaced) = (0, Displacement::default());
     for (due, late) in packets {
@@ -16,8 +16,8 @@ fn line(takes: i64, packets: impl Iterator<Item = (i64, i64)>) -> (f64, f64, Dis
     (waited, added, displaced)
 }
 
-/// The mean waiting in a queue that is asked when packets come in time, and when they come late: the difference is what was
-/// added, to the nanosecond.
+/// The mean waiting time of a simulated queue, once with punctual and once with late packets. The difference
+/// is the added part, to the nanosecond.
 #[test]
 fn what_was_added_is_the_difference_to_what_would_have_been() {
     // Gaps of 20 to 420 µs before a line that takes 200 µs; a stall of 3 ms in a second, and some jitter.

@@ -1,13 +1,13 @@
 use super::*;
 use crate::router::parcel::ETHERNET;
 
-/// A packet of IPv4 with UDP from 10.0.0.1:5000 to 10.0.0.6:7000, or a fragment of one: its number, where it begins and
-/// whether more follows, with so many bytes behind the header of IP.
+/// A packet of IPv4 with UDP from 10.0.0.1:5000 to 10.0.0.6:7000, or a fragment of one: its identification,
+/// its offset, whether more fragments follow, and its bytes behind the IP header.
 fn packet(id: u16, offset: u16, more: bool, len: u16) -> Parcel {
     with_flags(id, (offset / 8) | if more { 0x2000 } else { 0 }, 64, len)
 }
 
-/// The same, by what stands where flags and offset are, and with so many hops to go.
+/// The same, with the given flags and offset field and hop limit.
 fn with_flags(id: u16, flags: u16, hops: u8, len: u16) -> Parcel {
     let mut frame = vec![0; ETHERNET + 20 + usize::from(len)];
     frame[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
@@ -59,7 +59,7 @@ fn ms(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)
 }
 
-/// What the passages found, against sockets that say so.
+/// The faults of the passages if the sockets have these counts.
 fn faults(passages: Passages, sent: u64, received: u64, dropped: u64) -> Vec<String> {
     let report = passages.report(ms(2000), ms(1000));
     let at = |side, socket| {
@@ -70,7 +70,7 @@ fn faults(passages: Passages, sent: u64, received: u64, dropped: u64) -> Vec<Str
     report.nodes.iter().filter_map(NodePassage::fault).chain(client).chain(server).collect()
 }
 
-/// Lets a packet pass from a to b, unless it is lost in R.
+/// Lets a packet pass from a to b, unless R loses it.
 fn pass(passages: &mut Passages, at: Instant, parcel: &Parcel, lost_in_r: bool) {
     assert!(!passages.offered(0, parcel));
     assert!(passages.handed(at, 1, parcel));
@@ -109,7 +109,7 @@ fn a_datagram_in_fragments_has_passed_when_all_of_them_have() {
         |id| [packet(id, 0, true, 1480), packet(id, 1480, true, 1480), packet(id, 2960, false, 48)];
     let mut all = passages();
     for id in 0..4 {
-        // In another order they are the same.
+        // The order of fragments has no effect.
         let mut fragments = fragments(id);
         fragments.reverse();
         fragments.iter().for_each(|parcel| pass(&mut all, ms(1), parcel, false));
