@@ -174,14 +174,14 @@ fn await_operation(
         let routers = end.router_interface.as_ref().map(|name| (router, name));
         for (namespace, name) in routers.into_iter().chain([(&nodes[end.node], &end.interface)]) {
             let index = end.index;
-            let action = || format!("tell whether {name} is in operation");
+            let action = || format!("read the state of interface {name}");
             while !namespace.ask(action, move || Rtnetlink::open()?.is_running(index))? {
                 if begun.elapsed() > OPERATION {
                     return Err(TestbedError::NotTaken {
                         setting: format!("the state of interface {name}"),
                         place: namespace.name().to_owned(),
                         asked: "up".into(),
-                        found: format!("not in operation after {} s", OPERATION.as_secs()),
+                        found: format!("not operational after {} s", OPERATION.as_secs()),
                     });
                 }
                 sleep(GLANCE);
@@ -214,13 +214,13 @@ fn add_ways(namespace: &NetworkNamespace, node: usize, wiring: &Wiring) -> Resul
 /// Checks that the kernel reports the lengths of a route as they were set.
 fn check_lengths(namespace: &NetworkNamespace, route: &NewRoute) -> Result<(), TestbedError> {
     let (to, asked) = (route.to, route.lengths);
-    let action = || format!("tell how long packets to {to} may be");
+    let action = || format!("read the length limits of the route to {to}");
     let found = namespace.ask(action, move || Rtnetlink::open()?.lengths_to(to, None))?;
     if found == asked {
         return Ok(());
     }
     Err(TestbedError::NotTaken {
-        setting: format!("the length of packets and segments to {to}"),
+        setting: format!("the length limits of the route to {to}"),
         place: namespace.name().to_owned(),
         asked: format!("{asked:?}"),
         found: format!("{found:?}"),

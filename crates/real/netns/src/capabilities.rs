@@ -11,7 +11,7 @@ use crate::netlink::route::{Rtnetlink, VethEnd};
 /// Required capabilities of `capabilities(7)`: number, name, and the consequence if it is missing.
 const NEEDED: [(u32, &str, &str); 3] = [
     (12, "CAP_NET_ADMIN", "interfaces, addresses and routes cannot be made"),
-    (13, "CAP_NET_RAW", "the router cannot take frames from interfaces"),
+    (13, "CAP_NET_RAW", "the router cannot receive frames from interfaces"),
     (21, "CAP_SYS_ADMIN", "network namespaces cannot be made"),
 ];
 
@@ -22,8 +22,8 @@ pub fn missing_requirements() -> Vec<MissingRequirement> {
     let mut missing_requirements = missing_capabilities(&status);
     if let Err(error) = rustix::fs::access("/run", rustix::fs::Access::WRITE_OK) {
         missing_requirements.push(MissingRequirement {
-            what: "/run cannot be written to".into(),
-            why: format!("namespaces and the journal of what is made have no place ({error})"),
+            what: "/run is not writable".into(),
+            why: format!("namespaces and the journal cannot be stored ({error})"),
         });
     }
     missing_requirements

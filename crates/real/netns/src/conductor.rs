@@ -64,9 +64,9 @@ enum RunInput {
 
 impl RunInput {
     /// Passes observations to `sink`. Replies of agents are ignored, since all agents have reported.
-    fn tell(self, sink: &mut dyn Sink) {
+    fn send_to(self, sink: &mut dyn Sink) {
         if let Self::Router(observations) = self {
-            observations.tell(sink);
+            observations.send_to(sink);
         }
     }
 }
@@ -81,12 +81,12 @@ enum AgentEvent {
 /// The deadline for agents, and the message if they miss it.
 struct AgentDeadline {
     until: Instant,
-    fails: String,
+    failure: String,
 }
 
 impl AgentDeadline {
-    fn new(span: Duration, fails: &str, within: Duration) -> Self {
-        Self { until: Instant::now() + span, fails: format!("{fails} within {} s", within.as_secs()) }
+    fn new(span: Duration, failure: &str, within: Duration) -> Self {
+        Self { until: Instant::now() + span, failure: format!("{failure} within {} s", within.as_secs()) }
     }
 }
 
@@ -104,7 +104,7 @@ struct AgentHandle {
     place: usize,
     node: String,
     process: Process,
-    words: ChildStdin,
+    stdin: ChildStdin,
 }
 
 /// Everything that exists during a run.
@@ -120,8 +120,8 @@ pub(crate) struct Conductor<'a> {
     /// When the quotas of nodes are lifted: at the end of the run, since an agent with 1 % of a processor
     /// would need minutes to report. `None` before the run, and after the quotas are lifted.
     held_until: Option<Instant>,
-    told: Receiver<RunInput>,
-    tell: SyncSender<RunInput>,
+    inputs: Receiver<RunInput>,
+    input_sender: SyncSender<RunInput>,
 }
 
 impl<'a> Conductor<'a> {
@@ -138,23 +138,24 @@ impl<'a> Conductor<'a> {
         planned_programs: Vec<PlannedProgram>,
         cancel: &AtomicBool,
     ) -> Result<Self, RunError> {
-        let (tell, told) = mpsc::sync_channel(UNTAKEN);
+        let (input_sender, inputs) = mpsc::sync_channel(UNTAKEN);
         let mut agents = Vec::with_capacity(orders.len());
         let ends = orders.values().flat_map(|order| &order.ends).map(|end| (end.flow, end.side)).collect();
         for (node, order) in orders {
-            let mut agent = AgentHandle::start(&mut testbed, node, program, agents.len(), &tell)?;
-            agent.say(&Request::Hello { version: control::VERSION })?;
-            control::order_frames(order).try_for_each(|request| agent.say(&request))?;
+            let mut agent = AgentHandle::start(&mut testbed, node, program, agents.len(), &input_sender)?;
+            agent.send(&Request::Hello { version: control::VERSION })?;
+            control::order_frames(order).try_for_each(|request| agent.send(&request))?;
             agents.push(agent);
         }
         let (programs, loads) = (Programs::default(), NodeLoads::default());
         let held_until = None;
-        let mut conductor = Self { run, agents, programs, loads, ends, testbed, held_until, told, tell };
-        let patience = AgentDeadline::new(PREPARATION, "did not open their sockets", PREPARATION);
+        let mut conductor =
+            Self { run, agents, programs, loads, ends, testbed, held_until, inputs, input_sender };
+        let deadline = AgentDeadline::new(PREPARATION, "did not open their sockets", PREPARATION);
         let mut waiting: BTreeSet<_> = (0..conductor.agents.len()).collect();
         while !waiting.is_empty() {
             if let AgentEvent::Reply(agent, Reply::Prepared { .. }) =
-                conductor.hear(&patience, &waiting, cancel)?
+                conductor.next_event(&deadline, &waiting, cancel)?
             {
                 waiting.remove(&agent);
             }
@@ -176,16 +177,21 @@ impl<'a> Conductor<'a> {
         sink: &mut dyn Sink,
         cancel: &AtomicBool,
     ) -> Result<(Outcome, Vec<EndReport>), RunError> {
-        let observations = self.tell.clone();
-        let tell = move |found| {
+        let observations = self.input_sender.clone();
+        let emit = move |found| {
             // If the receiver is gone, the run has been given up.
             let _ = observations.send(RunInput::Router(found));
         };
-        let router = Router::new(&self.testbed, self.run, sink, Box::new(tell.clone()))?;
-        provenance::tell(&self.run.scenario, sink);
+        let router = Router::new(&self.testbed, self.run, sink, Box::new(emit.clone()))?;
+        provenance::report(&self.run.scenario, sink);
         let clock = Clock::starting_in(LEAD);
-        let interfaces =
-            InterfaceEvents::start(&self.testbed, &self.run.scenario, clock, &router.shut(), &tell)?;
+        let interfaces = InterfaceEvents::start(
+            &self.testbed,
+            &self.run.scenario,
+            clock,
+            &router.down_interfaces(),
+            &emit,
+        )?;
         let wants = |quantities: &[&'static Quantity]| quantities.iter().any(|quantity| sink.wants(quantity));
         let watched = WatchOptions {
             programs: wants(&TAKEN),
@@ -195,13 +201,13 @@ impl<'a> Conductor<'a> {
             loads: self.loads.processes().collect(),
             testbed: &self.testbed,
         };
-        let watching = self.programs.watch(&self.run.scenario, clock, &watched, &tell)?;
+        let watching = self.programs.watch(&self.run.scenario, clock, &watched, &emit)?;
         let routing = RouterThread::start(router, clock);
-        let ends = match self.listen(clock, sink, cancel) {
+        let ends = match self.collect_reports(clock, sink, cancel) {
             Ok(ends) => ends,
             Err(error) => {
                 // Threads that still send are joined next, and must not block on a full channel.
-                drop(self.told);
+                drop(self.inputs);
                 return Err(error);
             }
         };
@@ -210,62 +216,63 @@ impl<'a> Conductor<'a> {
         let (report, interfaces, watched) = std::thread::scope(|scope| {
             let ending = scope.spawn(|| (routing.stop(end), interfaces.stop(), watching.stop()));
             while !ending.is_finished() {
-                self.told.recv_timeout(LAST_LOOK).into_iter().for_each(|message| message.tell(sink));
+                self.inputs.recv_timeout(LAST_LOOK).into_iter().for_each(|message| message.send_to(sink));
             }
             ending.join().unwrap_or_else(|panic| resume_unwind(panic))
         });
         let report = report?;
         let intruded = watched?;
-        self.told.try_iter().for_each(|message| message.tell(sink));
+        self.inputs.try_iter().for_each(|message| message.send_to(sink));
         self.loads.end()?;
-        self.agents.into_iter().try_for_each(AgentHandle::part)?;
+        self.agents.into_iter().try_for_each(AgentHandle::stop)?;
         self.programs.end(clock, sink)?;
-        let told = end_diagnostics(scenario, &ends);
+        let diagnostics = end_diagnostics(scenario, &ends);
         if sink.wants_notes() {
-            let of_ends = told.notes.into_iter().map(|(subject, text)| Note { at: end, subject, text });
+            let of_ends =
+                diagnostics.notes.into_iter().map(|(subject, text)| Note { at: end, subject, text });
             report.notes(end, &ends).into_iter().chain(of_ends).for_each(|note| sink.note(note));
         }
         self.testbed.remove()?;
         let lasted = end.since(netrig_core::Instant::ZERO);
         let lasted = Some(lasted).filter(|lasted| *lasted < scenario.duration);
-        let faults = told.faults.into_iter().chain(intruded);
+        let faults = diagnostics.faults.into_iter().chain(intruded);
         let outcome = Outcome { lasted, ..outcome(&report, &interfaces, &ends, faults) };
         Ok((outcome, ends))
     }
 
     /// Starts the agents, and passes on their measurements until all of them have reported.
-    fn listen(
+    fn collect_reports(
         &mut self,
         clock: Clock,
         sink: &mut dyn Sink,
         cancel: &AtomicBool,
     ) -> Result<Vec<EndReport>, RunError> {
         for agent in &mut self.agents {
-            agent.say(&Request::Start { at: Epoch::Monotonic(clock.epoch_nanos()) })?;
+            agent.send(&Request::Start { at: Epoch::Monotonic(clock.epoch_nanos()) })?;
         }
         let scenario = &self.run.scenario;
         let lasts = Duration::from_nanos((LEAD + scenario.duration + grace(scenario)).as_nanos());
         self.held_until = Some(Instant::now() + lasts);
-        let patience = AgentDeadline::new(lasts + REPORTING, "did not report the end of the run", REPORTING);
+        let deadline = AgentDeadline::new(lasts + REPORTING, "did not report the end of the run", REPORTING);
         let waiting = (0..self.agents.len()).collect();
-        let mut heard = AgentReports { reports: Vec::new(), waiting, busy: self.awaited() };
-        while !heard.waiting.is_empty() {
-            let ends = match self.hear(&patience, &heard.waiting, cancel)? {
+        let mut reports = AgentReports { reports: Vec::new(), waiting, busy: self.awaited() };
+        while !reports.waiting.is_empty() {
+            let ends = match self.next_event(&deadline, &reports.waiting, cancel)? {
                 AgentEvent::ObservationBatch(observations) if observations.is_drained() => true,
                 AgentEvent::ObservationBatch(observations) => {
-                    observations.tell(sink);
+                    observations.send_to(sink);
                     false
                 }
-                AgentEvent::Reply(agent, reply) => self.take(agent, reply, &mut heard, sink)?,
+                AgentEvent::Reply(agent, reply) => self.handle_reply(agent, reply, &mut reports, sink)?,
             };
             if ends {
-                self.agents.iter_mut().try_for_each(|agent| agent.say(&Request::Stop))?;
+                self.agents.iter_mut().try_for_each(|agent| agent.send(&Request::Stop))?;
                 self.held_until = Some(Instant::now());
             }
         }
         self.held_until = None;
         self.testbed.lift_quotas()?;
-        Ok(heard.reports)
+        Ok(reports.reports)
     }
 
     /// The ends of flows with which the run ends.
@@ -275,11 +282,11 @@ impl<'a> Conductor<'a> {
     }
 
     /// Handles a reply of the agent at this index. Returns whether the run ends with it.
-    fn take(
+    fn handle_reply(
         &self,
         agent: usize,
         reply: Reply,
-        heard: &mut AgentReports,
+        reports: &mut AgentReports,
         sink: &mut dyn Sink,
     ) -> Result<bool, RunError> {
         match reply {
@@ -292,17 +299,17 @@ impl<'a> Conductor<'a> {
             Reply::Notes { lines } if sink.wants_notes() => {
                 lines.into_iter().for_each(|line| sink.note(line.into()));
             }
-            Reply::Report { end } => heard.reports.push(*end),
+            Reply::Report { end } => reports.reports.push(*end),
             Reply::Reported => {
-                heard.waiting.remove(&agent);
+                reports.waiting.remove(&agent);
             }
             Reply::Idle { flow, side, idle: true } => {
-                return Ok(heard.busy.remove(&(flow, side)) && heard.busy.is_empty());
+                return Ok(reports.busy.remove(&(flow, side)) && reports.busy.is_empty());
             }
             Reply::Idle { flow, side, idle: false }
                 if self.run.scenario.ends_with.contains(&(flow as usize)) =>
             {
-                heard.busy.insert((flow, side));
+                reports.busy.insert((flow, side));
             }
             _ => {}
         }
@@ -316,15 +323,15 @@ impl<'a> Conductor<'a> {
             Subject::Flow(flow) => self.run.scenario.flows.get(flow as usize),
             _ => None,
         };
-        let told = [quantity::DATA_PAUSED.name, quantity::DATA_RESUMED.name];
+        let paused = [quantity::DATA_PAUSED.name, quantity::DATA_RESUMED.name];
         flow.is_some_and(|flow| Recognition::watches(&self.run.scenario, flow))
-            && told.contains(&column.quantity.as_str())
+            && paused.contains(&column.quantity.as_str())
     }
 
     /// The next input, while the agents at the indices `waiting` have a deadline.
-    fn hear(
+    fn next_event(
         &mut self,
-        patience: &AgentDeadline,
+        deadline: &AgentDeadline,
         waiting: &BTreeSet<usize>,
         cancel: &AtomicBool,
     ) -> Result<AgentEvent, RunError> {
@@ -335,14 +342,17 @@ impl<'a> Conductor<'a> {
             if self.held_until.take_if(|until| *until <= Instant::now()).is_some() {
                 self.testbed.lift_quotas()?;
             }
-            let (agent, words) = match self.told.recv_timeout(LOOK) {
+            let (agent, words) = match self.inputs.recv_timeout(LOOK) {
                 Ok(RunInput::Router(observations)) => return Ok(AgentEvent::ObservationBatch(observations)),
                 Ok(RunInput::Agent(agent, words)) => (agent, words),
-                Err(_) if Instant::now() < patience.until => continue,
+                Err(_) if Instant::now() < deadline.until => continue,
                 Err(_) => {
                     let silent = waiting.iter().map(|place| format!("`{}`", self.agents[*place].node));
                     let silent = silent.collect::<Vec<_>>().join(", ");
-                    return Err(RunError::Failed(format!("the agents at nodes {silent} {}", patience.fails)));
+                    return Err(RunError::Failed(format!(
+                        "the agents at nodes {silent} {}",
+                        deadline.failure
+                    )));
                 }
             };
             let node = &self.agents[agent].node;
@@ -353,7 +363,7 @@ impl<'a> Conductor<'a> {
                     let group = self.testbed.limited(self.agents[agent].place).unwrap_or_default();
                     let why = match group.ended_for_memory() {
                         0 => "",
-                        _ => ": its `memory` was not enough",
+                        _ => ": its `memory` was exhausted",
                     };
                     Err(RunError::Failed(format!("the agent at node `{node}` ended before its run{why}")))
                 }
@@ -370,36 +380,36 @@ impl AgentHandle {
         node: usize,
         program: &Path,
         place: usize,
-        tell: &SyncSender<RunInput>,
+        emit: &SyncSender<RunInput>,
     ) -> Result<Self, RunError> {
         let mut command = Command::new(program);
         command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = testbed.spawn(node, command)?;
         let (Some(words), Some(mut replies)) = (process.stdin(), process.stdout()) else {
-            return Err(RunError::Failed("an agent without pipes".into()));
+            return Err(RunError::Failed("an agent has no pipes".into()));
         };
-        let tell = tell.clone();
+        let emit = emit.clone();
         std::thread::spawn(move || {
             loop {
                 let reply = frames::read_frame(&mut replies);
                 let last = !matches!(reply, Ok(Some(_)));
-                if tell.send(RunInput::Agent(place, reply)).is_err() || last {
+                if emit.send(RunInput::Agent(place, reply)).is_err() || last {
                     break;
                 }
             }
         });
-        Ok(Self { place: node, node: testbed.wiring().nodes[node].name.clone(), process, words })
+        Ok(Self { place: node, node: testbed.wiring().nodes[node].name.clone(), process, stdin: words })
     }
 
-    fn say(&mut self, request: &Request) -> Result<(), RunError> {
-        let told = |error| RunError::Failed(format!("the agent at node `{}`: {error}", self.node));
-        frames::write_frame(&mut self.words, request).map_err(told)
+    fn send(&mut self, request: &Request) -> Result<(), RunError> {
+        let failed = |error| RunError::Failed(format!("the agent at node `{}`: {error}", self.node));
+        frames::write_frame(&mut self.stdin, request).map_err(failed)
     }
 
     /// Sends the last request and ends the agent.
-    fn part(mut self) -> Result<(), RunError> {
-        self.say(&Request::Bye)?;
-        drop(self.words);
+    fn stop(mut self) -> Result<(), RunError> {
+        self.send(&Request::Bye)?;
+        drop(self.stdin);
         Ok(self.process.stop(PARTING).map(drop)?)
     }
 }
@@ -414,22 +424,22 @@ struct EndDiagnostics {
 /// Separates faults from notes. If the experiment limits a host, the effects of its limits are results and no
 /// faults.
 fn end_diagnostics(scenario: &Scenario, ends: &[EndReport]) -> EndDiagnostics {
-    let mut told = EndDiagnostics { faults: Vec::new(), notes: Vec::new() };
+    let mut diagnostics = EndDiagnostics { faults: Vec::new(), notes: Vec::new() };
     for end in ends {
         let host = scenario.flows.get(end.flow as usize).map(|flow| match end.side {
             Side::Client => &scenario.nodes[flow.from].host,
             Side::Server => &scenario.nodes[flow.to].host,
         });
-        told.faults.extend(end.faults.iter().cloned());
+        diagnostics.faults.extend(end.faults.iter().cloned());
         let mut notes = end.notes.clone();
         if host.is_some_and(Host::is_constrained) {
             notes.extend(end.strains.iter().cloned());
         } else {
-            told.faults.extend(end.strains.iter().cloned());
+            diagnostics.faults.extend(end.strains.iter().cloned());
         }
-        told.notes.extend(notes.into_iter().map(|text| (Subject::Flow(end.flow), text)));
+        diagnostics.notes.extend(notes.into_iter().map(|text| (Subject::Flow(end.flow), text)));
     }
-    told
+    diagnostics
 }
 
 /// All faults in one sentence, if there are any.

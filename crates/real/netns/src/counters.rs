@@ -72,7 +72,7 @@ impl CounterCommand {
         }
         let status = child.wait().map_err(refused)?;
         if !in_time? {
-            return Err(failed(format!("has told nothing for {} s", PATIENCE.as_secs())));
+            return Err(failed(format!("did not end within {} s", PATIENCE.as_secs())));
         }
         if !status.success() {
             return Err(failed(format!("ended with {status}")));

@@ -28,10 +28,10 @@ pub enum TestbedError {
     #[error("this machine cannot hold a testbed of namespaces: {}; `--on sim` needs none of it", sentences(.0))]
     Incapable(Vec<MissingRequirement>),
     /// A file of that name exists and does not belong to netrig.
-    #[error("{} exists already and is not ours: it stays, and nothing was built", .0.display())]
+    #[error("{} exists already and does not belong to this testbed; nothing was built", .0.display())]
     Collision(PathBuf),
     /// The identity cannot be part of a file name.
-    #[error("`{0}` cannot name a testbed: up to 16 small letters and digits can")]
+    #[error("`{0}` is not a valid name of a testbed: use 1 to 16 lower-case letters and digits")]
     Id(String),
     /// The kernel refused a request.
     #[error("cannot {action} in {place}: {source}")]
@@ -67,7 +67,7 @@ pub enum TestbedError {
         offloads: Vec<String>,
     },
     /// The kernel's answer cannot be parsed.
-    #[error("{place}: the kernel's answer when asked to {action} cannot be read: {why}")]
+    #[error("cannot {action} in {place}: the kernel's answer is unreadable: {why}")]
     Unreadable {
         /// The request.
         action: String,
@@ -77,7 +77,7 @@ pub enum TestbedError {
         why: String,
     },
     /// The journal is damaged or was not written by netrig. Nothing that it names is removed.
-    #[error("{} is no journal of a testbed: {why}", .path.display())]
+    #[error("{} is not a valid journal of a testbed: {why}", .path.display())]
     Journal {
         /// The file.
         path: PathBuf,

@@ -44,7 +44,7 @@ pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<PlannedProgram>, Unsupp
     let count = scenario.flows.iter().filter(|flow| of(flow).is_some()).count();
     if count > MOST_TRANSFERS {
         return unsupported(format!(
-            "{count} flows are FTP, each of which takes a server and a thread here; {MOST_TRANSFERS} are the most"
+            "{count} flows are FTP, and each needs a server and a thread here; at most {MOST_TRANSFERS} are possible"
         ));
     }
     let mut servers = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<PlannedProgram>, Unsupp
         let Some(ftp) = of(flow) else { continue };
         let Carrier::Tcp(tcp) = &flow.carrier else {
             return unsupported(format!(
-                "flow `{}` is FTP, whose servers and clients speak TCP (transport `{}`)",
+                "flow `{}` is FTP, which needs TCP (transport `{}`)",
                 flow.name, flow.transport
             ));
         };

@@ -68,7 +68,7 @@ impl HopLimitWatch {
 }
 
 fn unreadable(node: &str, error: &io::Error) -> RunError {
-    RunError::Failed(format!("what the kernel of node `{node}` counts cannot be read: {error}"))
+    RunError::Failed(format!("cannot read the counters of the kernel of node `{node}`: {error}"))
 }
 
 /// The contents of an open file from its beginning.

@@ -43,7 +43,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
 fn check_others(node: &Node) -> Result<(), Unsupported> {
     if !steering::is_there() {
         return unsupported(format!(
-            "this kernel cannot have packets received on the processors of node `{}` (it was built without CONFIG_RPS)",
+            "this kernel cannot steer received packets to the processors of node `{}` (it was built without CONFIG_RPS)",
             node.name
         ));
     }

@@ -42,8 +42,8 @@ impl DownInterfaces {
         self.0[port].load(Ordering::Acquire)
     }
 
-    fn set(&self, port: PortId, shut: bool) {
-        self.0[port].store(shut, Ordering::Release);
+    fn set(&self, port: PortId, down: bool) {
+        self.0[port].store(down, Ordering::Release);
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct InterfaceReport {
 
 impl InterfaceEvents {
     /// Starts threads that make the changes of `scenario` at their times by `clock`, and report them with
-    /// `tell`.
+    /// `emit`.
     ///
     /// # Errors
     /// If a thread cannot be started in a node's namespace.
@@ -94,21 +94,23 @@ impl InterfaceEvents {
         testbed: &Testbed,
         scenario: &Scenario,
         clock: Clock,
-        shut: &DownInterfaces,
-        tell: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
+        down: &DownInterfaces,
+        emit: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
     ) -> Result<Self, RunError> {
         let mut interfaces = Self { stop: Vec::new(), threads: Vec::new() };
         for (node, changes) in changes(scenario, testbed.wiring()) {
             let (stop, stopped) = sync_channel(0);
-            let (shut, tell) = (shut.clone(), tell.clone());
+            let (down, emit) = (down.clone(), emit.clone());
             // A thread belongs to the namespace of the thread that starts it.
             let started = testbed.in_node(node, move || {
                 std::thread::Builder::new()
                     .name("interfaces".into())
-                    .spawn(move || happen(node, changes, clock, &shut, &stopped, &tell))
+                    .spawn(move || make_changes(node, changes, clock, &down, &stopped, &emit))
             });
             let thread = started?;
-            let failed = |error| RunError::Failed(format!("no thread for the events of interfaces: {error}"));
+            let failed = |error| {
+                RunError::Failed(format!("cannot start a thread for the events of interfaces: {error}"))
+            };
             interfaces.threads.push(thread.map_err(failed)?);
             interfaces.stop.push(stop);
         }
@@ -122,7 +124,7 @@ impl InterfaceEvents {
             match ended {
                 Ok(lateness) if lateness.max() > TOO_LATE => {
                     report.faults.push(format!(
-                        "an interface changed {} late; {TOO_LATE} is the most",
+                        "an interface changed {} late; at most {TOO_LATE} is allowed",
                         lateness.max()
                     ));
                     report.lateness.record(lateness.max());
@@ -139,7 +141,7 @@ impl InterfaceEvents {
         let threads = self.threads.drain(..);
         threads
             .map(|thread| {
-                thread.join().unwrap_or_else(|_| Err("the events of interfaces ended early".into()))
+                thread.join().unwrap_or_else(|_| Err("a thread for the events of interfaces panicked".into()))
             })
             .collect()
     }
@@ -200,13 +202,13 @@ impl NodeInterface {
 }
 
 /// Makes the changes of a node's interfaces in its namespace, and returns their lateness.
-fn happen(
+fn make_changes(
     node: usize,
     changes: Vec<InterfaceChange>,
     clock: Clock,
-    shut: &DownInterfaces,
+    down: &DownInterfaces,
     stopped: &Receiver<()>,
-    tell: &impl Fn(ObservationBatch),
+    emit: &impl Fn(ObservationBatch),
 ) -> Result<Lateness, String> {
     // With the default timer slack a wait ends 50 µs late.
     let _ = set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
@@ -217,16 +219,16 @@ fn happen(
             break;
         }
         let done = if up {
-            interface.open().inspect(|()| shut.set(interface.port, false))
+            interface.open().inspect(|()| down.set(interface.port, false))
         } else {
-            shut.set(interface.port, true);
+            down.set(interface.port, true);
             interface.close()
         };
         done.map_err(|error| format!("{words}: {}", refused(&error)))?;
         let late = clock.now() - at;
         lateness.record(late);
         let text = format!("{words}, done {late} late");
-        tell(ObservationBatch::of_note(Note { at, subject: Subject::Node(node as u32), text }));
+        emit(ObservationBatch::of_note(Note { at, subject: Subject::Node(node as u32), text }));
     }
     Ok(lateness)
 }

@@ -66,7 +66,7 @@ impl OwnProcessors {
         (others > UNNOTICED && share > ALLOWED).then(|| {
             let numbers: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
             format!(
-                "what is not of node `{}` had {:.0} % of its processor {}; {:.0} % are allowed",
+                "other processes than those of node `{}` had {:.0} % of its processor {}; at most {:.0} % is allowed",
                 self.node,
                 share * 100.0,
                 numbers.join(", "),
@@ -182,8 +182,11 @@ mod tests {
         let own = OwnProcessors::new("server".into(), vec![0, 3]);
         assert_eq!(own.verdict(0.9, 10.0), None);
         assert_eq!(own.verdict(0.09, 0.1), None, "too little to be counted");
-        let told = own.verdict(4.0, 10.0).unwrap();
-        assert_eq!(told, "what is not of node `server` had 20 % of its processor 0, 3; 5 % are allowed");
+        let fault = own.verdict(4.0, 10.0).unwrap();
+        assert_eq!(
+            fault,
+            "other processes than those of node `server` had 20 % of its processor 0, 3; at most 5 % is allowed"
+        );
     }
 
     #[test]

@@ -168,14 +168,14 @@ fn orphan(path: PathBuf) -> Result<Option<TestbedJournal>, TestbedError> {
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(error)) => return Err(error).path_context(&path, "lock the journal"),
     }
-    let metadata = file.metadata().path_context(&path, "look at the journal")?;
+    let metadata = file.metadata().path_context(&path, "read the metadata of the journal")?;
     if metadata.nlink() == 0 {
         return Ok(None);
     }
     let mut text = String::new();
     let read = match metadata.is_file() && metadata.len() <= LONGEST_JOURNAL {
         true => file.read_to_string(&mut text).map_err(|error| error.to_string()),
-        false => Err(format!("it is no file of at most {LONGEST_JOURNAL} bytes")),
+        false => Err(format!("it is not a regular file of at most {LONGEST_JOURNAL} B")),
     };
     // The journal leads to kills and unmounts, so it must belong to this user.
     let own = metadata.uid() == rustix::process::geteuid().as_raw();
@@ -198,9 +198,11 @@ fn read_entries(text: &str) -> Result<Vec<TestbedEntry>, String> {
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let mut lines = whole.lines();
     if lines.next().is_some_and(|head| head != HEAD) {
-        return Err("it does not begin like one".into());
+        return Err("its first line is not that of a journal".into());
     }
-    lines.map(|line| TestbedEntry::read(line).ok_or_else(|| format!("`{line}` has no meaning"))).collect()
+    lines
+        .map(|line| TestbedEntry::read(line).ok_or_else(|| format!("the line `{line}` is unknown")))
+        .collect()
 }
 
 /// The journal of one testbed.

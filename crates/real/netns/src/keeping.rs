@@ -102,13 +102,13 @@ impl RunKeeping {
     /// report.
     pub fn take(&mut self, ends: &[EndReport]) {
         for (number, flow, order) in std::mem::take(&mut self.ordered) {
-            let told = ends.iter().filter(|end| end.flow == number).find_map(|end| end.kept.clone());
+            let messages = ends.iter().filter(|end| end.flow == number).find_map(|end| end.kept.clone());
             let files = order.files();
             let sizes = files.each_ref().map(|file| std::fs::metadata(file).ok().map(|file| file.len()));
             self.written += sizes.iter().flatten().sum::<u64>();
-            if told.is_some() || sizes.iter().any(Option::is_some) {
+            if messages.is_some() || sizes.iter().any(Option::is_some) {
                 let [log, capture] = files;
-                self.kept.flows.push(KeptFlow { flow, log, capture, messages: told });
+                self.kept.flows.push(KeptFlow { flow, log, capture, messages: messages });
             }
         }
     }
@@ -233,9 +233,9 @@ mod tests {
         keeping.take(&[]);
         let kept = keeping.take_kept();
         assert_eq!(kept.ordered, 3);
-        let told: Vec<_> =
+        let messages: Vec<_> =
             kept.flows.iter().map(|flow| (flow.flow.as_str(), flow.messages.is_some())).collect();
-        assert_eq!(told, [("f", false), ("g h", false)]);
+        assert_eq!(messages, [("f", false), ("g h", false)]);
         // The next run has only the remaining bytes.
         keeping.order(&run, &mut orders).unwrap();
         assert!(clients(&mut orders).iter().all(|keep| keep.most_bytes == (3000 - 500) / 3));

@@ -49,7 +49,7 @@ impl KernelTcp {
         let others = differing(config, &linux);
         if !others.is_empty() {
             return unsupported(format!(
-                "the kernel's TCP has its own {}, and transport `{transport}` other than the profile `linux`",
+                "the kernel's TCP has fixed values of {}, and those of transport `{transport}` differ from the profile `linux`",
                 others.join(", ")
             ));
         }
@@ -126,7 +126,7 @@ fn slow_start_after_idle(config: &Config, transport: &str) -> Result<&'static st
         IdleRestart::None => Ok("0"),
         IdleRestart::Decay => Ok("1"),
         IdleRestart::InitialWindow => unsupported(format!(
-            "the kernel's TCP lets an idle window decay or stay, and transport `{transport}` sets it back"
+            "the kernel's TCP lets an idle window decay or stay, but transport `{transport}` resets it"
         )),
     }
 }

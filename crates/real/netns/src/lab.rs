@@ -28,7 +28,7 @@ pub struct Lab<S> {
     testbed: Testbed,
     clock: Clock,
     /// Passes observations to the sink until the router ends.
-    teller: JoinHandle<S>,
+    collector: JoinHandle<S>,
 }
 
 /// The result of a lab.
@@ -47,13 +47,13 @@ pub enum LabError {
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
     /// The experiment runs programs and this was not allowed. The name of the first program.
-    #[error("the experiment runs `{0}` on this machine, and nobody has allowed it to")]
+    #[error("the experiment runs `{0}` on this machine, which has not been allowed")]
     NotAllowed(String),
     /// The testbed cannot be built, used or removed.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
     /// Cancelled before it was ready.
-    #[error("the lab was given up")]
+    #[error("the lab was cancelled")]
     Cancelled,
     /// The router or a program failed.
     #[error("{0}")]
@@ -89,18 +89,18 @@ impl<S: Sink + Send + 'static> Lab<S> {
         let duration = Duration::from_secs(1 << 26);
         let scenario = Scenario { duration, events: Vec::new(), ..(*run.scenario).clone() };
         let run = Run { scenario: Arc::new(scenario), ..run.clone() };
-        let (tell, found) = mpsc::sync_channel::<ObservationBatch>(UNTAKEN);
-        let tell = Box::new(move |observations| {
+        let (batches, received) = mpsc::sync_channel::<ObservationBatch>(UNTAKEN);
+        let batches = Box::new(move |observations| {
             // The receiver lives as long as the router.
-            let _ = tell.send(observations);
+            let _ = batches.send(observations);
         });
         let clock = Clock::starting_in(Duration::ZERO);
-        let router = Router::new(&testbed, &run, &sink, tell)?;
-        let teller = std::thread::spawn(move || {
-            found.into_iter().for_each(|observations| observations.tell(&mut sink));
+        let router = Router::new(&testbed, &run, &sink, batches)?;
+        let collector = std::thread::spawn(move || {
+            received.into_iter().for_each(|observations| observations.send_to(&mut sink));
             sink
         });
-        Ok(Self { routing: RouterThread::start(router, clock), programs, loads, testbed, clock, teller })
+        Ok(Self { routing: RouterThread::start(router, clock), programs, loads, testbed, clock, collector })
     }
 
     /// Nodes, interfaces and addresses.
@@ -145,9 +145,9 @@ impl<S: Sink + Send + 'static> Lab<S> {
     /// # Errors
     /// If packets do not balance, or something cannot be removed.
     pub fn close(self) -> Result<(LabReport, S), LabError> {
-        let Self { routing, programs, loads, testbed, clock, teller } = self;
+        let Self { routing, programs, loads, testbed, clock, collector } = self;
         let report = routing.stop(clock.now())?;
-        let mut sink = teller.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let mut sink = collector.join().unwrap_or_else(|panic| resume_unwind(panic));
         let mut faults = report.faults();
         faults.extend(loads.end().err().map(|error| error.to_string()));
         faults.extend(programs.end(clock, &mut sink).err().map(|error| error.to_string()));

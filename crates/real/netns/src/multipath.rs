@@ -99,14 +99,14 @@ fn of_flow(
         && paths.iter().any(|(near, _)| near.is_ipv6())
     {
         return unsupported(format!(
-            "flow `{}` has a code point, and a kernel's Multipath TCP takes none over IPv6 (transport `{}`)",
+            "flow `{}` has a code point, but a kernel's Multipath TCP takes none over IPv6 (transport `{}`)",
             flow.name, flow.transport
         ));
     }
     let more = paths.len().saturating_sub(1);
     if more > MOST {
         return unsupported(format!(
-            "flow `{}` has {} paths, and a kernel's Multipath TCP has at most {}",
+            "flow `{}` has {} paths, but a kernel's Multipath TCP has at most {}",
             flow.name,
             paths.len(),
             MOST + 1
@@ -165,16 +165,16 @@ pub(crate) fn manage(testbed: &Testbed, nodes: &BTreeMap<usize, Multipath>) -> R
             .sysctls
             .iter()
             .try_for_each(|(name, value)| sysctl::set_named(testbed.node(*node)?, name, value))?;
-        let told = wanted.clone();
+        let configure = wanted.clone();
         let found = testbed.ask(
             *node,
-            || "tell the path manager of Multipath TCP".into(),
+            || "configure the path manager of Multipath TCP".into(),
             move || {
                 let mut manager = PathManager::open()?;
-                manager.set_limits(told.limits)?;
-                told.endpoints.iter().try_for_each(|endpoint| manager.add(endpoint))?;
+                manager.set_limits(configure.limits)?;
+                configure.endpoints.iter().try_for_each(|endpoint| manager.add(endpoint))?;
                 let (endpoints, limits) = (manager.endpoints()?, manager.limits()?);
-                Ok(Multipath { endpoints, limits, ..told })
+                Ok(Multipath { endpoints, limits, ..configure })
             },
         )?;
         if found != *wanted {
@@ -244,7 +244,7 @@ metric = "goodput"
     }
 
     /// The configuration of nodes for a kernel with Multipath TCP, whatever this kernel has.
-    fn told(scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
+    fn configure(scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
         let folder = tempfile::tempdir().unwrap();
         for name in ["enabled", "stale_loss_cnt"] {
             std::fs::write(folder.path().join(name), "1").unwrap();
@@ -258,7 +258,7 @@ metric = "goodput"
 
     #[test]
     fn the_second_end_tells_of_the_addresses_that_its_other_paths_lead_to() {
-        let nodes = told(&scenario(FILE)).unwrap();
+        let nodes = configure(&scenario(FILE)).unwrap();
         assert_eq!(nodes[&0].endpoints, []);
         assert_eq!(nodes[&0].limits, MptcpLimits { subflows: 1, addresses_accepted: 1 });
         let signal = MptcpEndpoint { address: address("10.0.0.6"), role: MptcpRole::Signal, backup: false };
@@ -267,7 +267,7 @@ metric = "goodput"
         assert_eq!(nodes[&1], Multipath { endpoints: vec![signal], limits, sysctls });
         let backup = FILE.replace("kind = \"mptcp\"", "kind = \"mptcp\"\nbackup = true");
         assert_eq!(
-            told(&scenario(&backup)).unwrap()[&1].endpoints,
+            configure(&scenario(&backup)).unwrap()[&1].endpoints,
             [MptcpEndpoint { backup: true, ..signal }]
         );
     }
@@ -278,7 +278,7 @@ metric = "goodput"
             "[link.b]\nbetween = [\"client\", \"server\"]",
             "[link.near]\nbetween = [\"client\", \"other\"]",
         );
-        let nodes = told(&scenario(&text)).unwrap();
+        let nodes = configure(&scenario(&text)).unwrap();
         let subflow = MptcpEndpoint { address: address("10.0.0.5"), role: MptcpRole::Subflow, backup: false };
         assert_eq!(nodes[&0].endpoints, [subflow]);
         assert_eq!(nodes[&0].limits, MptcpLimits { subflows: 1, addresses_accepted: 0 });
@@ -287,15 +287,15 @@ metric = "goodput"
 
     #[test]
     fn one_path_is_a_connection_of_one_subflow() {
-        let nodes = told(&scenario(&FILE.replace("[\"a\", \"b\"]", "[\"a\"]"))).unwrap();
+        let nodes = configure(&scenario(&FILE.replace("[\"a\", \"b\"]", "[\"a\"]"))).unwrap();
         assert!(nodes.values().all(|node| node.has_paths_of(&Multipath::default())));
     }
 
     #[test]
     fn a_code_point_is_for_ipv4() {
         let marked = FILE.replace("from = \"client\"", "from = \"client\"\ndscp = \"af41\"");
-        assert!(told(&scenario(&marked)).is_ok());
-        let why = told(&scenario(&marked.replace("duration =", "ip = 6\nduration ="))).unwrap_err().0;
+        assert!(configure(&scenario(&marked)).is_ok());
+        let why = configure(&scenario(&marked.replace("duration =", "ip = 6\nduration ="))).unwrap_err().0;
         assert!(why.contains("takes none over IPv6"), "{why}");
     }
 
@@ -303,7 +303,7 @@ metric = "goodput"
     fn a_kernel_has_one_list_of_addresses() {
         let more = "[flow.other]\nfrom = \"client\"\nto = \"server\"\ntransport = \"two\"\npaths = [\"a\"]\n\
                     application = { kind = \"bulk\", bytes = \"1 KB\" }\n[response.goodput]";
-        let why = told(&scenario(&FILE.replace("[response.goodput]", more))).unwrap_err().0;
+        let why = configure(&scenario(&FILE.replace("[response.goodput]", more))).unwrap_err().0;
         assert!(why.contains("node `client` want different paths"), "{why}");
     }
 
@@ -316,7 +316,7 @@ metric = "goodput"
                  [flow.other]\nfrom = \"client\"\nto = \"server\"\ntransport = \"other\"\n\
                  application = {{ kind = \"bulk\", bytes = \"1 KB\" }}\n[response.goodput]"
             );
-            told(&scenario(&file.replace("[response.goodput]", &other)))
+            configure(&scenario(&file.replace("[response.goodput]", &other)))
         };
         let named = |name: &str, value: &str| (format!("net.mptcp.{name}"), value.to_owned());
         let nodes = more("").unwrap();

@@ -111,7 +111,7 @@ impl NetworkNamespace {
     }
 
     fn with_thread(name: &str, file: File, thread: NamespaceThread) -> Result<Self, TestbedError> {
-        let inode = NamespaceId::of(&file).context(name, || "tell the namespace from others".into())?;
+        let inode = NamespaceId::of(&file).context(name, || "read the identity of the namespace".into())?;
         Ok(Self { name: name.to_owned(), file, inode, thread })
     }
 
@@ -123,7 +123,7 @@ impl NetworkNamespace {
         File::create_new(&path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => TestbedError::Collision(path.clone()),
             _ => TestbedError::Refused {
-                action: "make a place for the namespace".into(),
+                action: "make the file of the namespace".into(),
                 place: path.display().to_string(),
                 source: error,
             },
@@ -212,11 +212,11 @@ pub(crate) fn look(name: &str, inode: NamespaceId) -> Result<NamespaceBinding, T
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(NamespaceBinding::Gone),
         file => file.path_context(&path, "open the namespace")?,
     };
-    let system = rustix::fs::fstatfs(&file).path_context(&path, "tell the file system")?;
+    let system = rustix::fs::fstatfs(&file).path_context(&path, "read the type of the file system")?;
     if system.f_type != NSFS {
         return Ok(NamespaceBinding::Bare);
     }
-    let found = NamespaceId::of(&file).path_context(&path, "tell the namespace from others")?;
+    let found = NamespaceId::of(&file).path_context(&path, "read the identity of the namespace")?;
     Ok(if found == inode { NamespaceBinding::Here(file) } else { NamespaceBinding::Other })
 }
 

@@ -120,13 +120,13 @@ pub(crate) fn grace(scenario: &Scenario) -> Duration {
 pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
     let wifi = |settings: &LinkSettings| matches!(settings, LinkSettings::Wifi(_));
     if let Some(link) = scenario.links.iter().find(|link| wifi(&link.forward) || wifi(&link.backward)) {
-        return unsupported(format!("link `{}` is WiFi, whose air only the simulator has", link.name));
+        return unsupported(format!("link `{}` is WiFi, which only the simulator has", link.name));
     }
     processors::check(scenario)?;
     host::check(scenario)?;
     if let Some(node) = scenario.nodes.iter().find(|node| node.receive.is_some()) {
         return unsupported(format!(
-            "node `{}` is to take time for what it receives, and here it takes the time that it takes",
+            "node `{}` has a time for receiving packets, which only the simulator can set",
             node.name
         ));
     }
@@ -142,7 +142,7 @@ fn check_datagrams_of_sctp(scenario: &Scenario) -> Result<(), Unsupported> {
         for addresses in multipath::addresses(scenario, flow) {
             if let Some(other) = known.insert(addresses, &flow.name) {
                 return unsupported(format!(
-                    "flows `{other}` and `{}` have SCTP in UDP between {} and {}, each on the one port for it",
+                    "flows `{other}` and `{}` have SCTP in UDP between {} and {}, but a host has one port for it",
                     flow.name, addresses.0, addresses.1
                 ));
             }
@@ -160,15 +160,15 @@ fn carrier_of(
     let datagram = flow.application.datagram();
     match &flow.carrier {
         Carrier::Udp { headers: false } => unsupported(format!(
-            "the datagrams of flow `{}` are to have no headers, and a kernel's have (transport `{}`)",
+            "flow `{}` has datagrams without headers, which a kernel cannot send (transport `{}`)",
             flow.name, flow.transport
         )),
         Carrier::Udp { .. } if datagram.is_none() => unsupported(format!(
-            "flow `{}` needs a connection and its transport `{}` is UDP",
+            "flow `{}` needs a connection, but its transport `{}` is UDP",
             flow.name, flow.transport
         )),
         Carrier::Udp { .. } if datagram.is_some_and(|mean| mean < SHORT_LEN as f64) => unsupported(format!(
-            "the datagrams of flow `{}` have no room for the {SHORT_LEN} B with which they are numbered and timed",
+            "the datagrams of flow `{}` have no room for their {SHORT_LEN} B of sequence number and time stamp",
             flow.name
         )),
         Carrier::Udp { .. } => {
@@ -227,7 +227,7 @@ fn tcp_at(
     let window = own.host.receive_buffer(config);
     if window < LEAST_WINDOW {
         return unsupported(format!(
-            "node `{}` offers a window of {window} in flow `{}`, and no socket's is held below {LEAST_WINDOW} (TCP_WINDOW_CLAMP)",
+            "node `{}` offers a window of {window} in flow `{}`, below the minimum of {LEAST_WINDOW} (TCP_WINDOW_CLAMP)",
             own.name, flow.name
         ));
     }
@@ -249,7 +249,7 @@ fn check_lengths(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
     for node in [flow.from, flow.to].map(|place| &scenario.nodes[place]) {
         if let Some(mtu) = node.host.mtu.filter(|mtu| *mtu < config.mtu) {
             return unsupported(format!(
-                "node `{}` sends packets up to {mtu}, and transport `{}` makes them up to {}: give it such an `mtu`",
+                "node `{}` sends packets up to {mtu}, but transport `{}` makes them up to {}: give the transport that `mtu`",
                 node.name, flow.transport, config.mtu
             ));
         }
@@ -272,7 +272,7 @@ fn controls(scenario: &Scenario, flow: &Flow, side: Side) -> Vec<TimedControl> {
         Side::Client => (flow.from, |path| path.hops.first().map(|hop| hop.link)),
         Side::Server => (flow.to, |path| path.hops.last().map(|hop| hop.link)),
     };
-    let told = |action: &Action| {
+    let control_of = |action: &Action| {
         let (node, link, control): (_, _, fn(PathId) -> Control) = match *action {
             Action::Link { .. } => return None,
             Action::SetPrimary { node, link } => (node, link, Control::SetPrimary),
@@ -283,7 +283,7 @@ fn controls(scenario: &Scenario, flow: &Flow, side: Side) -> Vec<TimedControl> {
         Some(control(PathId(path as u8)))
     };
     let timed = |event: &TimedEvent| {
-        let control = told(&event.action)?;
+        let control = control_of(&event.action)?;
         // The association may send at once, so the interface must be up. The kernel has done it by then, or
         // the run is invalid.
         let after = if matches!(control, Control::InterfaceUp(_)) { TOO_LATE } else { Duration::ZERO };

@@ -38,7 +38,7 @@ impl ProcessId {
 
     pub(crate) fn own() -> io::Result<Self> {
         Self::of(rustix::process::getpid().as_raw_pid())
-            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "/proc does not have this process"))
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "this process is not in /proc"))
     }
 
     pub(crate) fn read(pid: &str, start: &str) -> Option<Self> {
@@ -126,7 +126,7 @@ impl Process {
         // The child was not waited for, so its process ID is still its own.
         let opened = Pid::from_raw(child.id() as i32).ok_or(rustix::io::Errno::SRCH);
         let opened = opened.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
-        match opened.context(namespace.name(), || format!("hold `{program}`")) {
+        match opened.context(namespace.name(), || format!("open a handle of `{program}`")) {
             Ok(handle) => {
                 Ok(Self { child, handle, status: None, program, node: namespace.name().to_owned() })
             }

@@ -28,7 +28,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
         if let Some(cpu) = node.cpus.iter().find(|cpu| !there.contains(cpu)) {
             let numbers: Vec<_> = there.iter().map(ToString::to_string).collect();
             return unsupported(format!(
-                "node `{}` is bound to processor {cpu}, and netrig may run on {} here",
+                "node `{}` is bound to processor {cpu}, but netrig may run only on {} here",
                 node.name,
                 numbers.join(", ")
             ));

@@ -161,7 +161,7 @@ impl Programs {
         scenario: &Scenario,
         clock: Clock,
         watched: &WatchOptions<'_>,
-        tell: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
+        emit: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
     ) -> Result<WatchThreads, RunError> {
         let mut nodes: BTreeMap<usize, WatchedNode> = BTreeMap::new();
         let (mut numbered, mut counting) = (BTreeMap::new(), Vec::new());
@@ -171,16 +171,16 @@ impl Programs {
         };
         for place in watched.hosts() {
             let host = WatchedHost::new(scenario.nodes[place].cpus.len(), watched.group(place));
-            nodes.entry(place).or_insert_with_key(new).tell_of(host);
+            nodes.entry(place).or_insert_with_key(new).report_host(host);
         }
         for running in &mut self.0 {
             let place = running.planned.node;
             let described = &scenario.nodes[place];
             let named = described.programs.contains(&running.planned.program);
-            let told = named && watched.programs;
-            if told || !described.cpus.is_empty() || nodes.contains_key(&place) {
+            let reported = named && watched.programs;
+            if reported || !described.cpus.is_empty() || nodes.contains_key(&place) {
                 let node = nodes.entry(place).or_insert_with_key(new);
-                node.add(Family::of(running.process.id()), told);
+                node.add(Family::of(running.process.id()), reported);
                 node.guard(scenario);
             }
             if let Some(mut own) = running.counting.take() {
@@ -195,7 +195,7 @@ impl Programs {
         let end = netrig_core::Instant::ZERO + scenario.duration;
         let nodes = nodes.into_values().collect();
         let every = scenario.sample_every;
-        WatchThreads::start(nodes, counting, watched.hop_limits()?, (every, end), clock, tell)
+        WatchThreads::start(nodes, counting, watched.hop_limits()?, (every, end), clock, emit)
     }
 
     /// The index of each program's node, and the program's version.
@@ -231,9 +231,9 @@ impl RunningProgram {
         names.create_folder(&planned)?;
         let [before, output] = [(); 2].map(|()| {
             let (node, name) = (scenario.nodes[planned.node].name.clone(), planned.program.name().to_owned());
-            let told = tap.cloned();
+            let tap = tap.cloned();
             ProgramOutput::with_tap(
-                told.map(|hears| -> LineTap { Arc::new(move |line| hears(&node, &name, line)) }),
+                tap.map(|tap| -> LineTap { Arc::new(move |line| tap(&node, &name, line)) }),
             )
         });
         for words in &planned.program.before {
@@ -273,21 +273,21 @@ impl RunningProgram {
         let Some(spec) = self.planned.program.counters.clone() else { return Ok(()) };
         let names = Placeholders::of(scenario, self.planned.node, &self.folder);
         let opened = File::open(format!("/proc/{}/ns/net", self.process.id()));
-        let teller = CounterCommand {
+        let command = CounterCommand {
             program: self.planned.program.name().to_owned(),
             executable: executable(&names, &spec.command)?,
             arguments: names.arguments(&spec.command)?,
             folder: self.folder.clone(),
-            namespace: opened.map_err(|error| self.failed(&format!("has no namespace: {error}")))?,
+            namespace: opened.map_err(|error| self.failed(&format!("has no network namespace: {error}")))?,
             id: testbed.id().to_owned(),
         };
-        self.counting = Some(CounterWatch::begin(teller, spec, self.planned.node as u32)?);
+        self.counting = Some(CounterWatch::begin(command, spec, self.planned.node as u32)?);
         Ok(())
     }
 
     fn failed(&self, what: &str) -> RunError {
         let name = self.planned.program.name();
-        let last = self.output.last().map(|line| format!("; its last words: {line}")).unwrap_or_default();
+        let last = self.output.last().map(|line| format!("; its last line: {line}")).unwrap_or_default();
         RunError::Failed(format!("`{name}` {what}{last}"))
     }
 
@@ -346,7 +346,7 @@ fn run_before(
     let deadline = Instant::now() + PREPARING;
     let failed = |what: String| {
         readers.await_end();
-        let last = output.last().map(|line| format!("; its last words: {line}")).unwrap_or_default();
+        let last = output.last().map(|line| format!("; its last line: {line}")).unwrap_or_default();
         RunError::Failed(format!("`{}` {what}{last}", words.join(" ")))
     };
     loop {

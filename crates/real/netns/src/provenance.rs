@@ -9,12 +9,12 @@ use crate::ftp;
 use crate::router::{Recognition, is_tcp};
 
 /// Notes the transports at the start of the time line, and reports the quantities that are not measured.
-pub(crate) fn tell(scenario: &Scenario, sink: &mut dyn Sink) {
+pub(crate) fn report(scenario: &Scenario, sink: &mut dyn Sink) {
     let timeline = Timeline::new(sink);
     for (flow, number) in scenario.flows.iter().zip(0..) {
         let flow_itself = Subject::Flow(number);
         timeline.note(Instant::ZERO, flow_itself, || words(&flow.carrier).to_owned(), sink);
-        untold(flow).for_each(|quantity| sink.untold(flow_itself, quantity));
+        unmeasured(flow).for_each(|quantity| sink.untold(flow_itself, quantity));
         if is_tcp(flow) && !Recognition::watches(scenario, flow) {
             sink.untold(flow_itself, &quantity::WIRE_BYTES);
         }
@@ -23,7 +23,7 @@ pub(crate) fn tell(scenario: &Scenario, sink: &mut dyn Sink) {
 
 /// Quantities that the simulator counts and this substrate does not. TCP_INFO counts retransmissions without
 /// their cause, and no window probes. For FTP it is read only at the client.
-fn untold(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
+fn unmeasured(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
     const BY_TCP: [&Quantity; 3] =
         [&quantity::FAST_RETRANSMISSIONS, &quantity::TIMEOUT_RETRANSMISSIONS, &quantity::WINDOW_PROBES];
     const STORING: [&Quantity; 2] = [&quantity::PACKETS_SENT, &quantity::DATA_PACKETS_RECEIVED];

@@ -104,7 +104,7 @@ pub(crate) fn undo(journal: &TestbedJournal) -> Result<(), TestbedError> {
         outcome = outcome.and(match entry {
             TestbedEntry::Folder(path) => remove_folder(path),
             TestbedEntry::Group(path) => {
-                group::remove(path, PATIENCE).path_context(path, "remove the group of processes")
+                group::remove(path, PATIENCE).path_context(path, "remove the control group")
             }
             _ => Ok(()),
         });

@@ -138,8 +138,8 @@ impl ReceiveRing {
     pub fn counts(&mut self) -> Result<RingCounters, TestbedError> {
         // The request resets the kernel's counters (packet(7)). `struct tpacket_stats`: frames that arrived,
         // and those without room.
-        let told = self.socket.get(libc::SOL_PACKET, libc::PACKET_STATISTICS);
-        let [offered, dropped] = told.context(&self.place, || "ask for the ring's counters".into())?;
+        let statistics = self.socket.get(libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        let [offered, dropped] = statistics.context(&self.place, || "read the ring's counters".into())?;
         self.counts.offered += u64::from(offered);
         self.counts.dropped += u64::from(dropped);
         Ok(self.counts)
@@ -163,7 +163,7 @@ fn open_ring(place: &str, request: RingRequest) -> Result<(PacketSocket, Slots),
     let ring = socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, request);
     ring.context(place, || format!("set up a ring of {} slots of {} B", request[3], request[2]))?;
     let slots = Slots::map(&socket, request[2] as usize, request[3] as usize);
-    let slots = slots.context(place, || "share the ring's memory".into())?;
+    let slots = slots.context(place, || "map the ring's memory".into())?;
     // Last: no frame arrives before all options are set.
     socket.bind(0, EVERY_PROTOCOL).context(place, || "listen to all interfaces".into())?;
     Ok((socket, slots))

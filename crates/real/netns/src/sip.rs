@@ -24,7 +24,7 @@ pub(crate) fn has_server(
 ) -> Result<bool, Unsupported> {
     if flow.code_points() != [Dscp::BE; 2] {
         return unsupported(format!(
-            "flow `{}` is SIP, whose messages go unmarked here; the simulator marks them",
+            "flow `{}` is SIP with a code point, which only the simulator can set",
             flow.name
         ));
     }
@@ -43,7 +43,7 @@ pub(crate) fn has_server(
         )),
         (Some(_), None) => Ok(true),
         (None, None) if node.programs.is_empty() => unsupported(format!(
-            "nobody serves the users of flow `{}`: node `{}` runs no program, and no other flow has a server at its port {}",
+            "flow `{}` has no server: node `{}` runs no program, and no other flow has a server at its port {}",
             flow.name, node.name, sip.port
         )),
         (None, _) => Ok(false),
@@ -131,10 +131,7 @@ pub(crate) fn name_server(
     let dns = located(flow).map_or(NameService::None, |(_, location)| location.dns);
     let name = &scenario.nodes[node].name;
     if dns == NameService::Program && scenario.nodes[node].programs.is_empty() {
-        return unsupported(format!(
-            "nobody knows names for flow `{}`: node `{name}` runs no program",
-            flow.name
-        ));
+        return unsupported(format!("flow `{}` has no DNS server: node `{name}` runs no program", flow.name));
     }
     if dns != NameService::Server {
         return Ok(None);

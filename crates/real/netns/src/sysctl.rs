@@ -105,7 +105,7 @@ pub(crate) fn agree(
 ) -> Result<(), Unsupported> {
     match sysctls.iter().find(|(other, _)| other == name) {
         Some((_, other)) if other != value => unsupported(format!(
-            "node `{node}` and its flows want {name} to be {other} and {value}, and its kernel has one"
+            "node `{node}` and its flows want {name} to be {other} and {value}, but its kernel has one value"
         )),
         Some(_) => Ok(()),
         None => {

@@ -114,7 +114,7 @@ impl Testbed {
 
     /// Journals the owner and everything that follows.
     fn write_down(&mut self) -> Result<(), TestbedError> {
-        let owner = ProcessId::own().context("this process", || "tell it from others".into())?;
+        let owner = ProcessId::own().context("this process", || "read its identity".into())?;
         let mut entries = vec![TestbedEntry::Owner(owner)];
         entries.extend(self.namespaces().map(|namespace| TestbedEntry::Namespace {
             name: namespace.name().to_owned(),

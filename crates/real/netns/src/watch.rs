@@ -19,7 +19,7 @@ pub(crate) struct WatchedNode {
     /// Index of the node.
     node: u32,
     /// Each program with its descendants, if its usage is reported.
-    told: Vec<Family>,
+    reported: Vec<Family>,
     /// Other processes of the run on the node.
     beside: Vec<Family>,
     load: Option<Family>,
@@ -53,20 +53,20 @@ impl WatchedHost {
     }
 
     /// Reports what the load and `own`, all other processes of the node, used in `span` ns.
-    fn tell(&mut self, [load, own]: [&Usage; 2], span: u64, tell: &mut impl FnMut(&'static Quantity, f64)) {
+    fn report(&mut self, [load, own]: [&Usage; 2], span: u64, emit: &mut impl FnMut(&'static Quantity, f64)) {
         if span > 0 {
             let share = |ns: u64| ns as f64 / span as f64;
-            tell(&quantity::HOST_LOAD, share(load.ran) / self.processors.max(1) as f64);
-            tell(&quantity::HOST_CPU, share(own.ran));
-            tell(&quantity::HOST_CPU_WAIT, share(own.waited));
+            emit(&quantity::HOST_LOAD, share(load.ran) / self.processors.max(1) as f64);
+            emit(&quantity::HOST_CPU, share(own.ran));
+            emit(&quantity::HOST_CPU_WAIT, share(own.waited));
         }
         if let Some(throttled) = self.group.throttled() {
             let more = throttled.saturating_sub(self.throttled);
             self.throttled = throttled;
-            tell(&quantity::HOST_THROTTLED, more as f64 / 1e9);
+            emit(&quantity::HOST_THROTTLED, more as f64 / 1e9);
         }
         if let Some(memory) = self.group.memory() {
-            tell(&quantity::HOST_MEMORY, memory as f64);
+            emit(&quantity::HOST_MEMORY, memory as f64);
         }
     }
 }
@@ -76,7 +76,7 @@ impl WatchedNode {
     pub fn new(place: usize, agent: Option<u32>, load: Option<u32>) -> Self {
         Self {
             node: place as u32,
-            told: Vec::new(),
+            reported: Vec::new(),
             beside: agent.into_iter().map(Family::of).collect(),
             load: load.map(Family::of),
             sockets: Sockets::default(),
@@ -86,9 +86,9 @@ impl WatchedNode {
         }
     }
 
-    /// Adds a program. Its usage is reported if `told`.
-    pub fn add(&mut self, family: Family, told: bool) {
-        if told { self.told.push(family) } else { self.beside.push(family) }
+    /// Adds a program. Its usage is reported if `reported`.
+    pub fn add(&mut self, family: Family, reported: bool) {
+        if reported { self.reported.push(family) } else { self.beside.push(family) }
     }
 
     /// Reports foreign processes on its processors, if no other node has them.
@@ -97,20 +97,21 @@ impl WatchedNode {
     }
 
     /// Reports its usage as a host.
-    pub fn tell_of(&mut self, host: WatchedHost) {
+    pub fn report_host(&mut self, host: WatchedHost) {
         self.host = Some(host);
     }
 
     /// Reads the kernel's drop counters before the run. A thread that wakes late on a busy machine would miss
     /// early drops.
     fn prepare(&mut self) {
-        let processes = self.told.iter_mut().flat_map(|family| family.look().processes).collect::<Vec<_>>();
+        let processes =
+            self.reported.iter_mut().flat_map(|family| family.look().processes).collect::<Vec<_>>();
         self.sockets.look(&processes);
     }
 
     /// The first observation, from which usage counts.
     fn begin(&mut self, now: Instant) {
-        let families = self.told.iter_mut().chain(&mut self.beside).chain(&mut self.load);
+        let families = self.reported.iter_mut().chain(&mut self.beside).chain(&mut self.load);
         families.for_each(|family| drop(family.look()));
         self.looked = now;
         self.host.iter_mut().for_each(WatchedHost::begin);
@@ -125,7 +126,7 @@ impl WatchedNode {
     /// Reports the interval that ends at `at`, observed at `now`.
     fn tick(&mut self, at: Instant, now: Instant, sink: &mut dyn Sink) {
         let (mut processes, mut programs) = (Vec::new(), Usage::default());
-        for usage in self.told.iter_mut().map(Family::look) {
+        for usage in self.reported.iter_mut().map(Family::look) {
             programs.add(&usage);
             processes.extend(usage.processes);
         }
@@ -137,20 +138,20 @@ impl WatchedNode {
         let span = now.since(self.looked).as_nanos();
         self.looked = now;
         let subject = Subject::Node(self.node);
-        let mut tell =
+        let mut emit =
             |quantity: &'static Quantity, value| sink.sample(subject, Sample { at, quantity, value });
         if let Some(host) = &mut self.host {
-            host.tell([&load, &own], span, &mut tell);
+            host.report([&load, &own], span, &mut emit);
         }
-        if self.told.is_empty() {
+        if self.reported.is_empty() {
             return;
         }
         if span > 0 {
-            tell(&quantity::PROGRAM_CPU, programs.ran as f64 / span as f64);
+            emit(&quantity::PROGRAM_CPU, programs.ran as f64 / span as f64);
         }
-        tell(&quantity::PROGRAM_MEMORY, programs.memory as f64);
-        tell(&quantity::PROGRAM_UDP_QUEUE, waiting as f64);
-        tell(&quantity::PROGRAM_UDP_DROPS, dropped as f64);
+        emit(&quantity::PROGRAM_MEMORY, programs.memory as f64);
+        emit(&quantity::PROGRAM_UDP_QUEUE, waiting as f64);
+        emit(&quantity::PROGRAM_UDP_DROPS, dropped as f64);
     }
 }
 
@@ -174,11 +175,11 @@ impl WatchThreads {
         mut hop_limits: Vec<HopLimitWatch>,
         (every, end): (Duration, Instant),
         clock: Clock,
-        tell: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
+        emit: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
     ) -> Result<Self, RunError> {
         let mut watching = Self { stop: Vec::new(), threads: Vec::new() };
         if !nodes.is_empty() {
-            let tell = tell.clone();
+            let emit = emit.clone();
             nodes.iter_mut().for_each(WatchedNode::prepare);
             watching.spawn(move |stopped| {
                 if wait(clock, Instant::ZERO, &stopped) {
@@ -187,37 +188,37 @@ impl WatchThreads {
                 at_ticks((every, end), clock, &stopped, |at| {
                     let mut observations = ObservationBatch::default();
                     nodes.iter_mut().for_each(|node| node.tick(at, clock.now(), &mut observations));
-                    tell(observations);
+                    emit(observations);
                     Ok(())
                 })?;
                 Ok(nodes.iter().filter_map(WatchedNode::fault).collect())
             })?;
         }
         if !hop_limits.is_empty() {
-            let tell = tell.clone();
+            let emit = emit.clone();
             watching.spawn(move |stopped| {
                 at_ticks((every, end), clock, &stopped, |at| {
                     let mut observations = ObservationBatch::default();
                     hop_limits.iter_mut().try_for_each(|node| node.tick(at, &mut observations))?;
-                    tell(observations);
+                    emit(observations);
                     Ok(())
                 })?;
                 Ok(Vec::new())
             })?;
         }
         for mut counting in counting {
-            let tell = tell.clone();
+            let emit = emit.clone();
             watching.spawn(move |stopped| {
                 let every = counting.every().unwrap_or(Duration::MAX);
                 at_ticks((every, end), clock, &stopped, |at| {
                     let mut observations = ObservationBatch::default();
                     counting.tick(at, &mut observations)?;
-                    tell(observations);
+                    emit(observations);
                     Ok(())
                 })?;
                 let mut observations = ObservationBatch::default();
                 counting.sum_up(clock.now().min(end), &mut observations);
-                tell(observations);
+                emit(observations);
                 Ok(Vec::new())
             })?;
         }
@@ -230,7 +231,7 @@ impl WatchThreads {
     ) -> Result<(), RunError> {
         let (stop, stopped) = sync_channel(0);
         let thread = std::thread::Builder::new().name("watch".into()).spawn(move || watch(stopped));
-        let failed = |error| RunError::Failed(format!("no thread to watch programs: {error}"));
+        let failed = |error| RunError::Failed(format!("cannot start a thread to observe programs: {error}"));
         self.threads.push(thread.map_err(failed)?);
         self.stop.push(stop);
         Ok(())
@@ -246,7 +247,7 @@ impl WatchThreads {
 
     fn end(&mut self) -> Result<Vec<String>, RunError> {
         self.stop.clear();
-        let gone = || Err(RunError::Failed("who watched the programs ended early".into()));
+        let gone = || Err(RunError::Failed("a thread that observed programs panicked".into()));
         let ended = self.threads.drain(..).map(|thread| thread.join().unwrap_or_else(|_| gone()));
         // Joins all threads, even if the first one failed.
         ended.collect::<Vec<_>>().into_iter().collect::<Result<Vec<_>, _>>().map(|faults| faults.concat())

@@ -17,7 +17,7 @@ const OF_THE_MACHINE: [&str; 11] = [
     " late,",
     " late by",
     "after their turn",
-    "come in time",
+    "than punctual packets",
     "before it was told",
     "for the endpoint",
     "no room",

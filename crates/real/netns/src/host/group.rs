@@ -90,7 +90,7 @@ fn quota(processors: f64) -> (u64, u64) {
 /// Checks that this machine can set these limits; the error is a message.
 pub(crate) fn check(limits: &NodeLimits) -> Result<(), String> {
     if limits.quota.is_some_and(|processors| quota(processors).0 < LEAST_QUOTA) {
-        return Err("its `quota` is less than 1 ms in a second, and a kernel gives no less".into());
+        return Err("its `quota` is less than 1 ms in a second, the minimum of the kernel".into());
     }
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     limits.controllers().try_for_each(|controller| ControllerMount::find(&mounts, controller).map(drop))
@@ -120,10 +120,10 @@ impl ControllerMount {
         }
         Err(match disabled {
             Some(folder) => format!(
-                "groups of processes have no controller `{name}` until it is enabled: `echo +{name} > {}`",
+                "the controller `{name}` of control groups is not enabled: `echo +{name} > {}`",
                 folder.join("cgroup.subtree_control").display()
             ),
-            None => format!("this machine has no controller `{name}` of groups of processes (cgroups(7))"),
+            None => format!("this machine has no controller `{name}` of control groups (cgroups(7))"),
         })
     }
 }
@@ -164,7 +164,7 @@ impl ControlGroup {
     /// Makes the groups, and sets and reads back the memory limit.
     pub fn make(&self) -> Result<(), TestbedError> {
         for folder in self.folders() {
-            std::fs::create_dir(&folder).path_context(&folder, "make the group of processes")?;
+            std::fs::create_dir(&folder).path_context(&folder, "make the control group")?;
         }
         if let (Some((version, folder)), Some(bytes)) = (&self.memory, self.limits.memory) {
             let bytes = bytes.to_string();
@@ -197,13 +197,13 @@ impl ControlGroup {
     fn ration(&self, ration: Option<u64>, processors: f64) -> Result<(), TestbedError> {
         let Some((version, folder)) = &self.cpu else { return Ok(()) };
         let (_, period) = quota(processors);
-        let told = |all: &str| ration.map_or_else(|| all.to_owned(), |ration| ration.to_string());
+        let quota_text = |all: &str| ration.map_or_else(|| all.to_owned(), |ration| ration.to_string());
         match version {
             CgroupVersion::One => {
                 set(folder, "cpu.cfs_period_us", &period.to_string())?;
-                set(folder, "cpu.cfs_quota_us", &told("-1"))
+                set(folder, "cpu.cfs_quota_us", &quota_text("-1"))
             }
-            CgroupVersion::Two => set(folder, "cpu.max", &format!("{} {period}", told("max"))),
+            CgroupVersion::Two => set(folder, "cpu.max", &format!("{} {period}", quota_text("max"))),
         }
     }
 
@@ -212,7 +212,7 @@ impl ControlGroup {
         let open = |folder: PathBuf| {
             let door = folder.join("cgroup.procs");
             let file = File::options().write(true).open(&door);
-            file.map(OwnedFd::from).path_context(&door, "open the group of processes")
+            file.map(OwnedFd::from).path_context(&door, "open the control group")
         };
         self.folders().into_iter().map(open).collect()
     }

@@ -40,9 +40,9 @@ impl NodeLoads {
             loads.push(NodeLoad { node, name: described.name.clone(), process });
         }
         for NodeLoad { name, process, .. } in &mut loads {
-            let begun = process.stdout().is_some_and(|mut told| told.read_exact(&mut [0]).is_ok());
-            if !begun {
-                return Err(RunError::Failed(format!("the load of node `{name}` has not begun")));
+            let started = process.stdout().is_some_and(|mut output| output.read_exact(&mut [0]).is_ok());
+            if !started {
+                return Err(RunError::Failed(format!("the load of node `{name}` did not start")));
             }
         }
         Ok(Self(loads))

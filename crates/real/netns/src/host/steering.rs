@@ -38,7 +38,7 @@ pub(crate) fn receive_on(testbed: &Testbed, node: usize, cpus: &[u32]) -> Result
     })?;
     let thread = thread.context(&place, || "start a thread".into())?;
     let found = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    match found.context(&place, || format!("have packets received on processors {asked}"))? {
+    match found.context(&place, || format!("steer received packets to processors {asked}"))? {
         None => Ok(()),
         Some((setting, found)) => Err(TestbedError::NotTaken { setting, place, asked, found }),
     }

@@ -107,14 +107,15 @@ impl MptcpEndpoint {
 
     /// Parses an answer.
     fn of(answer: &Message) -> Result<Self, Refusal> {
-        let unreadable = || Refusal::Unreadable("an address of the path manager cannot be understood".into());
-        let told = answer.attributes.iter().find(|attribute| kind(attribute) == ATTR_ADDR);
-        let told = attributes(&value(told.ok_or_else(unreadable)?));
-        let bytes = |kind| told.iter().find(|attribute| attribute.kind() == kind).map(value);
+        let unreadable =
+            || Refusal::Unreadable("an address of the path manager has an unknown format".into());
+        let nested = answer.attributes.iter().find(|attribute| kind(attribute) == ATTR_ADDR);
+        let nested = attributes(&value(nested.ok_or_else(unreadable)?));
+        let bytes = |kind| nested.iter().find(|attribute| attribute.kind() == kind).map(value);
         let v4 = bytes(ADDR_ATTR_ADDR4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(IpAddr::from);
         let v6 = bytes(ADDR_ATTR_ADDR6).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok()).map(IpAddr::from);
         let address = v4.or(v6).ok_or_else(unreadable)?;
-        let flags = number_in(&told, ADDR_ATTR_FLAGS).ok_or_else(unreadable)?;
+        let flags = number_in(&nested, ADDR_ATTR_FLAGS).ok_or_else(unreadable)?;
         let role = match flags & !FLAG_BACKUP {
             FLAG_SIGNAL => MptcpRole::Signal,
             FLAG_SUBFLOW => MptcpRole::Subflow,

@@ -36,7 +36,7 @@ impl<'a> Placeholders<'a> {
                 (_, Some(node)) => {
                     Some(self.addresses.get(node).map(IpAddr::to_string).ok_or_else(|| {
                         RunError::Failed(format!(
-                            "`{{{name}}}` of a program: there is no node `{node}` with an address"
+                            "`{{{name}}}` in a program: no node `{node}` has an address"
                         ))
                     })?)
                 }

@@ -44,7 +44,7 @@ pub(crate) struct Displacement {
 impl Displacement {
     /// A packet arrives at `at`. The line has sent all earlier packets at `clear`, which may lie ahead.
     /// `late` is the packet's lateness, ns; if unknown, that of the line is used.
-    pub fn comes(&mut self, at: Instant, clear: Instant, late: Option<i64>) {
+    pub fn arrives(&mut self, at: Instant, clear: Instant, late: Option<i64>) {
         if clear == Instant::NEVER {
             // The line stands still, so lateness has no effect.
             return;
@@ -78,7 +78,7 @@ impl Displacement {
     /// Why the waiting time on the link `name` is invalid, if the tester changed it.
     pub fn fault_of_waiting(&self, name: &str) -> Option<String> {
         let (waited, added) = self.means()?;
-        self.fault(name, LEAST_SHARE, waited - added, "of that")
+        self.fault(name, LEAST_SHARE, waited - added, "the punctual waiting time")
     }
 
     /// Why results of the link `name` are invalid: the tester changed the passage time of packets too much,
@@ -90,7 +90,7 @@ impl Displacement {
             name,
             LEAST_SHARE_OF_PASSAGE,
             waited - added + sent,
-            "of that and of what it took to send them",
+            "the punctual waiting and sending time",
         )
     }
 
@@ -101,8 +101,8 @@ impl Displacement {
         let (ms, verb) = (1e3, if added > 0.0 { "more" } else { "less" });
         (moved > LEAST.as_secs_f64() && moved > share * of).then(|| {
             format!(
-                "{} packets waited {:.3} ms on average on {name}, {:.3} ms {verb} than if they had come in time; {:.0} % {what} \
-                 and {LEAST} are the most",
+                "{} packets waited {:.3} ms on average on {name}, {:.3} ms {verb} than punctual packets; the limit \
+                 is {:.0} % of {what}, but at least {LEAST}",
                 self.packets,
                 waited * ms,
                 moved * ms,

@@ -50,7 +50,7 @@ pub(crate) struct Router {
     wires: PerPort<Wire<Parcel>>,
     meters: PerPort<WireMeters>,
     /// The latest time that was given to each wire.
-    told: PerPort<Instant>,
+    advanced_to: PerPort<Instant>,
     /// Frames that have left a wire and are to be sent, in time order.
     departing: Vec<DepartingFrame>,
     spare: Vec<Parcel>,
@@ -63,16 +63,16 @@ pub(crate) struct Router {
     /// By node: packets that it received and must forward.
     underway: Vec<NodeTransit>,
     displaced: PerPort<Displacement>,
-    shut: DownInterfaces,
+    down_interfaces: DownInterfaces,
     tap: FrameTap,
     timeline: Timeline,
     events: Events,
     observations: ObservationBatch,
     /// Whether the sink wants the lateness of each frame.
-    tells_lateness: bool,
-    tell: Box<dyn FnMut(ObservationBatch) + Send>,
+    wants_lateness: bool,
+    emit: Box<dyn FnMut(ObservationBatch) + Send>,
     /// Frames with an IP packet that arrived.
-    came: u32,
+    arrivals: u32,
     /// When the last of them arrived or left.
     last: Instant,
     drained: bool,
@@ -84,13 +84,13 @@ pub(crate) struct Router {
 pub(crate) struct StopSignal(OnceLock<Instant>);
 
 impl StopSignal {
-    pub fn say(&self, end: Instant) {
+    pub fn set(&self, end: Instant) {
         // The first value stays.
         let _ = self.0.set(end);
     }
 
     /// When the run ended, if it has.
-    pub fn said(&self) -> Option<Instant> {
+    pub fn get(&self) -> Option<Instant> {
         self.0.get().copied()
     }
 }
@@ -119,7 +119,7 @@ struct FrameTap {
 }
 
 impl Router {
-    /// The links of `run` at rest. `tell` receives what `sink` wants.
+    /// The links of `run` at rest. `emit` receives what `sink` wants.
     ///
     /// # Errors
     /// If the kernel refuses the ring or a sending socket.
@@ -127,7 +127,7 @@ impl Router {
         testbed: &Testbed,
         run: &Run,
         sink: &dyn Sink,
-        tell: Box<dyn FnMut(ObservationBatch) + Send>,
+        emit: Box<dyn FnMut(ObservationBatch) + Send>,
     ) -> Result<Self, RunError> {
         let scenario = &*run.scenario;
         let ends = || testbed.wiring().links.iter().flat_map(|wire| &wire.ends);
@@ -138,7 +138,7 @@ impl Router {
         let (wires, meters) = wires(scenario, &Seeds::new(run.seed), &events, sink)?;
         Ok(Self {
             senders: senders.collect::<Result<_, _>>()?,
-            told: ports().map(|end| end.map(|_| Instant::ZERO)).collect(),
+            advanced_to: ports().map(|end| end.map(|_| Instant::ZERO)).collect(),
             departing: Vec::new(),
             wires,
             meters,
@@ -151,7 +151,7 @@ impl Router {
             passages: Passages::new(scenario, testbed.wiring()),
             underway: scenario.nodes.iter().map(|_| NodeTransit::default()).collect(),
             displaced: ports().map(|end| end.map(|_| Displacement::default())).collect(),
-            shut: DownInterfaces::none(ends().count()),
+            down_interfaces: DownInterfaces::none(ends().count()),
             tap: FrameTap {
                 wanted: (0..scenario.nodes.len() as u32).map(|node| sink.wants_frames(node)).collect(),
                 nodes: ends().map(|end| Some(end.node)).collect(),
@@ -159,9 +159,9 @@ impl Router {
             timeline: Timeline::new(sink),
             events,
             observations: ObservationBatch::default(),
-            tells_lateness: sink.wants(&quantity::FORWARDING_LATENESS),
-            tell,
-            came: 0,
+            wants_lateness: sink.wants(&quantity::FORWARDING_LATENESS),
+            emit,
+            arrivals: 0,
             last: Instant::ZERO,
             drained: false,
             report: RouterReport::default(),
@@ -171,8 +171,8 @@ impl Router {
     }
 
     /// Which interfaces of nodes are down, shared with the thread that changes them.
-    pub fn shut(&self) -> DownInterfaces {
-        self.shut.clone()
+    pub fn down_interfaces(&self) -> DownInterfaces {
+        self.down_interfaces.clone()
     }
 
     /// Moves frames until `stop`. The epoch of `clock` is the start of the run.
@@ -186,7 +186,7 @@ impl Router {
         let ended = self.forward(&clock, &mut offset, stop);
         if ended.is_err() {
             // No frame passes any more, so nodes need not continue.
-            (self.tell)(ObservationBatch::drained());
+            (self.emit)(ObservationBatch::drained());
         }
         let end = ended?;
         self.heed_wall_clock(&mut offset);
@@ -209,7 +209,7 @@ impl Router {
     ) -> Result<Instant, RunError> {
         let mut checked = clock.now();
         loop {
-            if let Some(end) = stop.said() {
+            if let Some(end) = stop.get() {
                 return Ok(end);
             }
             if clock.now() - checked >= CLOCK_CHECK {
@@ -248,7 +248,7 @@ impl Router {
     fn read(&mut self, clock: &Clock, offset: &RealtimeOffset) -> bool {
         // The ring lends its slots during the read, while all else changes.
         let mut arrived: [Option<(Instant, u32, Option<Parcel>)>; BATCH] = [const { None }; BATCH];
-        let Self { ring, spare, came, passages, report, .. } = self;
+        let Self { ring, spare, arrivals, passages, report, .. } = self;
         let count = ring.read(BATCH, |frames| {
             // All these frames have arrived, so a later stamp means a clock step. The clock is read after the
             // ring: an earlier value would cut the wait of frames that arrived in between.
@@ -256,14 +256,14 @@ impl Router {
             for (frame, place) in frames.iter().zip(&mut arrived) {
                 let stamp = u64::try_from(frame.at.as_nanos()).unwrap_or(u64::MAX);
                 let at = clock.instant(offset.monotonic(stamp)).min(now);
-                let parcel = Parcel::read(frame.bytes, came.wrapping_add(1), spare.pop());
+                let parcel = Parcel::read(frame.bytes, arrivals.wrapping_add(1), spare.pop());
                 let parcel = parcel.filter(|_| frame.whole);
                 if parcel.is_none() {
                     let ours =
                         addresses(frame.bytes).is_some_and(|ends| ends.iter().any(|end| passages.knows(end)));
                     *(if ours { &mut report.unreadable } else { &mut report.foreign }) += 1;
                 }
-                *came = came.wrapping_add(parcel.is_some().into());
+                *arrivals = arrivals.wrapping_add(parcel.is_some().into());
                 *place = Some((at, frame.interface, parcel));
             }
             frames.len()
@@ -284,10 +284,10 @@ impl Router {
     fn offer(&mut self, at: Instant, from: PortId, parcel: Parcel) {
         self.advance(at);
         self.last = at;
-        let told = &mut self.told[from];
-        self.report.overtaken.record(*told - at);
-        *told = at.max(*told);
-        let now = *told;
+        let advanced_to = &mut self.advanced_to[from];
+        self.report.overtaken.record(*advanced_to - at);
+        *advanced_to = at.max(*advanced_to);
+        let now = *advanced_to;
         self.show(now, from, Heading::Outbound, &parcel);
         self.account(now, from, &parcel);
         let clear = self.wires[from].clear_at();
@@ -307,7 +307,7 @@ impl Router {
         };
         if now <= self.end {
             let late = due.map(|due| difference(now, due));
-            self.displaced[from].comes(now, self.wires[from].clear_at(), late);
+            self.displaced[from].arrives(now, self.wires[from].clear_at(), late);
         }
     }
 
@@ -328,7 +328,7 @@ impl Router {
             for wire in self.wires.ends() {
                 let due = self.wires.get(wire).and_then(Wire::poll_timeout);
                 if due.is_some_and(|due| due <= at) {
-                    self.told[wire] = self.told[wire].max(at);
+                    self.advanced_to[wire] = self.advanced_to[wire].max(at);
                     self.deliver(at, wire);
                 }
             }
@@ -355,8 +355,8 @@ impl Router {
 
     fn change(&mut self, change: WireChange) {
         let WireChange { at, wire, event, words } = change;
-        let at = at.max(self.told[wire]);
-        self.told[wire] = at;
+        let at = at.max(self.advanced_to[wire]);
+        self.advanced_to[wire] = at;
         self.timeline.note(at, wire.subject(), || words, &mut self.observations);
         self.wires[wire].apply(at, event);
     }
@@ -368,18 +368,18 @@ impl Router {
             now if now >= self.end => Instant::NEVER,
             now => (now + self.sample_every).min(self.end),
         };
-        for ((wire, meters), told) in
-            self.wires.iter_mut().zip(self.meters.iter_mut()).zip(self.told.iter_mut())
+        for ((wire, meters), advanced_to) in
+            self.wires.iter_mut().zip(self.meters.iter_mut()).zip(self.advanced_to.iter_mut())
         {
-            *told = now.max(*told);
-            meters.tick(*told, wire, &self.timeline, &mut self.observations);
+            *advanced_to = now.max(*advanced_to);
+            meters.tick(*advanced_to, wire, &self.timeline, &mut self.observations);
         }
         self.events.tell(&mut self.observations);
         if self.next_tick == Instant::NEVER {
             self.recognition.finish();
         }
         self.recognition.tick(now, &mut self.observations);
-        (self.tell)(std::mem::take(&mut self.observations));
+        (self.emit)(std::mem::take(&mut self.observations));
     }
 
     /// Reports notes of single packets before the next tick if they take much memory.
@@ -391,14 +391,15 @@ impl Router {
             return;
         }
         // Everything that was due before is done, and the next frame to be read did not arrive much earlier.
-        let now = self.told.iter().copied().fold(Instant::ZERO, Instant::max);
-        for ((wire, meters), told) in self.wires.iter_mut().zip(self.meters.iter()).zip(self.told.iter_mut())
+        let now = self.advanced_to.iter().copied().fold(Instant::ZERO, Instant::max);
+        for ((wire, meters), advanced_to) in
+            self.wires.iter_mut().zip(self.meters.iter()).zip(self.advanced_to.iter_mut())
         {
-            *told = now.max(*told);
-            meters.tell_noted(*told, wire, &mut self.observations);
+            *advanced_to = now.max(*advanced_to);
+            meters.tell_noted(*advanced_to, wire, &mut self.observations);
         }
         self.events.tell(&mut self.observations);
-        (self.tell)(std::mem::take(&mut self.observations));
+        (self.emit)(std::mem::take(&mut self.observations));
     }
 
     /// Reports once after the end of the run that no frame is in transit.
@@ -406,7 +407,7 @@ impl Router {
         let quiet = now > self.end.max(self.last) + SETTLING;
         if quiet && !self.drained && self.wires.iter().all(|wire| wire.inside() == 0) {
             self.drained = true;
-            (self.tell)(ObservationBatch::drained());
+            (self.emit)(ObservationBatch::drained());
         }
     }
 
@@ -437,7 +438,7 @@ impl Router {
     fn note_lateness(&mut self, at: Instant, now: Instant) {
         let late = now - at;
         self.report.lateness.record(late);
-        if self.tells_lateness && at <= self.end {
+        if self.wants_lateness && at <= self.end {
             let quantity = &quantity::FORWARDING_LATENESS;
             let sample = Sample { at, quantity, value: late.as_secs_f64() };
             self.observations.sample(Subject::Run, sample);
@@ -455,8 +456,11 @@ impl Router {
             let sent = sender.send(rest).unwrap_or(0);
             self.report.forwarded += sent as u64;
             if sent < rest.len() {
-                let lost =
-                    if self.shut.is(to) { &mut self.report.shut_out } else { &mut self.report.refused };
+                let lost = if self.down_interfaces.is(to) {
+                    &mut self.report.shut_out
+                } else {
+                    &mut self.report.refused
+                };
                 *lost += 1;
                 left_out.push(frames.len() - rest.len() + sent);
             }
@@ -522,7 +526,7 @@ fn wires(
                     continue;
                 }
                 LinkSettings::Wifi(_) => {
-                    return Err(RunError::Failed(format!("link `{}` is no line", link.name)));
+                    return Err(RunError::Failed(format!("link `{}` is not a line", link.name)));
                 }
             };
             let id = WireId { link: number, name: &link.name, direction };

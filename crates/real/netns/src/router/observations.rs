@@ -54,7 +54,7 @@ impl ObservationBatch {
     }
 
     /// Passes everything to `sink`.
-    pub fn tell(self, sink: &mut dyn Sink) {
+    pub fn send_to(self, sink: &mut dyn Sink) {
         self.samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
         self.notes.into_iter().for_each(|note| sink.note(note));
         self.packets.iter().for_each(|event| sink.packet(event));

@@ -290,7 +290,7 @@ fn fault_on_cables(flow: &str, client: &SocketPassage, server: &SocketPassage) -
     let sent = client.sent;
     (lost > 0).then(|| {
         format!(
-            "flow `{flow}`: {lost} of {sent} datagrams that were sent on cables did not reach their socket"
+            "flow `{flow}`: {lost} of {sent} datagrams that were sent over direct links did not reach their socket"
         )
     })
 }
@@ -302,12 +302,12 @@ impl NodePassage {
         let lost = handed.saturating_sub(forwarded.datagrams);
         if lost > 0 {
             return Some(format!(
-                "node `{name}` did not send on {lost} of {handed} packets that links handed it"
+                "node `{name}` did not forward {lost} of {handed} packets that links delivered to it"
             ));
         }
         let lost = bytes.saturating_sub(forwarded.bytes);
         (lost > 0).then(|| {
-            format!("node `{name}` did not send on {lost} B of {bytes} in the fragments that links handed it")
+            format!("node `{name}` did not forward {lost} B of {bytes} in the fragments that links delivered to it")
         })
     }
 }
@@ -317,14 +317,14 @@ impl EndPassage {
     fn faults(&self, node: &str, socket: &SocketPassage) -> impl Iterator<Item = String> + use<> {
         let Self { flow, offered, handed, .. } = self;
         let SocketPassage { sent, received, dropped, .. } = *socket;
-        let (unsent, unheard) = (sent.saturating_sub(*offered), handed.saturating_sub(received + dropped));
+        let (unsent, unread) = (sent.saturating_sub(*offered), handed.saturating_sub(received + dropped));
         let sends = (unsent > 0).then(|| {
             format!(
                 "flow `{flow}`: {unsent} of {sent} datagrams that node `{node}` sent did not reach its link"
             )
         });
-        let receives = (unheard > 0).then(|| {
-            format!("flow `{flow}`: {unheard} of {handed} datagrams that node `{node}` was handed did not reach their socket")
+        let receives = (unread > 0).then(|| {
+            format!("flow `{flow}`: {unread} of {handed} datagrams that links delivered to node `{node}` did not reach their socket")
         });
         sends.into_iter().chain(receives)
     }

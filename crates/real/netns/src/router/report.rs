@@ -76,7 +76,7 @@ impl RouterReport {
         });
         let foreign = (self.foreign > 0).then(|| {
             note(format!(
-                "{} frames were no IP packets of the experiment's addresses, and went nowhere",
+                "{} frames had no IP packet of the experiment's addresses and were dropped",
                 self.foreign
             ))
         });
@@ -89,12 +89,12 @@ impl RouterReport {
         let mut faults = Vec::new();
         if self.ring.dropped > 0 {
             faults.push(format!(
-                "the router had no room for {} of {} frames",
+                "the router's ring had no room for {} of {} frames",
                 self.ring.dropped, self.ring.offered
             ));
         }
         if self.refused > 0 {
-            faults.push(format!("nodes did not take {} frames that the router sent them", self.refused));
+            faults.push(format!("node interfaces did not take {} frames of the router", self.refused));
         }
         let late = self.lateness.quantile(0.99);
         if late > TOO_LATE {
@@ -102,14 +102,14 @@ impl RouterReport {
             let class =
                 class.map_or(String::new(), |why| format!(" (the kernel gave it no real-time class: {why})"));
             faults.push(format!(
-                "the router sent 1 in 100 frames more than {late} late; {TOO_LATE} is the most{class}"
+                "the router sent 1 in 100 frames more than {late} late; at most {TOO_LATE} is allowed{class}"
             ));
         }
         let overtaken = self.overtaken.quantile(0.99);
         if overtaken > TOO_FAR_OVERTAKEN {
             faults.push(format!(
-                "the router read 1 in 100 frames more than {overtaken} after their turn on a link; {TOO_FAR_OVERTAKEN} \
-                 is the most"
+                "the router read 1 in 100 frames more than {overtaken} after their turn on a link; at most \
+                 {TOO_FAR_OVERTAKEN} is allowed"
             ));
         }
         if !self.stepped.is_zero() {

@@ -29,11 +29,11 @@ impl RouterThread {
     /// # Errors
     /// If the router failed before, or packets do not balance.
     pub fn stop(mut self, end: Instant) -> Result<RouterReport, RunError> {
-        self.end(end).unwrap_or_else(|| Err(RunError::Failed("the router gave up".into())))
+        self.end(end).unwrap_or_else(|| Err(RunError::Failed("the router's thread panicked".into())))
     }
 
     fn end(&mut self, end: Instant) -> Option<Result<RouterReport, RunError>> {
-        self.stop.say(end);
+        self.stop.set(end);
         self.thread.take()?.join().ok()
     }
 }

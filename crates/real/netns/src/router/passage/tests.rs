@@ -87,7 +87,10 @@ fn what_a_node_does_not_send_on_is_its_own_loss() {
     assert_eq!(faults(all, 10, 9, 1), [""; 0]);
     let mut some = passages();
     (0..10).for_each(|n| pass(&mut some, ms(n.into()), &packet(n, 0, false, 100), n == 4));
-    assert_eq!(faults(some, 10, 9, 0), ["node `R` did not send on 1 of 10 packets that links handed it"]);
+    assert_eq!(
+        faults(some, 10, 9, 0),
+        ["node `R` did not forward 1 of 10 packets that links delivered to it"]
+    );
 }
 
 #[test]
@@ -98,7 +101,7 @@ fn what_sockets_say_must_be_what_links_say() {
         faults(all, 12, 7, 1),
         [
             "flow `x`: 2 of 12 datagrams that node `a` sent did not reach its link",
-            "flow `x`: 2 of 10 datagrams that node `b` was handed did not reach their socket"
+            "flow `x`: 2 of 10 datagrams that links delivered to node `b` did not reach their socket"
         ]
     );
 }
@@ -121,7 +124,7 @@ fn a_datagram_in_fragments_has_passed_when_all_of_them_have() {
     }
     assert_eq!(
         faults(cut, 1, 0, 0),
-        ["node `R` did not send on 48 B of 3008 in the fragments that links handed it"]
+        ["node `R` did not forward 48 B of 3008 in the fragments that links delivered to it"]
     );
 }
 
@@ -134,7 +137,7 @@ fn what_is_on_its_way_at_the_end_is_not_missed() {
     assert_eq!(faults(late, 0, 0, 0), [""; 0]);
     let mut lost = passages();
     lost.handed(ms(1979), 1, &parcel);
-    assert_eq!(faults(lost, 0, 0, 0), ["node `R` did not send on 1 of 1 packets that links handed it"]);
+    assert_eq!(faults(lost, 0, 0, 0), ["node `R` did not forward 1 of 1 packets that links delivered to it"]);
 }
 
 #[test]
@@ -157,7 +160,10 @@ fn a_node_answers_what_may_go_no_further() {
     let mut goes_on = passages();
     goes_on.handed(ms(1), 1, &with_flags(1, 0, 2, 100));
     goes_on.handed(ms(1), 1, &with_flags(2, 0x4000, 64, 1480));
-    assert_eq!(faults(goes_on, 0, 0, 0), ["node `R` did not send on 2 of 2 packets that links handed it"]);
+    assert_eq!(
+        faults(goes_on, 0, 0, 0),
+        ["node `R` did not forward 2 of 2 packets that links delivered to it"]
+    );
 }
 
 #[test]
@@ -166,5 +172,8 @@ fn on_cables_a_socket_has_what_the_other_sent() {
         |sent, received, dropped| SocketPassage { sent, received, dropped, ..SocketPassage::default() };
     assert_eq!(fault_on_cables("x", &socket(10, 0, 0), &socket(0, 8, 2)), None);
     let lost = fault_on_cables("x", &socket(10, 0, 0), &socket(0, 8, 1)).unwrap();
-    assert_eq!(lost, "flow `x`: 1 of 10 datagrams that were sent on cables did not reach their socket");
+    assert_eq!(
+        lost,
+        "flow `x`: 1 of 10 datagrams that were sent over direct links did not reach their socket"
+    );
 }
