@@ -127,7 +127,7 @@ fn whenever_an_owner_is_killed_exactly_what_it_left_is_removed() {
     assert_eq!(namespaces(&format!("netrig-{}", living.id())).len(), 4);
 }
 
-/// Processes end without cleaning up, also one that left its starter's process group.
+/// Programs die without a clean-up by netrig, also one that left its starter's process group.
 #[test]
 fn a_program_dies_with_its_owner() {
     if !(has_root() && has("setsid")) {
