@@ -108,7 +108,7 @@ impl RunKeeping {
             self.written += sizes.iter().flatten().sum::<u64>();
             if messages.is_some() || sizes.iter().any(Option::is_some) {
                 let [log, capture] = files;
-                self.kept.flows.push(KeptFlow { flow, log, capture, messages: messages });
+                self.kept.flows.push(KeptFlow { flow, log, capture, messages });
             }
         }
     }
