@@ -143,7 +143,7 @@ fn left_behind() -> Vec<Finding> {
 
 #[cfg(target_os = "linux")]
 fn namespaces() -> Finding {
-    match netrig_netns::try_out().first() {
+    match netrig_netns::try_requirements().first() {
         None => fine("namespaces", "yes: netns can run here"),
         Some(lack) => Finding {
             what: "namespaces",
@@ -156,12 +156,12 @@ fn namespaces() -> Finding {
 /// Removes what runs that were killed left in the kernel, and tells of it. What cannot be removed keeps nothing else.
 #[cfg(target_os = "linux")]
 fn left_behind() -> Vec<Finding> {
-    use netrig_netns::{lacks, left_behind};
+    use netrig_netns::{left_behind, missing_requirements};
 
     use crate::request::journals;
 
     // Who may not make a testbed has none, and may not remove another's.
-    if !lacks().is_empty() {
+    if !missing_requirements().is_empty() {
         return Vec::new();
     }
     let journals = journals();

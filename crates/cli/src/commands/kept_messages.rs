@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
 use netrig_core::number::counted;
 #[cfg(target_os = "linux")]
-use netrig_netns::{KeptFlow, KeptOfRuns};
+use netrig_netns::{KeptFlow, KeptFlows};
 #[cfg(target_os = "linux")]
 use netrig_sip_net::tap::KeptMessages;
 
@@ -59,8 +59,8 @@ pub fn lines(typed: &RunKeep, ran: u64) -> Vec<String> {
 }
 
 #[cfg(target_os = "linux")]
-fn lines_of(kept: KeptOfRuns, ran: u64, folder: &Path) -> Vec<String> {
-    let KeptOfRuns { flows, ordered } = kept;
+fn lines_of(kept: KeptFlows, ran: u64, folder: &Path) -> Vec<String> {
+    let KeptFlows { flows, ordered } = kept;
     if flows.is_empty() {
         let why = match (ran, ordered) {
             (0, 0) => "no run was made",
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn what_failed_runs_have_kept_is_told_first_and_none_is_left_out() {
         let told =
-            |flows: Vec<KeptFlow>, ordered| lines_of(KeptOfRuns { flows, ordered }, 1, Path::new("kept"));
+            |flows: Vec<KeptFlow>, ordered| lines_of(KeptFlows { flows, ordered }, 1, Path::new("kept"));
         let flow = |log: &str, messages: Option<u64>| KeptFlow {
             flow: "users".to_owned(),
             log: log.into(),

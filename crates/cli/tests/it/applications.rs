@@ -185,7 +185,7 @@ fn a_program_that_ends_before_it_is_ready_fails_its_run() {
     assert_eq!(code, Some(1), "{told}");
     let said = document.to_string() + &told + &time_lines(folder.path());
     assert!(
-        said.contains("before it was ready (tcp:5060)") && said.contains("its last words: ready at"),
+        said.contains("before it was ready (tcp:5060)") && said.contains("its last line: ready at"),
         "{said}"
     );
 }

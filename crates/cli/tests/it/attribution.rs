@@ -83,7 +83,7 @@ fn what_no_kernel_loses_is_nobodys_fault() {
     }
     for (ip, size) in [(4, "500 B"), (4, "4 KB"), (6, "500 B"), (6, "4 KB")] {
         let (invalid, _) = verdict(&experiment(ip, size, ["", ""]));
-        for lost in ["did not send on", "did not reach"] {
+        for lost in ["did not forward", "did not reach"] {
             assert!(!invalid.contains(lost), "{size} by IPv{ip}: {invalid}");
         }
     }
@@ -99,7 +99,8 @@ fn what_a_router_of_the_experiment_loses_in_its_kernel_is_told() {
     let (invalid, dropped) = verdict(&experiment(4, "500 B", ["", switches]));
     assert_eq!(dropped, 0, "no link drops any");
     assert!(
-        invalid.contains("node `R` did not send on ") && invalid.contains(" packets that links handed it"),
+        invalid.contains("node `R` did not forward ")
+            && invalid.contains(" packets that links delivered to it"),
         "{invalid}"
     );
 }

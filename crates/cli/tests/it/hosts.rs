@@ -406,7 +406,7 @@ fn judged(text: &str) -> (Seen, String) {
 /// Runs the experiment of a client with a processor of its own up to four times, until no other process had too much of that
 /// processor. `None` if one always had; the reason goes to standard error.
 fn judged_alone(text: &str) -> Option<(Seen, String)> {
-    let others = "what is not of node";
+    let others = "other processes than those of node";
     let mut runs = (0..4).map(|_| judged(text));
     let found = runs.find(|(_, invalid)| !invalid.contains(others));
     if found.is_none() {

@@ -216,7 +216,7 @@ fn what_fails_before_a_program_or_of_its_counters_is_told() {
     };
     let failed =
         told_of("command = [\"sleep\", \"1000\"], before = [[\"sh\", \"-c\", \"echo no room; exit 4\"]]");
-    assert!(failed.contains("exit status: 4") && failed.contains("its last words: no room"), "{failed}");
+    assert!(failed.contains("exit status: 4") && failed.contains("its last line: no room"), "{failed}");
     let unknown = told_of(
         "command = [\"sleep\", \"1000\"], counters = { command = [\"echo\", \"a = 1\"], names = [\"b\"] }",
     );

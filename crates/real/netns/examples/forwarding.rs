@@ -1,6 +1,6 @@
-//! How many frames per second pass from one node to another through the ring and an outlet, and how late they are, at
-//! 10,000 per second and as fast as they can be sent, beside the kernel's own bridge between the same interfaces. Needs root
-//! and `ip`.
+//! Frames per second from one node to another through the ring and the frame sender, and their lateness: at
+//! 10,000 frames/s, and as fast as they can be sent. The kernel's bridge between the same interfaces is
+//! measured for comparison. Needs root and `ip`.
 //!
 //! `cargo run --release -p netrig-netns --example forwarding [SECONDS]`
 #![cfg_attr(
@@ -30,16 +30,18 @@ mod measurement {
     use std::time::{Duration, Instant, SystemTime};
 
     use netrig_experiment::Experiment;
-    use netrig_netns::{Counts, Journals, Outlet, ReceivedFrame, Ring, Testbed, TestbedId, Wiring};
+    use netrig_netns::{
+        FrameSender, Journals, ReceiveRing, ReceivedFrame, RingCounters, Testbed, TestbedId, Wiring,
+    };
 
     type Failure = Box<dyn std::error::Error>;
 
-    /// What `bench/router` measures netrig's router with: of it only the two nodes and the link between them are here.
+    /// The experiment of `bench/router`. Only its two nodes and their link are used.
     const EXPERIMENT: &str = include_str!("../../../../bench/netrig/router.toml");
 
     /// Ethernet, IPv4 and UDP headers, and the frame check sequence that a wire adds.
     const OVERHEAD: usize = 14 + 20 + 8 + 4;
-    /// About 10 ms of frames at a million per second.
+    /// About 10 ms of frames at 1,000,000 frames/s.
     const SLOTS: usize = 8192;
 
     pub fn main() -> Result<(), Failure> {
@@ -48,7 +50,7 @@ mod measurement {
         println!("{:>6} {:>7} {:>10} {:>10} {:>10}", "frame", "by", "sent/s", "arrived/s", "arrived");
         for size in [64, 1518] {
             for pace in [Some(10_000.0), None] {
-                for by in [By::Ring, By::Bridge] {
+                for by in [Forwarder::ReceiveRing, Forwarder::Bridge] {
                     measure(size, by, time, pace)?;
                 }
             }
@@ -57,22 +59,22 @@ mod measurement {
     }
 
     #[derive(Clone, Copy, PartialEq)]
-    enum By {
-        Ring,
+    enum Forwarder {
+        ReceiveRing,
         Bridge,
     }
 
-    fn measure(size: usize, by: By, time: Duration, pace: Option<f64>) -> Result<(), Failure> {
+    fn measure(size: usize, by: Forwarder, time: Duration, pace: Option<f64>) -> Result<(), Failure> {
         let experiment =
             Experiment::parse("router.toml", EXPERIMENT).map_err(|problems| problems.to_string())?;
         let scenario = experiment.plan().scenario(0).map_err(|problems| problems.to_string())?;
         let testbed = Testbed::build(&Journals::default(), &TestbedId::fresh()?, Wiring::new(&scenario)?)?;
-        // Somebody takes the datagrams, or node b would answer that nobody does.
+        // Without this socket node b would answer with ICMP port unreachable.
         let _taker = testbed.in_node(1, || UdpSocket::bind("10.0.0.2:4000"))??;
         let stop = AtomicBool::new(false);
         let passing = match by {
-            By::Ring => Some(Passing::new(&testbed)?),
-            By::Bridge => {
+            Forwarder::ReceiveRing => Some(Passing::new(&testbed)?),
+            Forwarder::Bridge => {
                 bridge(&testbed)?;
                 None
             }
@@ -98,7 +100,7 @@ mod measurement {
         Ok(())
     }
 
-    /// Sends from node a at a pace in frames per second, or as fast as it can; how many.
+    /// Sends from node a at `pace` frames/s, or as fast as it can. Returns the number of frames sent.
     fn load(testbed: &Testbed, payload: usize, time: Duration, pace: Option<f64>) -> Result<u64, Failure> {
         let socket = testbed.in_node(0, || UdpSocket::bind("10.0.0.1:4000"))??;
         socket.connect("10.0.0.2:4000")?;
@@ -108,13 +110,13 @@ mod measurement {
                 std::thread::sleep(Duration::from_micros(50));
                 continue;
             }
-            // Refused: no room in the kernel. Not sent then.
+            // If the kernel has no room, the datagram is not sent.
             sent += u64::from(socket.send(&payload).is_ok());
         }
         Ok(sent)
     }
 
-    /// How many frames node b's interface received.
+    /// The number of frames that node b's interface received.
     fn arrived(testbed: &Testbed) -> Result<u64, Failure> {
         let devices = testbed.in_node(1, || std::fs::read_to_string("/proc/thread-self/net/dev"))??;
         let line =
@@ -135,11 +137,11 @@ mod measurement {
         Ok(())
     }
 
-    /// Frames on their way from one end of the link to the other.
+    /// Forwards frames between the two ends of the link.
     struct Passing {
-        ring: Ring,
-        /// Each of the two interfaces with the way out of the other.
-        ways: [(u32, Outlet); 2],
+        ring: ReceiveRing,
+        /// Each of the two interfaces, with the sender through the other one.
+        senders: [(u32, FrameSender); 2],
         lateness: Vec<Duration>,
         last: Duration,
         backwards: u64,
@@ -150,12 +152,14 @@ mod measurement {
     impl Passing {
         fn new(testbed: &Testbed) -> Result<Self, Failure> {
             let [a, b] = &testbed.wiring().links[0].ends;
-            let ways =
-                [(a.index, Outlet::open(testbed, b.index)?), (b.index, Outlet::open(testbed, a.index)?)];
-            let (ring, zero) = (Ring::open(testbed, SLOTS)?, Duration::ZERO);
+            let senders = [
+                (a.index, FrameSender::open(testbed, b.index)?),
+                (b.index, FrameSender::open(testbed, a.index)?),
+            ];
+            let (ring, zero) = (ReceiveRing::open(testbed, SLOTS)?, Duration::ZERO);
             Ok(Self {
                 ring,
-                ways,
+                senders,
                 lateness: Vec::new(),
                 last: zero,
                 backwards: 0,
@@ -164,7 +168,7 @@ mod measurement {
             })
         }
 
-        /// Forwards until it is told to stop and nothing is left; what there is to tell.
+        /// Forwards until `stop` and until no frame is left. Returns a summary.
         fn run(mut self, stop: &AtomicBool) -> Result<String, String> {
             loop {
                 let stopped = stop.load(Ordering::Relaxed);
@@ -172,10 +176,10 @@ mod measurement {
                 if stopped && !waits {
                     break;
                 }
-                let ways = &self.ways;
+                let senders = &self.senders;
                 let (stamps, refused) = self.ring.read(64, |frames| {
                     let stamps: Vec<_> = frames.iter().map(|frame| frame.at).collect();
-                    (stamps, ways.iter().map(|way| pass(frames, way)).sum::<usize>())
+                    (stamps, senders.iter().map(|way| pass(frames, way)).sum::<usize>())
                 });
                 self.refused += refused;
                 self.note(&stamps);
@@ -183,7 +187,7 @@ mod measurement {
             self.tell()
         }
 
-        /// Notes how late frames that came then have left.
+        /// Records how late these frames have left.
         fn note(&mut self, stamps: &[Duration]) {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             for at in stamps {
@@ -195,7 +199,7 @@ mod measurement {
         }
 
         fn tell(mut self) -> Result<String, String> {
-            let Counts { offered, dropped } = self.ring.counts().map_err(|error| error.to_string())?;
+            let RingCounters { offered, dropped } = self.ring.counts().map_err(|error| error.to_string())?;
             self.lateness.sort_unstable();
             let late = |share: f64| {
                 let place = (self.lateness.len() as f64 * share) as usize;
@@ -216,10 +220,10 @@ mod measurement {
         }
     }
 
-    /// Sends the frames of one interface out of the other; how many were refused.
-    fn pass(frames: &[ReceivedFrame<'_>], (from, outlet): &(u32, Outlet)) -> usize {
+    /// Sends the frames of one interface through the other one. Returns the number of refused frames.
+    fn pass(frames: &[ReceivedFrame<'_>], (from, sender): &(u32, FrameSender)) -> usize {
         let frames = frames.iter().filter(|frame| frame.interface == *from);
         let frames: Vec<_> = frames.map(|frame| frame.bytes).collect();
-        frames.len() - outlet.send(&frames).unwrap_or(0)
+        frames.len() - sender.send(&frames).unwrap_or(0)
     }
 }

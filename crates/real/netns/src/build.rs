@@ -1,4 +1,4 @@
-//! Making what a wiring says.
+//! Builds a testbed from its wiring.
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -8,28 +8,33 @@ use std::time::{Duration, Instant};
 use netlink_packet_route::link::LinkFlags;
 
 use crate::error::TestbedError;
-use crate::namespace::Namespace;
+use crate::namespace::NetworkNamespace;
 use crate::netlink::Ethtool;
-use crate::netlink::route::{Lengths, NewRoute, Rtnetlink, VethEnd};
+use crate::netlink::route::{NewRoute, RouteLengths, Rtnetlink, VethEnd};
 use crate::sysctl;
-use crate::wiring::{End, LARGEST_MTU, LinkWiring, NodeWiring, SMALLEST_IPV6_MTU, Wiring, prefix};
+use crate::wiring::{LARGEST_MTU, LinkEnd, LinkWiring, NodeWiring, SMALLEST_IPV6_MTU, Wiring, prefix};
 
-/// The group of interfaces to which all of ours belong, so that they can be removed at once. Of meaning only in
-/// namespaces that are ours.
+/// The interface group of all interfaces of a testbed, so that they can be removed at once. It is used only
+/// in namespaces of testbeds.
 pub(crate) const GROUP: u32 = 0x6e72;
 
 /// The number of the loopback interface in every namespace (LOOPBACK_IFINDEX of Linux's `net_namespace.h`).
 const LOOPBACK: u32 = 1;
-/// The first table for packets from a certain source, and the priority of the rules that lead there: before the main
-/// table's (32766).
+/// The first routing table for packets from a certain source, and the priority of the rules for these tables.
+/// The main table has priority 32766.
 const SOURCE_TABLES: u32 = 1000;
 
-/// For how long interfaces may take until they are in operation, where a kernel takes a second; and how often that is looked for.
+/// How long interfaces may take to become operational (a kernel takes about 1 s), and how often their state
+/// is read.
 const OPERATION: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// Gives the namespaces, which are new, everything that `wiring` says. Everything is journalled already.
-pub(crate) fn build(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) -> Result<(), TestbedError> {
+/// Configures the new namespaces as `wiring` says. The journal has everything already.
+pub(crate) fn build(
+    router: &NetworkNamespace,
+    nodes: &[NetworkNamespace],
+    wiring: &Wiring,
+) -> Result<(), TestbedError> {
     sysctl::prepare_router(router)?;
     for (namespace, node) in nodes.iter().zip(&wiring.nodes) {
         sysctl::prepare_node(namespace, node.forwards)?;
@@ -59,19 +64,19 @@ pub(crate) fn build(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) ->
     await_operation(router, nodes, wiring)
 }
 
-/// A veth pair between the router and a node, both ends without offloads, the router's up.
+/// Makes a veth pair between the router and a node without offloads, and sets the router's end up.
 fn make_pair(
-    router: &Namespace,
+    router: &NetworkNamespace,
     router_interface: &str,
-    node: &Namespace,
+    node: &NetworkNamespace,
     wire: &LinkWiring,
-    end: &End,
+    end: &LinkEnd,
 ) -> Result<(), TestbedError> {
-    let deed = || format!("make the interfaces {router_interface} and {}", end.interface);
+    let action = || format!("make the interfaces {router_interface} and {}", end.interface);
     let file = node.as_fd().try_clone_to_owned();
     let (near, name, mtu) = (end.clone(), router_interface.to_owned(), wire.mtu);
-    router.ask(deed, move || {
-        // The router's end takes frames of any length: the node's and the link decide.
+    router.ask(action, move || {
+        // The router's end accepts frames of any length: the node's MTU and the link set the limit.
         let here = VethEnd { name: &name, index: near.index, mtu: LARGEST_MTU as u32, mac: None };
         let there = VethEnd { name: &near.interface, index: near.index, mtu, mac: Some(near.mac) };
         Rtnetlink::open()?.make_veth(&here, &there, file?.as_fd(), GROUP)
@@ -81,9 +86,12 @@ fn make_pair(
     raise(router, end.index, LinkFlags::empty(), LinkFlags::empty())
 }
 
-/// A veth pair from node to node. It keeps its offloads: nothing that the testbed has handles its frames, and a kernel
-/// hands them to the other as it would to itself.
-fn lay_cable(node: &Namespace, peer: &Namespace, wire: &LinkWiring) -> Result<(), TestbedError> {
+/// Makes a veth pair between two nodes. It keeps its offloads, since only the two kernels handle its frames.
+fn lay_cable(
+    node: &NetworkNamespace,
+    peer: &NetworkNamespace,
+    wire: &LinkWiring,
+) -> Result<(), TestbedError> {
     let [near, far] = wire.ends.clone();
     let (file, mtu) = (peer.as_fd().try_clone_to_owned(), wire.mtu);
     node.ask(
@@ -96,9 +104,9 @@ fn lay_cable(node: &Namespace, peer: &Namespace, wire: &LinkWiring) -> Result<()
     )
 }
 
-/// A frame that the router takes from one veth and puts onto another is not finished by hardware: there is none. So its
-/// checksums must be whole, and its length one that a line carries, before the router sees it.
-fn switch_off_offloads(namespace: &Namespace, interface: &str) -> Result<(), TestbedError> {
+/// The router moves frames between veth interfaces, and no hardware completes them. So checksums must be
+/// complete, and the length of a frame must fit a line.
+fn switch_off_offloads(namespace: &NetworkNamespace, interface: &str) -> Result<(), TestbedError> {
     let name = interface.to_owned();
     let left = namespace.ask(
         || format!("switch off the offloads of {interface}"),
@@ -116,8 +124,13 @@ fn switch_off_offloads(namespace: &Namespace, interface: &str) -> Result<(), Tes
     Err(TestbedError::Offloads { interface, place, offloads: left })
 }
 
-/// Sets an interface up, with flags changed before.
-fn raise(namespace: &Namespace, index: u32, on: LinkFlags, off: LinkFlags) -> Result<(), TestbedError> {
+/// Changes flags of an interface and sets it up.
+fn raise(
+    namespace: &NetworkNamespace,
+    index: u32,
+    on: LinkFlags,
+    off: LinkFlags,
+) -> Result<(), TestbedError> {
     namespace.ask(
         || format!("set interface {index} up"),
         move || {
@@ -130,11 +143,11 @@ fn raise(namespace: &Namespace, index: u32, on: LinkFlags, off: LinkFlags) -> Re
     )
 }
 
-/// Gives a node's interface its addresses, and tells it who is at the other end of the link.
-fn connect(node: &Namespace, end: &End, far: &End) -> Result<(), TestbedError> {
+/// Adds the addresses and the permanent neighbours of a node's interface.
+fn connect(node: &NetworkNamespace, end: &LinkEnd, far: &LinkEnd) -> Result<(), TestbedError> {
     let has_ipv6 = end.addresses.iter().any(IpAddr::is_ipv6);
     sysctl::prepare_interface(node, &end.interface, has_ipv6)?;
-    // Who is there is told below: nobody needs to ask, and no group of listeners to be announced.
+    // Neighbours are permanent, so ARP is off. Without multicast no group membership is announced.
     raise(node, end.index, LinkFlags::Noarp, LinkFlags::Multicast)?;
     let (near, far) = (end.clone(), far.clone());
     node.ask(
@@ -149,22 +162,26 @@ fn connect(node: &Namespace, end: &End, far: &End) -> Result<(), TestbedError> {
     )
 }
 
-/// Waits until every interface is in operation: until then IPv6 is not ready on it, and what changes by itself while a run lasts
-/// is no part of an experiment.
-fn await_operation(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) -> Result<(), TestbedError> {
+/// Waits until every interface is operational. Before, IPv6 is not ready on it, and its state would change
+/// during a run.
+fn await_operation(
+    router: &NetworkNamespace,
+    nodes: &[NetworkNamespace],
+    wiring: &Wiring,
+) -> Result<(), TestbedError> {
     let begun = Instant::now();
     for end in wiring.links.iter().flat_map(|wire| &wire.ends) {
         let routers = end.router_interface.as_ref().map(|name| (router, name));
         for (namespace, name) in routers.into_iter().chain([(&nodes[end.node], &end.interface)]) {
             let index = end.index;
-            let deed = || format!("tell whether {name} is in operation");
-            while !namespace.ask(deed, move || Rtnetlink::open()?.is_running(index))? {
+            let action = || format!("read the state of interface {name}");
+            while !namespace.ask(action, move || Rtnetlink::open()?.is_running(index))? {
                 if begun.elapsed() > OPERATION {
                     return Err(TestbedError::NotTaken {
                         setting: format!("the state of interface {name}"),
                         place: namespace.name().to_owned(),
                         asked: "up".into(),
-                        found: format!("not in operation after {} s", OPERATION.as_secs()),
+                        found: format!("not operational after {} s", OPERATION.as_secs()),
                     });
                 }
                 sleep(GLANCE);
@@ -174,19 +191,19 @@ fn await_operation(router: &Namespace, nodes: &[Namespace], wiring: &Wiring) -> 
     Ok(())
 }
 
-/// Gives a node its routes, and the rules that lead sources to their own.
-fn add_ways(namespace: &Namespace, node: usize, wiring: &Wiring) -> Result<(), TestbedError> {
+/// Adds the routes of a node, and the rules for tables of sources.
+fn add_ways(namespace: &NetworkNamespace, node: usize, wiring: &Wiring) -> Result<(), TestbedError> {
     let (routes, sources) = routes(node, wiring);
     for (source, table) in sources.into_iter().zip(SOURCE_TABLES..) {
-        let deed = || format!("add the rule for packets from {source}");
-        namespace.ask(deed, move || Rtnetlink::open()?.add_rule(source, table, SOURCE_TABLES))?;
+        let action = || format!("add the rule for packets from {source}");
+        namespace.ask(action, move || Rtnetlink::open()?.add_rule(source, table, SOURCE_TABLES))?;
     }
     for route in routes {
-        let deed = || match route.via {
+        let action = || match route.via {
             Some(via) => format!("add the route to {} by {via}", route.to),
             None => format!("add the route to the neighbour {}", route.to),
         };
-        namespace.ask(deed, move || Rtnetlink::open()?.add_route(&route))?;
+        namespace.ask(action, move || Rtnetlink::open()?.add_route(&route))?;
         if !route.lengths.are_usual() && route.table.is_none() {
             check_lengths(namespace, &route)?;
         }
@@ -194,27 +211,27 @@ fn add_ways(namespace: &Namespace, node: usize, wiring: &Wiring) -> Result<(), T
     Ok(())
 }
 
-/// That packets to where a route leads are as long as it says.
-fn check_lengths(namespace: &Namespace, route: &NewRoute) -> Result<(), TestbedError> {
+/// Checks that the kernel reports the lengths of a route as they were set.
+fn check_lengths(namespace: &NetworkNamespace, route: &NewRoute) -> Result<(), TestbedError> {
     let (to, asked) = (route.to, route.lengths);
-    let deed = || format!("tell how long packets to {to} may be");
-    let found = namespace.ask(deed, move || Rtnetlink::open()?.lengths_to(to, None))?;
+    let action = || format!("read the length limits of the route to {to}");
+    let found = namespace.ask(action, move || Rtnetlink::open()?.lengths_to(to, None))?;
     if found == asked {
         return Ok(());
     }
     Err(TestbedError::NotTaken {
-        setting: format!("the length of packets and segments to {to}"),
+        setting: format!("the length limits of the route to {to}"),
         place: namespace.name().to_owned(),
         asked: format!("{asked:?}"),
         found: format!("{found:?}"),
     })
 }
 
-/// The routes of a node, and the sources that have ways of their own: each has a table for them, from [`SOURCE_TABLES`]
-/// on.
+/// The routes of a node, and the sources with a table of their own. Tables are numbered from
+/// [`SOURCE_TABLES`] in the order of the sources.
 pub(crate) fn routes(node: usize, wiring: &Wiring) -> (Vec<NewRoute>, Vec<IpAddr>) {
     let (mut routes, mut sources) = (Vec::new(), Vec::new());
-    for way in &wiring.nodes[node].ways {
+    for way in &wiring.nodes[node].routes {
         let Some((_, end)) = wiring.ends_of(node).find(|(link, _)| *link == way.link) else { continue };
         let table = way.from.map(|source| {
             let place = sources.iter().position(|known| *known == source).unwrap_or_else(|| {
@@ -226,7 +243,7 @@ pub(crate) fn routes(node: usize, wiring: &Wiring) -> (Vec<NewRoute>, Vec<IpAddr
         let lengths = lengths(node, way.link, &way.to, wiring);
         routes.push(NewRoute { to: way.to, via: Some(way.via), index: end.index, table, lengths });
     }
-    // A neighbour needs a route only where something is to be said of it.
+    // A neighbour needs a route only if it limits lengths.
     for (link, end) in wiring.ends_of(node) {
         let far = wiring.links[link].ends.iter().find(|far| far.node != node);
         for to in far.into_iter().flat_map(|far| far.addresses.iter().copied()) {
@@ -239,11 +256,11 @@ pub(crate) fn routes(node: usize, wiring: &Wiring) -> (Vec<NewRoute>, Vec<IpAddr
     (routes, sources)
 }
 
-/// How long what a node sends to `to` over a link may be, where that is less than the link takes.
-fn lengths(node: usize, link: usize, to: &IpAddr, wiring: &Wiring) -> Lengths {
+/// Limits for packets from a node to `to` over a link, where they are below those of the link.
+fn lengths(node: usize, link: usize, to: &IpAddr, wiring: &Wiring) -> RouteLengths {
     let NodeWiring { mtu, mss, .. } = wiring.nodes[node];
     let shorter = mtu.filter(|mtu| *mtu < wiring.links[link].mtu);
-    // IPv6 has no packets that are shorter: it goes on as it is where the experiment is of IPv4.
+    // IPv6 has a minimum MTU. IPv6 keeps the link's MTU if an IPv4 experiment sets a smaller one.
     let mtu = shorter.filter(|mtu| to.is_ipv4() || u64::from(*mtu) >= SMALLEST_IPV6_MTU);
-    Lengths { mtu, mss }
+    RouteLengths { mtu, mss }
 }

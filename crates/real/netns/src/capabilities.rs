@@ -1,63 +1,52 @@
-//! What this machine and this user can do.
+//! Requirements of a testbed: capabilities of the user and features of the kernel.
 
 use std::fmt;
 use std::os::fd::AsFd;
 
-use crate::namespace::Namespace;
+use crate::error::MissingRequirement;
+use crate::namespace::NetworkNamespace;
 use crate::netlink::Ethtool;
 use crate::netlink::route::{Rtnetlink, VethEnd};
 
-/// Capabilities of `capabilities(7)` that a testbed needs, with the number and what for.
+/// Required capabilities of `capabilities(7)`: number, name, and the consequence if it is missing.
 const NEEDED: [(u32, &str, &str); 3] = [
     (12, "CAP_NET_ADMIN", "interfaces, addresses and routes cannot be made"),
-    (13, "CAP_NET_RAW", "the router cannot take frames from interfaces"),
+    (13, "CAP_NET_RAW", "the router cannot receive frames from interfaces"),
     (21, "CAP_SYS_ADMIN", "network namespaces cannot be made"),
 ];
 
-/// Something that is missing, with what cannot be done without it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lack {
-    /// What is missing: `CAP_NET_RAW`.
-    pub what: String,
-    /// What follows from it.
-    pub why: String,
-}
-
-impl fmt::Display for Lack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.why)
-    }
-}
-
-/// What is missing of what can be told without trying: capabilities of the calling thread, and a `/run` that can be
-/// written to.
-pub fn lacks() -> Vec<Lack> {
+/// The requirements that are missing, as far as they can be checked without changes: capabilities of the
+/// calling thread, and write access to `/run`.
+pub fn missing_requirements() -> Vec<MissingRequirement> {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let mut lacks = missing_capabilities(&status);
+    let mut missing_requirements = missing_capabilities(&status);
     if let Err(error) = rustix::fs::access("/run", rustix::fs::Access::WRITE_OK) {
-        lacks.push(Lack {
-            what: "/run cannot be written to".into(),
-            why: format!("namespaces and the journal of what is made have no place ({error})"),
+        missing_requirements.push(MissingRequirement {
+            what: "/run is not writable".into(),
+            why: format!("namespaces and the journal cannot be stored ({error})"),
         });
     }
-    lacks
+    missing_requirements
 }
 
-/// What [`Lack::what`] says if a veth pair cannot be had without offloads.
+/// [`MissingRequirement::what`] if offloads of a veth pair cannot be switched off.
 pub const OFFLOADS: &str = "offloads";
 
-/// What is missing, found out by making a namespace with a veth pair, whose offloads are switched off, and dropping it.
-pub fn try_out() -> Vec<Lack> {
-    let lacks = lacks();
-    if !lacks.is_empty() {
-        return lacks;
+/// The requirements that are missing. Makes a namespace with a veth pair, switches its offloads off, and
+/// removes it.
+pub fn try_requirements() -> Vec<MissingRequirement> {
+    let missing_requirements = missing_requirements();
+    if !missing_requirements.is_empty() {
+        return missing_requirements;
     }
-    let lack =
-        |what: &str, error: &dyn fmt::Display| vec![Lack { what: what.into(), why: error.to_string() }];
-    let (one, other) = match (Namespace::unshare("netrig-trial"), Namespace::unshare("netrig-trial")) {
-        (Ok(one), Ok(other)) => (one, other),
-        (Err(error), _) | (_, Err(error)) => return lack("network namespaces", &error),
+    let lack = |what: &str, error: &dyn fmt::Display| {
+        vec![MissingRequirement { what: what.into(), why: error.to_string() }]
     };
+    let (one, other) =
+        match (NetworkNamespace::unshare("netrig-trial"), NetworkNamespace::unshare("netrig-trial")) {
+            (Ok(one), Ok(other)) => (one, other),
+            (Err(error), _) | (_, Err(error)) => return lack("network namespaces", &error),
+        };
     let end = |name| VethEnd { name, index: 1000, mtu: 1500, mac: None };
     let file = other.as_fd().try_clone_to_owned();
     let veth = one.ask(
@@ -83,12 +72,14 @@ pub fn try_out() -> Vec<Lack> {
     }
 }
 
-fn missing_capabilities(status: &str) -> Vec<Lack> {
+fn missing_capabilities(status: &str) -> Vec<MissingRequirement> {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
     let missing = NEEDED.iter().filter(|(bit, ..)| effective & 1 << bit == 0);
-    let lack =
-        |what: &str, why: &str| Lack { what: format!("no {what}"), why: format!("{why} (run it as root)") };
+    let lack = |what: &str, why: &str| MissingRequirement {
+        what: format!("no {what}"),
+        why: format!("{why} (run it as root)"),
+    };
     missing.map(|(_, what, why)| lack(what, why)).collect()
 }
 

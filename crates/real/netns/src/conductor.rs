@@ -1,4 +1,4 @@
-//! A run on a testbed: an agent in each node, the router between them, one clock for all.
+//! Carries out a run on a testbed: an agent in each node, the router between them, one clock for all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -15,29 +15,29 @@ use netrig_experiment::{Host, Run, RunError, RunOutcome, RunRemark, Scenario};
 use netrig_host::Clock;
 use netrig_host::frames::{self, FrameError};
 
-use crate::host::Loads;
-use crate::interfaces::{InterfaceReport, Interfaces};
+use crate::host::NodeLoads;
+use crate::interfaces::{InterfaceEvents, InterfaceReport};
 use crate::orders::grace;
 use crate::process::Process;
-use crate::program::{Errand, Programs, Watched};
+use crate::program::{PlannedProgram, Programs, WatchOptions};
 use crate::provenance;
-use crate::router::{Findings, Recognition, Router, RouterReport, Routing, UNTAKEN};
+use crate::router::{ObservationBatch, Recognition, Router, RouterReport, RouterThread, UNTAKEN};
 use crate::testbed::Testbed;
 
-/// How long agents have to start and to open their sockets.
+/// How long agents may take to start and to open their sockets.
 const PREPARATION: Duration = Duration::from_secs(20);
-/// From the word to start until the run begins: the word reaches every agent before.
+/// Time between the start request and the start of the run, so that the request reaches every agent before.
 const LEAD: netrig_core::Duration = netrig_core::Duration::from_millis(100);
-/// How long agents have to report when their run is over.
+/// How long agents may take to report after the end of the run.
 const REPORTING: Duration = Duration::from_secs(20);
-/// Between two looks at the flag that cancels the run.
+/// Interval between checks of the flag that cancels the run.
 const LOOK: Duration = Duration::from_millis(50);
-/// Between two looks whether the router has ended.
+/// Interval between checks whether the router has ended.
 const LAST_LOOK: Duration = Duration::from_millis(5);
-/// How long an agent has to end when it was told to.
+/// How long an agent may take to end after its last request.
 const PARTING: Duration = Duration::from_secs(2);
 
-/// What programs take of the machine.
+/// The usage of programs.
 static TAKEN: [&Quantity; 4] = [
     &quantity::PROGRAM_CPU,
     &quantity::PROGRAM_MEMORY,
@@ -45,7 +45,7 @@ static TAKEN: [&Quantity; 4] = [
     &quantity::PROGRAM_UDP_DROPS,
 ];
 
-/// What nodes take of the machine as hosts.
+/// The usage of nodes as hosts.
 static TAKEN_BY_HOSTS: [&Quantity; 5] = [
     &quantity::HOST_LOAD,
     &quantity::HOST_CPU,
@@ -54,137 +54,146 @@ static TAKEN_BY_HOSTS: [&Quantity; 5] = [
     &quantity::HOST_MEMORY,
 ];
 
-/// What a run is told while it lasts.
-enum Message {
-    /// By the agent at this place; nothing if it has nothing more to say.
+/// Input of the conductor during a run.
+enum RunInput {
+    /// From the agent at this index; `None` at the end of its output.
     Agent(usize, Result<Option<ControlReply>, FrameError>),
-    /// By the router.
-    Router(Findings),
+    /// From the router or another observing thread.
+    Router(ObservationBatch),
 }
 
-impl Message {
-    /// Passes on what the router found; agents have reported by then.
-    fn tell(self, sink: &mut dyn Sink) {
-        if let Self::Router(findings) = self {
-            findings.tell(sink);
+impl RunInput {
+    /// Passes observations to `sink`. Replies of agents are ignored, since all agents have reported.
+    fn send_to(self, sink: &mut dyn Sink) {
+        if let Self::Router(observations) = self {
+            observations.send_to(sink);
         }
     }
 }
 
-/// Something that was told, and is no failure.
-enum Heard {
-    /// By the agent at this place.
+/// An input that is no failure.
+enum AgentEvent {
+    /// From the agent at this index.
     Reply(usize, ControlReply),
-    Findings(Findings),
+    ObservationBatch(ObservationBatch),
 }
 
-/// How long agents are waited for, and what they have not done then.
-struct Patience {
+/// The deadline for agents, and the message if they miss it.
+struct AgentDeadline {
     until: Instant,
-    fails: String,
+    failure: String,
 }
 
-impl Patience {
-    fn new(span: Duration, fails: &str, within: Duration) -> Self {
-        Self { until: Instant::now() + span, fails: format!("{fails} within {} s", within.as_secs()) }
+impl AgentDeadline {
+    fn new(span: Duration, failure: &str, within: Duration) -> Self {
+        Self { until: Instant::now() + span, failure: format!("{failure} within {} s", within.as_secs()) }
     }
 }
 
-/// What agents have told of a run so far.
-struct Listened {
+/// Reports of agents during a run.
+struct AgentReports {
     reports: Vec<EndReport>,
-    /// The places of agents that have not reported.
+    /// The indices of agents that have not reported.
     waiting: BTreeSet<usize>,
-    /// Ends with which the run ends, and that have something to do.
+    /// Ends of flows that are active and with which the run ends.
     busy: BTreeSet<(u32, FlowSide)>,
 }
 
-/// An agent in its node.
+/// A running agent.
 struct AgentHandle {
     place: usize,
     node: String,
     process: Process,
-    words: ChildStdin,
+    stdin: ChildStdin,
 }
 
-/// Everything that lives while a run lasts.
+/// Everything that exists during a run.
 pub(crate) struct Conductor<'a> {
     run: &'a Run,
-    // Before the testbed, for fields are dropped in their order.
+    // Declared before the testbed, since fields are dropped in order.
     agents: Vec<AgentHandle>,
     programs: Programs,
-    loads: Loads,
-    /// The ends of flows that agents have.
+    loads: NodeLoads,
+    /// The ends of flows at agents.
     ends: BTreeSet<(u32, FlowSide)>,
     testbed: Testbed,
-    /// End of the run, at which the quotas of the nodes are lifted: with 1 % of a processor, an agent would need minutes for its report.
-    /// `None` before the run and once they are lifted.
+    /// When the quotas of nodes are lifted: at the end of the run, since an agent with 1 % of a processor
+    /// would need minutes to report. `None` before the run, and after the quotas are lifted.
     held_until: Option<Instant>,
-    told: Receiver<Message>,
-    tell: SyncSender<Message>,
+    inputs: Receiver<RunInput>,
+    input_sender: SyncSender<RunInput>,
 }
 
 impl<'a> Conductor<'a> {
-    /// Starts the agents, which are `program`, on `testbed`, has them open their sockets, and starts the programs of others.
+    /// Starts the agents, whose executable is `program`, on `testbed`, lets them open their sockets, and
+    /// starts the programs.
     ///
     /// # Errors
-    /// If an agent cannot be started or cannot do what it is told, or a program does not become ready.
+    /// If an agent cannot be started or cannot carry out its order, or a program does not become ready.
     pub fn prepare(
         run: &'a Run,
         mut testbed: Testbed,
         program: &Path,
         orders: BTreeMap<usize, RunOrder>,
-        errands: Vec<Errand>,
+        planned_programs: Vec<PlannedProgram>,
         cancel: &AtomicBool,
     ) -> Result<Self, RunError> {
-        let (tell, told) = mpsc::sync_channel(UNTAKEN);
+        let (input_sender, inputs) = mpsc::sync_channel(UNTAKEN);
         let mut agents = Vec::with_capacity(orders.len());
         let ends = orders.values().flat_map(|order| &order.ends).map(|end| (end.flow, end.side)).collect();
         for (node, order) in orders {
-            let mut agent = AgentHandle::start(&mut testbed, node, program, agents.len(), &tell)?;
-            agent.say(&ControlRequest::Hello { version: control::VERSION })?;
-            control::order_frames(order).try_for_each(|request| agent.say(&request))?;
+            let mut agent = AgentHandle::start(&mut testbed, node, program, agents.len(), &input_sender)?;
+            agent.send(&ControlRequest::Hello { version: control::VERSION })?;
+            control::order_frames(order).try_for_each(|request| agent.send(&request))?;
             agents.push(agent);
         }
-        let (programs, loads) = (Programs::default(), Loads::default());
+        let (programs, loads) = (Programs::default(), NodeLoads::default());
         let held_until = None;
-        let mut conductor = Self { run, agents, programs, loads, ends, testbed, held_until, told, tell };
-        let patience = Patience::new(PREPARATION, "did not open their sockets", PREPARATION);
+        let mut conductor =
+            Self { run, agents, programs, loads, ends, testbed, held_until, inputs, input_sender };
+        let deadline = AgentDeadline::new(PREPARATION, "did not open their sockets", PREPARATION);
         let mut waiting: BTreeSet<_> = (0..conductor.agents.len()).collect();
         while !waiting.is_empty() {
-            if let Heard::Reply(agent, ControlReply::Prepared { .. }) =
-                conductor.hear(&patience, &waiting, cancel)?
+            if let AgentEvent::Reply(agent, ControlReply::Prepared { .. }) =
+                conductor.next_event(&deadline, &waiting, cancel)?
             {
                 waiting.remove(&agent);
             }
         }
-        // Now the settings of the nodes' kernels are those of the run.
-        conductor.programs = Programs::start(&mut conductor.testbed, &run.scenario, errands, None, cancel)?;
-        conductor.loads = Loads::start(&mut conductor.testbed, &run.scenario, program)?;
+        // The kernels of the nodes now have the settings of the run.
+        conductor.programs =
+            Programs::start(&mut conductor.testbed, &run.scenario, planned_programs, None, cancel)?;
+        conductor.loads = NodeLoads::start(&mut conductor.testbed, &run.scenario, program)?;
         conductor.testbed.hold_to_quotas()?;
         Ok(conductor)
     }
 
-    /// Lets the run happen; what it says of itself, and its ends of themselves.
+    /// Carries out the run and returns its outcome and the reports of the ends.
     ///
     /// # Errors
-    /// [`RunError::Cancelled`] soon after `cancel` was set; else what failed.
+    /// [`RunError::Cancelled`] soon after `cancel` was set; else the failure.
     pub fn carry_out(
         mut self,
         sink: &mut dyn Sink,
         cancel: &AtomicBool,
     ) -> Result<(RunOutcome, Vec<EndReport>), RunError> {
-        let findings = self.tell.clone();
-        let tell = move |found| {
-            // Who does not listen any more has given the run up.
-            let _ = findings.send(Message::Router(found));
+        let observations = self.input_sender.clone();
+        let emit = move |found| {
+            // If the receiver is gone, the run has been given up.
+            let _ = observations.send(RunInput::Router(found));
         };
-        let router = Router::new(&self.testbed, self.run, sink, Box::new(tell.clone()))?;
-        provenance::tell(&self.run.scenario, sink);
+        let router = Router::new(&self.testbed, self.run, sink, Box::new(emit.clone()))?;
+        provenance::report(&self.run.scenario, sink);
         let clock = Clock::starting_in(LEAD);
-        let interfaces = Interfaces::start(&self.testbed, &self.run.scenario, clock, &router.shut(), &tell)?;
+        let interfaces = InterfaceEvents::start(
+            &self.testbed,
+            &self.run.scenario,
+            clock,
+            &router.down_interfaces(),
+            &emit,
+        )?;
         let wants = |quantities: &[&'static Quantity]| quantities.iter().any(|quantity| sink.wants(quantity));
-        let watched = Watched {
+        let watched = WatchOptions {
             programs: wants(&TAKEN),
             hosts: wants(&TAKEN_BY_HOSTS),
             hop_limits: wants(&[&quantity::HOP_LIMIT_DROPS]),
@@ -192,13 +201,13 @@ impl<'a> Conductor<'a> {
             loads: self.loads.processes().collect(),
             testbed: &self.testbed,
         };
-        let watching = self.programs.watch(&self.run.scenario, clock, &watched, &tell)?;
-        let routing = Routing::start(router, clock);
-        let ends = match self.listen(clock, sink, cancel) {
+        let watching = self.programs.watch(&self.run.scenario, clock, &watched, &emit)?;
+        let routing = RouterThread::start(router, clock);
+        let ends = match self.collect_reports(clock, sink, cancel) {
             Ok(ends) => ends,
             Err(error) => {
-                // Those who still tell something are ended next, and must not wait for somebody who takes it.
-                drop(self.told);
+                // Threads that still send are joined next, and must not block on a full channel.
+                drop(self.inputs);
                 return Err(error);
             }
         };
@@ -207,62 +216,63 @@ impl<'a> Conductor<'a> {
         let (report, interfaces, watched) = std::thread::scope(|scope| {
             let ending = scope.spawn(|| (routing.stop(end), interfaces.stop(), watching.stop()));
             while !ending.is_finished() {
-                self.told.recv_timeout(LAST_LOOK).into_iter().for_each(|message| message.tell(sink));
+                self.inputs.recv_timeout(LAST_LOOK).into_iter().for_each(|message| message.send_to(sink));
             }
             ending.join().unwrap_or_else(|panic| resume_unwind(panic))
         });
         let report = report?;
         let intruded = watched?;
-        self.told.try_iter().for_each(|message| message.tell(sink));
+        self.inputs.try_iter().for_each(|message| message.send_to(sink));
         self.loads.end()?;
-        self.agents.into_iter().try_for_each(AgentHandle::part)?;
+        self.agents.into_iter().try_for_each(AgentHandle::stop)?;
         self.programs.end(clock, sink)?;
-        let told = told_by(scenario, &ends);
+        let diagnostics = end_diagnostics(scenario, &ends);
         if sink.wants_notes() {
-            let of_ends = told.notes.into_iter().map(|(subject, text)| Note { at: end, subject, text });
+            let of_ends =
+                diagnostics.notes.into_iter().map(|(subject, text)| Note { at: end, subject, text });
             report.notes(end, &ends).into_iter().chain(of_ends).for_each(|note| sink.note(note));
         }
         self.testbed.remove()?;
         let lasted = end.since(netrig_core::Instant::ZERO);
         let lasted = Some(lasted).filter(|lasted| *lasted < scenario.duration);
-        let faults = told.faults.into_iter().chain(intruded);
+        let faults = diagnostics.faults.into_iter().chain(intruded);
         let outcome = RunOutcome { lasted, ..outcome(&report, &interfaces, &ends, faults) };
         Ok((outcome, ends))
     }
 
-    /// Lets the agents begin, and passes on what is measured until all of them have reported.
-    fn listen(
+    /// Starts the agents, and passes on their measurements until all of them have reported.
+    fn collect_reports(
         &mut self,
         clock: Clock,
         sink: &mut dyn Sink,
         cancel: &AtomicBool,
     ) -> Result<Vec<EndReport>, RunError> {
         for agent in &mut self.agents {
-            agent.say(&ControlRequest::Start { at: Epoch::Monotonic(clock.epoch_nanos()) })?;
+            agent.send(&ControlRequest::Start { at: Epoch::Monotonic(clock.epoch_nanos()) })?;
         }
         let scenario = &self.run.scenario;
         let lasts = Duration::from_nanos((LEAD + scenario.duration + grace(scenario)).as_nanos());
         self.held_until = Some(Instant::now() + lasts);
-        let patience = Patience::new(lasts + REPORTING, "did not report the end of the run", REPORTING);
+        let deadline = AgentDeadline::new(lasts + REPORTING, "did not report the end of the run", REPORTING);
         let waiting = (0..self.agents.len()).collect();
-        let mut heard = Listened { reports: Vec::new(), waiting, busy: self.awaited() };
-        while !heard.waiting.is_empty() {
-            let ends = match self.hear(&patience, &heard.waiting, cancel)? {
-                Heard::Findings(findings) if findings.is_drained() => true,
-                Heard::Findings(findings) => {
-                    findings.tell(sink);
+        let mut reports = AgentReports { reports: Vec::new(), waiting, busy: self.awaited() };
+        while !reports.waiting.is_empty() {
+            let ends = match self.next_event(&deadline, &reports.waiting, cancel)? {
+                AgentEvent::ObservationBatch(observations) if observations.is_drained() => true,
+                AgentEvent::ObservationBatch(observations) => {
+                    observations.send_to(sink);
                     false
                 }
-                Heard::Reply(agent, reply) => self.take(agent, reply, &mut heard, sink)?,
+                AgentEvent::Reply(agent, reply) => self.handle_reply(agent, reply, &mut reports, sink)?,
             };
             if ends {
-                self.agents.iter_mut().try_for_each(|agent| agent.say(&ControlRequest::Stop))?;
+                self.agents.iter_mut().try_for_each(|agent| agent.send(&ControlRequest::Stop))?;
                 self.held_until = Some(Instant::now());
             }
         }
         self.held_until = None;
         self.testbed.lift_quotas()?;
-        Ok(heard.reports)
+        Ok(reports.reports)
     }
 
     /// The ends of flows with which the run ends.
@@ -271,12 +281,12 @@ impl<'a> Conductor<'a> {
         self.ends.iter().filter(awaited).copied().collect()
     }
 
-    /// Passes on what the agent at this place told while the run lasts. Whether the run ends with it.
-    fn take(
+    /// Handles a reply of the agent at this index. Returns whether the run ends with it.
+    fn handle_reply(
         &self,
         agent: usize,
         reply: ControlReply,
-        heard: &mut Listened,
+        reports: &mut AgentReports,
         sink: &mut dyn Sink,
     ) -> Result<bool, RunError> {
         match reply {
@@ -289,41 +299,42 @@ impl<'a> Conductor<'a> {
             ControlReply::Notes { lines } if sink.wants_notes() => {
                 lines.into_iter().for_each(|line| sink.note(line.into()));
             }
-            ControlReply::Report { end } => heard.reports.push(*end),
+            ControlReply::Report { end } => reports.reports.push(*end),
             ControlReply::Reported => {
-                heard.waiting.remove(&agent);
+                reports.waiting.remove(&agent);
             }
             ControlReply::Idle { flow, side, idle: true } => {
-                return Ok(heard.busy.remove(&(flow, side)) && heard.busy.is_empty());
+                return Ok(reports.busy.remove(&(flow, side)) && reports.busy.is_empty());
             }
             ControlReply::Idle { flow, side, idle: false }
                 if self.run.scenario.ends_with.contains(&(flow as usize)) =>
             {
-                heard.busy.insert((flow, side));
+                reports.busy.insert((flow, side));
             }
             _ => {}
         }
         Ok(false)
     }
 
-    /// Whether the router tells it better than a socket, to which a segment comes when all before it are there.
+    /// Whether the router measures the quantity better than a socket, which sees a segment only after all
+    /// earlier ones.
     fn is_seen_on_the_wire(&self, column: &Column) -> bool {
         let flow = match column.subject {
             Subject::Flow(flow) => self.run.scenario.flows.get(flow as usize),
             _ => None,
         };
-        let told = [quantity::DATA_PAUSED.name, quantity::DATA_RESUMED.name];
+        let paused = [quantity::DATA_PAUSED.name, quantity::DATA_RESUMED.name];
         flow.is_some_and(|flow| Recognition::watches(&self.run.scenario, flow))
-            && told.contains(&column.quantity.as_str())
+            && paused.contains(&column.quantity.as_str())
     }
 
-    /// The next thing that is told, while those at the places `waiting` are waited for.
-    fn hear(
+    /// The next input, while the agents at the indices `waiting` have a deadline.
+    fn next_event(
         &mut self,
-        patience: &Patience,
+        deadline: &AgentDeadline,
         waiting: &BTreeSet<usize>,
         cancel: &AtomicBool,
-    ) -> Result<Heard, RunError> {
+    ) -> Result<AgentEvent, RunError> {
         loop {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
@@ -331,14 +342,17 @@ impl<'a> Conductor<'a> {
             if self.held_until.take_if(|until| *until <= Instant::now()).is_some() {
                 self.testbed.lift_quotas()?;
             }
-            let (agent, words) = match self.told.recv_timeout(LOOK) {
-                Ok(Message::Router(findings)) => return Ok(Heard::Findings(findings)),
-                Ok(Message::Agent(agent, words)) => (agent, words),
-                Err(_) if Instant::now() < patience.until => continue,
+            let (agent, words) = match self.inputs.recv_timeout(LOOK) {
+                Ok(RunInput::Router(observations)) => return Ok(AgentEvent::ObservationBatch(observations)),
+                Ok(RunInput::Agent(agent, words)) => (agent, words),
+                Err(_) if Instant::now() < deadline.until => continue,
                 Err(_) => {
                     let silent = waiting.iter().map(|place| format!("`{}`", self.agents[*place].node));
                     let silent = silent.collect::<Vec<_>>().join(", ");
-                    return Err(RunError::Failed(format!("the agents at nodes {silent} {}", patience.fails)));
+                    return Err(RunError::Failed(format!(
+                        "the agents at nodes {silent} {}",
+                        deadline.failure
+                    )));
                 }
             };
             let node = &self.agents[agent].node;
@@ -346,12 +360,12 @@ impl<'a> Conductor<'a> {
                 Ok(Some(ControlReply::Error { what })) => {
                     Err(RunError::Failed(format!("node `{node}`: {what}")))
                 }
-                Ok(Some(reply)) => Ok(Heard::Reply(agent, reply)),
+                Ok(Some(reply)) => Ok(AgentEvent::Reply(agent, reply)),
                 Ok(None) => {
                     let group = self.testbed.limited(self.agents[agent].place).unwrap_or_default();
                     let why = match group.ended_for_memory() {
                         0 => "",
-                        _ => ": its `memory` was not enough",
+                        _ => ": its `memory` was exhausted",
                     };
                     Err(RunError::Failed(format!("the agent at node `{node}` ended before its run{why}")))
                 }
@@ -362,80 +376,80 @@ impl<'a> Conductor<'a> {
 }
 
 impl AgentHandle {
-    /// Starts an agent on a node; `place` is its own among the agents.
+    /// Starts an agent on a node; `place` is its index among the agents.
     fn start(
         testbed: &mut Testbed,
         node: usize,
         program: &Path,
         place: usize,
-        tell: &SyncSender<Message>,
+        emit: &SyncSender<RunInput>,
     ) -> Result<Self, RunError> {
         let mut command = Command::new(program);
         command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = testbed.spawn(node, command)?;
         let (Some(words), Some(mut replies)) = (process.stdin(), process.stdout()) else {
-            return Err(RunError::Failed("an agent without pipes".into()));
+            return Err(RunError::Failed("an agent has no pipes".into()));
         };
-        let tell = tell.clone();
+        let emit = emit.clone();
         std::thread::spawn(move || {
             loop {
                 let reply = frames::read_frame(&mut replies);
                 let last = !matches!(reply, Ok(Some(_)));
-                if tell.send(Message::Agent(place, reply)).is_err() || last {
+                if emit.send(RunInput::Agent(place, reply)).is_err() || last {
                     break;
                 }
             }
         });
-        Ok(Self { place: node, node: testbed.wiring().nodes[node].name.clone(), process, words })
+        Ok(Self { place: node, node: testbed.wiring().nodes[node].name.clone(), process, stdin: words })
     }
 
-    fn say(&mut self, request: &ControlRequest) -> Result<(), RunError> {
-        let told = |error| RunError::Failed(format!("the agent at node `{}`: {error}", self.node));
-        frames::write_frame(&mut self.words, request).map_err(told)
+    fn send(&mut self, request: &ControlRequest) -> Result<(), RunError> {
+        let failed = |error| RunError::Failed(format!("the agent at node `{}`: {error}", self.node));
+        frames::write_frame(&mut self.stdin, request).map_err(failed)
     }
 
-    /// Lets the agent go.
-    fn part(mut self) -> Result<(), RunError> {
-        self.say(&ControlRequest::Bye)?;
-        drop(self.words);
+    /// Sends the last request and ends the agent.
+    fn stop(mut self) -> Result<(), RunError> {
+        self.send(&ControlRequest::Bye)?;
+        drop(self.stdin);
         Ok(self.process.stop(PARTING).map(drop)?)
     }
 }
 
-/// What ends of flows tell at the end of a run.
-struct ToldByEnds {
-    /// Why the run must not be trusted.
+/// Faults and notes that the ends of flows reported.
+struct EndDiagnostics {
+    /// Why the run is invalid.
     faults: Vec<String>,
     notes: Vec<(Subject, String)>,
 }
 
-/// Tells apart what is a fault and what is measured: where a host has less of its machine by the file, what that does to what
-/// runs there is no fault.
-fn told_by(scenario: &Scenario, ends: &[EndReport]) -> ToldByEnds {
-    let mut told = ToldByEnds { faults: Vec::new(), notes: Vec::new() };
+/// Separates faults from notes. If the experiment limits a host, the effects of its limits are results and no
+/// faults.
+fn end_diagnostics(scenario: &Scenario, ends: &[EndReport]) -> EndDiagnostics {
+    let mut diagnostics = EndDiagnostics { faults: Vec::new(), notes: Vec::new() };
     for end in ends {
         let host = scenario.flows.get(end.flow as usize).map(|flow| match end.side {
             FlowSide::Client => &scenario.nodes[flow.from].host,
             FlowSide::Server => &scenario.nodes[flow.to].host,
         });
-        told.faults.extend(end.faults.iter().cloned());
+        diagnostics.faults.extend(end.faults.iter().cloned());
         let mut notes = end.notes.clone();
         if host.is_some_and(Host::is_constrained) {
             notes.extend(end.strains.iter().cloned());
         } else {
-            told.faults.extend(end.strains.iter().cloned());
+            diagnostics.faults.extend(end.strains.iter().cloned());
         }
-        told.notes.extend(notes.into_iter().map(|text| (Subject::Flow(end.flow), text)));
+        diagnostics.notes.extend(notes.into_iter().map(|text| (Subject::Flow(end.flow), text)));
     }
-    told
+    diagnostics
 }
 
-/// All faults in one sentence, if there are some.
+/// All faults in one sentence, if there are any.
 fn joined(faults: &[String]) -> Option<String> {
     (!faults.is_empty()).then(|| faults.join("; "))
 }
 
-/// What the run says of itself.
+/// The outcome of the run.
 fn outcome(
     router: &RouterReport,
     interfaces: &InterfaceReport,

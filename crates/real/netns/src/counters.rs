@@ -1,4 +1,4 @@
-//! What programs count themselves: a command tells it, and is read.
+//! Counters of programs, read by running a command.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,34 +15,34 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::process::{MARK, ended_within};
 use crate::sys::{die_with_starter, start_in};
 
-/// How long a command may take to tell them.
+/// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What a command tells at most, bytes, and how many counters are told of at the end of a run.
+/// The longest output of a command, bytes, and the most counters that are listed at the end of a run.
 const LONGEST: u64 = 1 << 20;
-const TOLD: usize = 1000;
+const MOST_COUNTERS: usize = 1000;
 
-/// Values by the names of counters.
-type Values = BTreeMap<String, f64>;
+/// Values by counter name.
+type CounterValues = BTreeMap<String, f64>;
 
-/// How the counters of a program are read.
+/// The command that reads the counters of a program.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(crate) struct CounterCommand {
     /// The program's name, for messages.
     pub program: String,
-    /// What tells them, and its arguments.
+    /// The command and its arguments.
     pub executable: PathBuf,
     pub arguments: Vec<String>,
-    /// Where it is run.
+    /// The working folder.
     pub folder: PathBuf,
     /// The network namespace of the node.
     pub namespace: File,
-    /// The testbed.
+    /// The identity of the testbed.
     pub id: String,
 }
 
-impl Teller {
-    /// What it tells now.
-    fn read(&self) -> Result<Values, RunError> {
+impl CounterCommand {
+    /// Runs the command and parses its output.
+    fn read(&self) -> Result<CounterValues, RunError> {
         let failed = |what: String| {
             let Self { program, executable, .. } = self;
             RunError::Failed(format!("the counters of `{program}`: {} {what}", executable.display()))
@@ -57,11 +57,11 @@ impl Teller {
         let stream = child.stdout.take();
         let reader = std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What cannot be read any more has been told.
+            // If reading fails, the output so far counts.
             let _ = stream.map(|stream| stream.take(LONGEST).read_to_end(&mut bytes));
             String::from_utf8_lossy(&bytes).into_owned()
         });
-        // Nobody has waited for it, so its number is its own.
+        // The child was not waited for, so its process ID is still its own.
         let handle = Pid::from_raw(child.id().cast_signed()).ok_or(rustix::io::Errno::SRCH);
         let handle = handle
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
@@ -72,7 +72,7 @@ impl Teller {
         }
         let status = child.wait().map_err(refused)?;
         if !in_time? {
-            return Err(failed(format!("has told nothing for {} s", PATIENCE.as_secs())));
+            return Err(failed(format!("did not end within {} s", PATIENCE.as_secs())));
         }
         if !status.success() {
             return Err(failed(format!("ended with {status}")));
@@ -84,54 +84,54 @@ impl Teller {
 
 /// The counters of a program, from the start of a run to its end.
 #[derive(Debug)]
-pub(crate) struct Counting {
-    teller: Teller,
+pub(crate) struct CounterWatch {
+    command: CounterCommand,
     spec: ProgramCounters,
     node: u32,
-    /// The number of the first of its names among those of its node.
+    /// The number of its first counter among those of the node.
     first: u16,
-    begun: Values,
-    last: Values,
+    begun: CounterValues,
+    last: CounterValues,
 }
 
-impl Counting {
-    /// Reads them for the first time.
+impl CounterWatch {
+    /// Reads the counters for the first time.
     ///
     /// # Errors
-    /// If they cannot be read, or one that is to be measured is not among them.
-    pub fn begin(teller: Teller, spec: ProgramCounters, node: u32) -> Result<Self, RunError> {
-        let begun = teller.read()?;
+    /// If they cannot be read, or one of the wanted counters is missing.
+    pub fn begin(command: CounterCommand, spec: ProgramCounters, node: u32) -> Result<Self, RunError> {
+        let begun = command.read()?;
         if let Some(missing) = spec.names.iter().find(|name| !begun.contains_key(*name)) {
-            let known: Vec<_> = begun.keys().take(TOLD).map(String::as_str).collect();
+            let known: Vec<_> = begun.keys().take(MOST_COUNTERS).map(String::as_str).collect();
             return Err(RunError::Failed(format!(
                 "`{}` has no counter `{missing}`; it has: {}",
-                teller.program,
+                command.program,
                 known.join(", ")
             )));
         }
-        Ok(Self { teller, spec, node, first: 0, last: begun.clone(), begun })
+        Ok(Self { command, spec, node, first: 0, last: begun.clone(), begun })
     }
 
-    /// That `before` names are of programs of the same node that stand before; how many there are with its own.
+    /// Numbers its counters after `before` others of the same node. Returns the new total.
     pub fn number_from(&mut self, before: u16) -> u16 {
         self.first = before;
-        // At most 64 programs of 64 names.
+        // At most 64 programs with 64 names each.
         before + self.spec.names.len() as u16
     }
 
-    /// How often they are read beside the start and the end.
+    /// The interval of reading, in addition to the start and the end.
     pub fn every(&self) -> Option<netrig_core::Duration> {
         self.spec.every
     }
 
-    /// Reads them at `at`, and tells by how much those grew that are to be measured.
+    /// Reads the counters at `at`, and reports the growth of the wanted ones.
     ///
     /// # Errors
     /// If they cannot be read.
     pub fn tick(&mut self, at: Instant, sink: &mut dyn Sink) -> Result<(), RunError> {
-        let now = self.teller.read()?;
+        let now = self.command.read()?;
         for (name, place) in self.spec.names.iter().zip(self.first..) {
-            let of = |values: &Values| values.get(name).copied();
+            let of = |values: &CounterValues| values.get(name).copied();
             if let (Some(before), Some(value)) = (of(&self.last), of(&now)) {
                 let sample = Sample { at, quantity: &quantity::COUNTER_GROWTH, value: value - before };
                 sink.sample(Subject::Counter(self.node, place), sample);
@@ -141,23 +141,23 @@ impl Counting {
         Ok(())
     }
 
-    /// Tells in words of every counter that has changed since the start.
+    /// Notes every counter that has changed since the start.
     pub fn sum_up(&self, at: Instant, sink: &mut dyn Sink) {
         let grown = self.last.iter().filter_map(|(name, value)| {
             let growth = value - self.begun.get(name).copied().unwrap_or(0.0);
             (growth != 0.0).then_some((name, growth, value))
         });
-        for (name, growth, value) in grown.take(TOLD) {
-            let text = format!("{}: {name} grew by {growth} to {value}", self.teller.program);
+        for (name, growth, value) in grown.take(MOST_COUNTERS) {
+            let text = format!("{}: {name} grew by {growth} to {value}", self.command.program);
             sink.note(Note { at, subject: Subject::Node(self.node), text });
         }
     }
 }
 
-/// What lines of a text say: `name = value`, `name: value` or `name:value`. Others say nothing.
-fn values(text: &str) -> Values {
+/// Counters in lines `name = value`, `name: value` or `name:value`. Other lines are ignored.
+fn values(text: &str) -> CounterValues {
     let value = |line: &str| {
-        // A name may have colons of its own, before the one that ends it.
+        // A name may contain colons; the last one ends it.
         let (name, value) = line.split_once('=').or_else(|| line.rsplit_once(':'))?;
         Some((name.trim().to_owned(), value.trim().parse::<f64>().ok().filter(|value| value.is_finite())?))
     };
@@ -172,12 +172,12 @@ mod tests {
     fn counters_are_read_in_all_forms() {
         let text = "{\n\tcore.rcv_requests: 12\n\tcore:drops = 3\nplain:4\nstate: up\nload = 0.25\n}\n";
         let expected = [("core.rcv_requests", 12.0), ("core:drops", 3.0), ("plain", 4.0), ("load", 0.25)];
-        let expected: Values = expected.map(|(name, value)| (name.to_owned(), value)).into();
+        let expected: CounterValues = expected.map(|(name, value)| (name.to_owned(), value)).into();
         assert_eq!(values(text), expected);
     }
 
-    fn teller(script: &str) -> Teller {
-        Teller {
+    fn command(script: &str) -> CounterCommand {
+        CounterCommand {
             program: "x".into(),
             executable: "/bin/sh".into(),
             arguments: vec!["-c".into(), script.into()],
@@ -189,13 +189,13 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_says_so() {
-        if !crate::capabilities::lacks().is_empty() {
+        if !crate::capabilities::missing_requirements().is_empty() {
             return;
         }
         let why = |script: &str, names: &[&str]| {
             let names = names.iter().map(ToString::to_string).collect();
             let spec = ProgramCounters { names, ..ProgramCounters::default() };
-            Counting::begin(teller(script), spec, 0).unwrap_err().to_string()
+            CounterWatch::begin(command(script), spec, 0).unwrap_err().to_string()
         };
         assert!(why("exit 3", &[]).contains("the counters of `x`: /bin/sh ended with"));
         let missing = why("echo a = 1; echo b:2", &["c"]);

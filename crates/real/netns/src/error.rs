@@ -1,92 +1,106 @@
-//! What can go wrong while a testbed is built, used or removed.
+//! Errors of building, using and removing a testbed.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use netrig_experiment::RunError;
+use netrig_experiment::{RunError, Unsupported};
 
-use crate::capabilities::Lack;
+/// A missing requirement of a testbed, and its consequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingRequirement {
+    /// What is missing, for example `no CAP_NET_RAW`.
+    pub what: String,
+    /// The consequence.
+    pub why: String,
+}
 
-/// What was done, where, and what the kernel said.
+impl fmt::Display for MissingRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)
+    }
+}
+
+/// Why a testbed could not be built, used or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum TestbedError {
-    /// The machine or the user may not do what a testbed needs.
+    /// The machine or the user lacks requirements of a testbed.
     #[error("this machine cannot hold a testbed of namespaces: {}; `--on sim` needs none of it", sentences(.0))]
-    Incapable(Vec<Lack>),
-    /// Something of that name is there, and it is not ours.
-    #[error("{} exists already and is not ours: it stays, and nothing was built", .0.display())]
+    Incapable(Vec<MissingRequirement>),
+    /// A file of that name exists and does not belong to netrig.
+    #[error("{} exists already and does not belong to this testbed; nothing was built", .0.display())]
     Collision(PathBuf),
-    /// An identity that cannot be part of file names.
-    #[error("`{0}` cannot name a testbed: up to 16 small letters and digits can")]
+    /// The identity cannot be part of a file name.
+    #[error("`{0}` is not a valid name of a testbed: use 1 to 16 lower-case letters and digits")]
     Id(String),
-    /// The kernel refused.
-    #[error("cannot {deed} in {place}: {source}")]
+    /// The kernel refused a request.
+    #[error("cannot {action} in {place}: {source}")]
     Refused {
-        /// What was tried.
-        deed: String,
+        /// The request.
+        action: String,
         /// The namespace or folder.
         place: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel took a value and has another one.
+    /// A setting has another value after it was written.
     #[error("{setting} in {place} is `{found}` after it was set to `{asked}`")]
     NotTaken {
         /// The sysctl or option.
         setting: String,
         /// The namespace.
         place: String,
-        /// What was written.
+        /// The value that was written.
         asked: String,
-        /// What was read back.
+        /// The value that was read back.
         found: String,
     },
-    /// An offload that stays on: frames that the router forwards would carry partial checksums, or be longer than any
-    /// that a line carries.
+    /// An offload cannot be switched off. Frames would have partial checksums, or would be longer than a line
+    /// carries.
     #[error("the offloads {} of interface {interface} in {place} cannot be switched off", .offloads.join(", "))]
     Offloads {
         /// The interface.
         interface: String,
         /// The namespace.
         place: String,
-        /// Their names as `ethtool -k` has them.
+        /// Names of the offloads as in `ethtool -k`.
         offloads: Vec<String>,
     },
-    /// The kernel's answer has no meaning that is known here.
-    #[error("{place}: the kernel's answer when asked to {deed} cannot be read: {why}")]
+    /// The kernel's answer cannot be parsed.
+    #[error("cannot {action} in {place}: the kernel's answer is unreadable: {why}")]
     Unreadable {
-        /// What was tried.
-        deed: String,
+        /// The request.
+        action: String,
         /// The namespace.
         place: String,
-        /// What is wrong with it.
+        /// What is wrong with the answer.
         why: String,
     },
-    /// A journal that was not written here, or is damaged: nothing of it is believed, nothing removed.
-    #[error("{} is no journal of a testbed: {why}", .path.display())]
+    /// The journal is damaged or was not written by netrig. Nothing that it names is removed.
+    #[error("{} is not a valid journal of a testbed: {why}", .path.display())]
     Journal {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the journal.
         why: String,
     },
-    /// A node cannot be limited as it shall be.
+    /// The limits of a node cannot be set.
     #[error("{place}: {why}")]
     Unlimited {
         /// The namespace.
         place: String,
-        /// What is missing.
+        /// The missing requirement.
         why: String,
     },
     /// There is no such node.
     #[error("the testbed has no node {0}")]
     NoNode(usize),
-    /// Processes in a namespace of ours that would not die.
+    /// Processes in a namespace of the testbed survived SIGKILL.
     #[error("processes {} in the testbed's namespaces did not end within {seconds} s of SIGKILL", numbers(.pids))]
     Immortal {
-        /// Their numbers.
+        /// Process IDs.
         pids: Vec<i32>,
-        /// How long they were given.
+        /// How long the testbed waited, s.
         seconds: u64,
     },
 }
@@ -97,32 +111,36 @@ impl From<TestbedError> for RunError {
     }
 }
 
-fn sentences(lacks: &[Lack]) -> String {
-    lacks.iter().map(Lack::to_string).collect::<Vec<_>>().join("; ")
+pub(crate) fn unsupported<T>(why: String) -> Result<T, Unsupported> {
+    Err(Unsupported(why))
+}
+
+fn sentences(missing_requirements: &[MissingRequirement]) -> String {
+    missing_requirements.iter().map(MissingRequirement::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn numbers(pids: &[i32]) -> String {
     pids.iter().map(i32::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Says of an error of the kernel what was tried and where.
-pub(crate) trait Told<T> {
+/// Adds to an error of the kernel what was tried and where.
+pub(crate) trait ErrorContext<T> {
     /// `place` is a namespace or a folder.
-    fn told(self, place: &str, deed: impl FnOnce() -> String) -> Result<T, TestbedError>;
+    fn context(self, place: &str, action: impl FnOnce() -> String) -> Result<T, TestbedError>;
 
-    /// The same of a file.
-    fn told_of(self, path: &Path, deed: &str) -> Result<T, TestbedError>
+    /// The same for a file.
+    fn path_context(self, path: &Path, action: &str) -> Result<T, TestbedError>
     where
         Self: Sized,
     {
-        self.told(&path.display().to_string(), || deed.to_owned())
+        self.context(&path.display().to_string(), || action.to_owned())
     }
 }
 
-impl<T, E: Into<io::Error>> Told<T> for Result<T, E> {
-    fn told(self, place: &str, deed: impl FnOnce() -> String) -> Result<T, TestbedError> {
+impl<T, E: Into<io::Error>> ErrorContext<T> for Result<T, E> {
+    fn context(self, place: &str, action: impl FnOnce() -> String) -> Result<T, TestbedError> {
         self.map_err(|source| TestbedError::Refused {
-            deed: deed(),
+            action: action(),
             place: place.to_owned(),
             source: source.into(),
         })

@@ -6,29 +6,29 @@ use netrig_agent::{MOST_TRANSFERS, SERVED_FILE};
 use netrig_experiment::{Carrier, Flow, Program, Ready, Scenario, Unsupported, server_port};
 use netrig_traffic::{Ftp, FtpDirection, Settings};
 
-use crate::orders::unsupported;
-use crate::program::Errand;
+use crate::error::unsupported;
+use crate::program::PlannedProgram;
 
-/// Within the server's folder: what clients see, and the empty folder that the server's unprivileged part is locked into.
+/// In the server's folder: the root for clients, and the empty folder of the server's unprivileged process.
 const ROOT: &str = "root";
 const EMPTY: &str = "empty";
 
-/// From the port of a server to that of its connections for data, so that these are known on the network: beyond the ports of
-/// all flows' servers, of which there are at most 20,000.
+/// Offset from a server's port to its data port, so that data connections are recognised on the network. It
+/// lies beyond the ports of all servers, at most 20,000.
 const TO_DATA: u16 = 20_000;
 
-/// What time stamps take of a segment, bytes (RFC 7323 appendix A).
+/// Bytes of time stamps in a segment (RFC 7323 appendix A).
 const TIMESTAMPS: u64 = 12;
 
-/// What Linux has as the least and the usual receive buffer of TCP, bytes (tcp(7)).
+/// The minimum receive buffer of Linux's TCP, bytes (tcp(7)).
 const LEAST_BUFFER: u32 = 4096;
 
-/// The port at which the server of that flow takes its connection for data.
+/// The port of the data connections of a flow's server.
 pub(crate) const fn data_port(number: u32) -> u16 {
     server_port(number) + TO_DATA
 }
 
-/// The file that a flow transfers by FTP, if it does.
+/// The FTP settings of a flow, if it is FTP.
 pub(crate) fn of(flow: &Flow) -> Option<&Ftp> {
     match &flow.application {
         Settings::Ftp(ftp) => Some(ftp),
@@ -36,15 +36,15 @@ pub(crate) fn of(flow: &Flow) -> Option<&Ftp> {
     }
 }
 
-/// The servers of all flows of FTP.
+/// The servers of all FTP flows.
 ///
 /// # Errors
-/// If vsftpd is not here, a flow is not over TCP, or there are more than [`MOST_TRANSFERS`].
-pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
+/// If vsftpd is not on this machine, a flow does not use TCP, or there are more than [`MOST_TRANSFERS`].
+pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<PlannedProgram>, Unsupported> {
     let count = scenario.flows.iter().filter(|flow| of(flow).is_some()).count();
     if count > MOST_TRANSFERS {
         return unsupported(format!(
-            "{count} flows are FTP, each of which takes a server and a thread here; {MOST_TRANSFERS} are the most"
+            "{count} flows are FTP, and each needs a server and a thread here; at most {MOST_TRANSFERS} are possible"
         ));
     }
     let mut servers = Vec::new();
@@ -52,26 +52,30 @@ pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
         let Some(ftp) = of(flow) else { continue };
         let Carrier::Tcp(tcp) = &flow.carrier else {
             return unsupported(format!(
-                "flow `{}` is FTP, whose servers and clients speak TCP (transport `{}`)",
+                "flow `{}` is FTP, which needs TCP (transport `{}`)",
                 flow.name, flow.transport
             ));
         };
         let address = flow.paths.first().and_then(|path| scenario.address(flow.to, path.hops.last()?.link));
         let Some(address) = address else { return unsupported(format!("flow `{}` has no path", flow.name)) };
-        let mut errand =
-            Errand::new(scenario, flow.to, server((address, server_port(number)).into(), data_port(number)))?;
-        errand.folders = vec![ROOT, EMPTY];
+        let mut planned = PlannedProgram::new(
+            scenario,
+            flow.to,
+            server((address, server_port(number)).into(), data_port(number)),
+        )?;
+        planned.folders = vec![ROOT, EMPTY];
         if ftp.direction == FtpDirection::Fetch {
-            errand.zeros.push((format!("{ROOT}/{SERVED_FILE}"), ftp.size.bytes()));
+            planned.zeros.push((format!("{ROOT}/{SERVED_FILE}"), ftp.size.bytes()));
             let options = if tcp.timestamps { TIMESTAMPS } else { 0 };
-            errand.sends = Some((number, tcp.mss.bytes().saturating_sub(options)));
+            planned.sends = Some((number, tcp.mss.bytes().saturating_sub(options)));
         }
-        servers.push(errand);
+        servers.push(planned);
     }
     Ok(servers)
 }
 
-/// vsftpd on one address, with one port for data: anybody may store, fetch and delete files in its folder, and nothing else (vsftpd.conf(5)).
+/// vsftpd on one address with one data port. Anonymous clients may store, fetch and delete files in its
+/// folder only (vsftpd.conf(5)).
 fn server(address: SocketAddr, data_port: u16) -> Program {
     let listen = match address {
         SocketAddr::V4(_) => format!("listen=YES\nlisten_address={}", address.ip()),
@@ -94,11 +98,11 @@ fn server(address: SocketAddr, data_port: u16) -> Program {
     }
 }
 
-/// What gives the sockets of a flow's server, which nobody here opens, the window and the congestion control of its
-/// transport. The congestion control of who only receives is of no consequence.
+/// The settings that give the sockets of a flow's server the window and the congestion control of its
+/// transport. netrig does not open these sockets. The congestion control of a receiver has no effect.
 ///
 /// # Errors
-/// If the server sends, and its namespace may not have the congestion control.
+/// If the server sends, and its namespace may not use the congestion control.
 pub(crate) fn server_sysctls(
     flow: &Flow,
     receive: Option<u32>,
@@ -106,19 +110,20 @@ pub(crate) fn server_sysctls(
 ) -> Result<Vec<(String, String)>, Unsupported> {
     let mut sysctls = Vec::new();
     if let Some(receive) = receive {
-        // SO_RCVBUF takes twice what it is told, for book-keeping (socket(7)); this is what it has then.
+        // SO_RCVBUF doubles its value for bookkeeping (socket(7)). This is the doubled value.
         let buffer = receive.saturating_mul(2);
         let values = format!("{} {buffer} {buffer}", LEAST_BUFFER.min(buffer));
         sysctls.push(("net.ipv4.tcp_rmem".to_owned(), values));
     }
     let sends = of(flow).is_some_and(|ftp| ftp.direction == FtpDirection::Fetch);
-    // A new namespace has what the host has.
+    // A new namespace inherits the host's value.
     let Some(wanted) = congestion.filter(|name| sends && !words("tcp_congestion_control").contains(name))
     else {
         return Ok(sysctls);
     };
-    // "The tcp_allowed_congestion_control [...] is a subset of those listed in tcp_available_congestion_control" (ip-sysctl);
-    // no other can be the default of a namespace, and a server of others asks for none.
+    // "The tcp_allowed_congestion_control [...] is a subset of those listed in
+    // tcp_available_congestion_control" (ip-sysctl). Only an allowed one can be the default of a namespace,
+    // and third-party servers choose none.
     if !words("tcp_allowed_congestion_control").contains(wanted) {
         return unsupported(format!(
             "the server of flow `{}` sends, and this kernel gives no namespace the congestion control `{wanted}`; sysctl \
@@ -130,14 +135,14 @@ pub(crate) fn server_sysctls(
     Ok(sysctls)
 }
 
-/// The words of a setting of the host's kernel.
-fn words(name: &str) -> Words {
-    Words(std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default())
+/// The words of a sysctl of the host's kernel.
+fn words(name: &str) -> SysctlWords {
+    SysctlWords(std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default())
 }
 
-struct Words(String);
+struct SysctlWords(String);
 
-impl Words {
+impl SysctlWords {
     fn contains(&self, word: &str) -> bool {
         self.0.split_whitespace().any(|known| known == word)
     }

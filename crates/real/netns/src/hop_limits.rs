@@ -1,4 +1,4 @@
-//! Packets whose hop limit runs out at a node, as the node's kernel counts them.
+//! Packets whose hop limit expires at a node, as counted by the node's kernel.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -8,25 +8,25 @@ use netrig_experiment::RunError;
 
 use crate::testbed::Testbed;
 
-/// The tables of a node's kernel, open for as long as a run lasts (proc_pid_net(5)). They are those of the network namespace
-/// in which they were opened.
+/// The counter tables of a node's kernel, open during a run (proc_pid_net(5)). They belong to the network
+/// namespace in which they were opened.
 pub(crate) struct HopLimitWatch {
     node: u32,
     name: String,
     v4: File,
-    /// A kernel without IPv6 has none.
+    /// `None` on a kernel without IPv6.
     v6: Option<File>,
-    /// What the kernel had counted before the run started, and at the last look.
+    /// The count before the run, and at the last read.
     begun: u64,
     last: u64,
 }
 
 impl HopLimitWatch {
-    /// Of the node at this place. It tells what is counted from now on: a thread that first looked when the run starts would wake late
-    /// on a busy machine, and would miss what was counted until then.
+    /// Opens the tables of a node and counts from now on. A thread that first read them at the start of the
+    /// run could wake late on a busy machine and miss early packets.
     ///
     /// # Errors
-    /// If its kernel does not show what it counts.
+    /// If the kernel does not show its counters.
     pub fn open(testbed: &Testbed, node: usize) -> Result<Self, RunError> {
         let opened = testbed.in_node(node, || {
             let table = |name: &str| File::open(format!("/proc/thread-self/net/{name}"));
@@ -40,7 +40,7 @@ impl HopLimitWatch {
         Ok(watch)
     }
 
-    /// Tells how many there were in the interval that ends at `at`; nothing as long as there was none.
+    /// Reports the count of the interval that ends at `at`, from the first such packet on.
     ///
     /// # Errors
     /// If the tables cannot be read.
@@ -59,8 +59,8 @@ impl HopLimitWatch {
         let failed = |error: io::Error| unreadable(&self.name, &error);
         let v4 = text(&mut self.v4).map_err(failed)?;
         let v6 = self.v6.as_mut().map(text).transpose().map_err(failed)?;
-        // The router hands nodes no packet whose header is wrong, so what the kernels count is hop limits (RFC 4293,
-        // ipSystemStatsInHdrErrors).
+        // The router delivers no packet with a wrong header, so these counters count only hop limits (RFC
+        // 4293, ipSystemStatsInHdrErrors).
         let of_v4 = counter(&v4, "Ip", "InHdrErrors").unwrap_or(0);
         let of_v6 = v6.as_deref().and_then(|table| counter_v6(table, "Ip6InHdrErrors")).unwrap_or(0);
         Ok(of_v4 + of_v6)
@@ -68,10 +68,10 @@ impl HopLimitWatch {
 }
 
 fn unreadable(node: &str, error: &io::Error) -> RunError {
-    RunError::Failed(format!("what the kernel of node `{node}` counts cannot be read: {error}"))
+    RunError::Failed(format!("cannot read the counters of the kernel of node `{node}`: {error}"))
 }
 
-/// The contents of a file of the kernel's from its beginning.
+/// The contents of an open file from its beginning.
 fn text(file: &mut File) -> io::Result<String> {
     file.rewind()?;
     let mut text = String::new();
@@ -79,7 +79,8 @@ fn text(file: &mut File) -> io::Result<String> {
     Ok(text)
 }
 
-/// A counter of `/proc/net/snmp`, in which a line of names stands before one of values, both behind the name of a protocol.
+/// A counter of `/proc/net/snmp`. A line of names precedes a line of values, both with the protocol's name as
+/// prefix.
 pub(crate) fn counter(table: &str, protocol: &str, name: &str) -> Option<u64> {
     let mut lines = table.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(": "));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -87,7 +88,7 @@ pub(crate) fn counter(table: &str, protocol: &str, name: &str) -> Option<u64> {
     values.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// A counter of `/proc/net/snmp6`, which has a line for each.
+/// A counter of `/proc/net/snmp6`, which has a line per counter.
 fn counter_v6(table: &str, name: &str) -> Option<u64> {
     table.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }

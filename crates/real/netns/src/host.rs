@@ -1,4 +1,4 @@
-//! Nodes as hosts: what of them an experiment varies, told to the kernel and read back.
+//! Nodes as hosts: limits and settings of an experiment, given to the kernel and read back.
 
 pub(crate) mod group;
 mod load;
@@ -8,25 +8,24 @@ use std::path::Path;
 
 use netrig_experiment::{Fragmentation, Host, Node, Scenario, Unsupported};
 
-pub(crate) use group::{Group, GroupReader, Limits};
-pub(crate) use load::Loads;
+pub(crate) use group::{ControlGroup, ControlGroupReader, NodeLimits};
+pub(crate) use load::NodeLoads;
 
-use crate::error::TestbedError;
-use crate::orders::unsupported;
+use crate::error::{TestbedError, unsupported};
 use crate::processors::available;
 use crate::sysctl;
 use crate::testbed::Testbed;
 
-/// Has sockets that are made send without DF, and learn nothing of paths (ip-sysctl): IP_PMTUDISC_DONT.
+/// IP_PMTUDISC_DONT for new sockets: they send without DF and ignore path MTU discovery (ip-sysctl).
 const NO_PMTU_DISCOVERY: (&str, &str) = ("net.ipv4.ip_no_pmtu_disc", "1");
 
-/// That this machine can have the hosts of a scenario.
+/// Checks that this machine can have the hosts of a scenario.
 ///
 /// # Errors
-/// What it cannot have.
+/// If it cannot.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
     for node in &scenario.nodes {
-        let limits = Limits::of(node);
+        let limits = NodeLimits::of(node);
         group::check(&limits).or_else(|why| unsupported(format!("node `{}`: {why}", node.name)))?;
         for name in node.host.sysctls.keys() {
             if !Path::new("/proc/sys").join(name.replace('.', "/")).exists() {
@@ -40,11 +39,11 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// That a processor is left for those whom the load of a node must not touch.
+/// Checks that a processor remains for the router and the other nodes.
 fn check_others(node: &Node) -> Result<(), Unsupported> {
     if !steering::is_there() {
         return unsupported(format!(
-            "this kernel cannot have packets received on the processors of node `{}` (it was built without CONFIG_RPS)",
+            "this kernel cannot steer received packets to the processors of node `{}` (it was built without CONFIG_RPS)",
             node.name
         ));
     }
@@ -59,22 +58,23 @@ fn check_others(node: &Node) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Settings of a node's kernel, by their names.
+/// Settings of a node's kernel: sysctl name and value.
 pub(crate) fn sysctls(host: &Host) -> impl Iterator<Item = (&str, &str)> {
     let uncut = (host.fragmentation == Fragmentation::Allowed).then_some(NO_PMTU_DISCOVERY);
     host.sysctls.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(uncut)
 }
 
-/// Gives the nodes of `testbed` what `scenario` says of them as hosts, before anything runs there. A load begins later.
+/// Configures the nodes of `testbed` as the hosts of `scenario`, before any program starts. Loads start
+/// later.
 ///
 /// # Errors
-/// What the kernel refuses, or has otherwise.
+/// If the kernel refuses, or a setting does not take effect.
 pub(crate) fn prepare(testbed: &mut Testbed, scenario: &Scenario) -> Result<(), TestbedError> {
     for (place, node) in scenario.nodes.iter().enumerate() {
         for (name, value) in sysctls(&node.host) {
             sysctl::set_named(testbed.node(place)?, name, value)?;
         }
-        let limits = Limits::of(node);
+        let limits = NodeLimits::of(node);
         if !limits.is_none() {
             testbed.limit(place, &limits)?;
         }

@@ -1,5 +1,5 @@
-//! Interfaces of nodes that go down and up while a run lasts: for real, so that the node's kernel and its sockets notice
-//! at once.
+//! Interfaces of nodes that go down and up during a run. The change is real, so that the node's kernel and
+//! its sockets notice it at once.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,109 +18,113 @@ use crate::build::routes;
 use crate::netlink::NetlinkError;
 use crate::netlink::route::{NewRoute, Rtnetlink};
 use crate::port::{PerPort, PortId};
-use crate::router::Findings;
+use crate::router::ObservationBatch;
 use crate::testbed::Testbed;
-use crate::wiring::{End, Wiring};
+use crate::wiring::{LinkEnd, Wiring};
 
-/// A run is worth nothing if an interface changes later than this: the tick of a kernel's slowest clock, by which its
-/// transports set their timers.
+/// If an interface changes later than this, the run is invalid. It is the tick of a kernel's slowest clock,
+/// by which its transports set their timers.
 pub(crate) const TOO_LATE: Duration = Duration::from_millis(10);
 
-/// Which interfaces of nodes are down, by the ports opposite to them. What comes to one then is lost by the node and not by the
-/// testbed.
+/// Interfaces of nodes that are down, by the router's port on the same veth pair. The node loses the frames
+/// for such an interface, not the testbed.
 #[derive(Clone, Debug)]
-pub(crate) struct Shut(Arc<PerPort<AtomicBool>>);
+pub(crate) struct DownInterfaces(Arc<PerPort<AtomicBool>>);
 
-impl Shut {
-    /// All of them are up.
+impl DownInterfaces {
+    /// All interfaces are up.
     pub fn none(ports: usize) -> Self {
         Self(Arc::new((0..ports).map(|_| Some(AtomicBool::new(false))).collect()))
     }
 
-    /// Whether the interface opposite to this port is down.
+    /// Whether the node's interface at this port is down.
     pub fn is(&self, port: PortId) -> bool {
         self.0[port].load(Ordering::Acquire)
     }
 
-    fn set(&self, port: PortId, shut: bool) {
-        self.0[port].store(shut, Ordering::Release);
+    fn set(&self, port: PortId, down: bool) {
+        self.0[port].store(down, Ordering::Release);
     }
 }
 
-/// What changes an interface, and what it is then to have.
-struct Change {
+/// An event of an interface.
+struct InterfaceChange {
     at: Instant,
     up: bool,
-    /// What the time line says of it.
+    /// Text for the time line.
     words: String,
-    interface: Interface,
+    interface: NodeInterface,
 }
 
-/// An interface, with what the kernel forgets while it is down.
+/// An interface, and the state that the kernel discards while it is down.
 #[derive(Clone)]
-struct Interface {
+struct NodeInterface {
     port: PortId,
     index: u32,
-    /// Who is at the other end of the link.
+    /// The addresses at the other end of the link.
     neighbours: Vec<IpAddr>,
     neighbour: [u8; 6],
     routes: Vec<NewRoute>,
 }
 
-/// The threads that change interfaces, one in each node that has such events. They end with this value.
-pub(crate) struct Interfaces {
-    // Before the threads, for fields are dropped in their order: without it they end. Nothing is ever said.
+/// The threads that change interfaces, one per node with such events. They end with this value.
+pub(crate) struct InterfaceEvents {
+    // Declared before the threads, since fields are dropped in order and a dropped sender ends its thread. No
+    // value is ever sent.
     stop: Vec<SyncSender<()>>,
     threads: Vec<JoinHandle<Result<Lateness, String>>>,
 }
 
-/// How well the events of interfaces kept to their times.
+/// How punctual the events of interfaces were.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InterfaceReport {
-    /// From when each was due until the kernel had done it.
+    /// From the due time until the kernel had made the change.
     pub lateness: Lateness,
-    /// Why the run must not be trusted, in words.
+    /// Why the run is invalid, one sentence each.
     pub faults: Vec<String>,
 }
 
-impl Interfaces {
-    /// Has every event of an interface in `scenario` happen at its time by `clock`, and told by `tell`.
+impl InterfaceEvents {
+    /// Starts threads that make the changes of `scenario` at their times by `clock`, and report them with
+    /// `emit`.
     ///
     /// # Errors
-    /// If a node's namespace gives no thread.
+    /// If a thread cannot be started in a node's namespace.
     pub fn start(
         testbed: &Testbed,
         scenario: &Scenario,
         clock: Clock,
-        shut: &Shut,
-        tell: &(impl Fn(Findings) + Clone + Send + 'static),
+        down: &DownInterfaces,
+        emit: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
     ) -> Result<Self, RunError> {
         let mut interfaces = Self { stop: Vec::new(), threads: Vec::new() };
         for (node, changes) in changes(scenario, testbed.wiring()) {
             let (stop, stopped) = sync_channel(0);
-            let (shut, tell) = (shut.clone(), tell.clone());
-            // A thread belongs to the namespace of the one that starts it.
+            let (down, emit) = (down.clone(), emit.clone());
+            // A thread belongs to the namespace of the thread that starts it.
             let started = testbed.in_node(node, move || {
                 std::thread::Builder::new()
                     .name("interfaces".into())
-                    .spawn(move || happen(node, changes, clock, &shut, &stopped, &tell))
+                    .spawn(move || make_changes(node, changes, clock, &down, &stopped, &emit))
             });
             let thread = started?;
-            let failed = |error| RunError::Failed(format!("no thread for the events of interfaces: {error}"));
+            let failed = |error| {
+                RunError::Failed(format!("cannot start a thread for the events of interfaces: {error}"))
+            };
             interfaces.threads.push(thread.map_err(failed)?);
             interfaces.stop.push(stop);
         }
         Ok(interfaces)
     }
 
-    /// Ends what has not happened yet.
+    /// Cancels the events that have not happened yet.
     pub fn stop(mut self) -> InterfaceReport {
         let mut report = InterfaceReport::default();
         for ended in self.end() {
             match ended {
                 Ok(lateness) if lateness.max() > TOO_LATE => {
                     report.faults.push(format!(
-                        "an interface changed {} late; {TOO_LATE} is the most",
+                        "an interface changed {} late; at most {TOO_LATE} is allowed",
                         lateness.max()
                     ));
                     report.lateness.record(lateness.max());
@@ -137,22 +141,22 @@ impl Interfaces {
         let threads = self.threads.drain(..);
         threads
             .map(|thread| {
-                thread.join().unwrap_or_else(|_| Err("the events of interfaces ended early".into()))
+                thread.join().unwrap_or_else(|_| Err("a thread for the events of interfaces panicked".into()))
             })
             .collect()
     }
 }
 
-impl Drop for Interfaces {
+impl Drop for InterfaceEvents {
     fn drop(&mut self) {
-        // Who drops it has another error to tell.
+        // The owner that drops it reports another error.
         self.end();
     }
 }
 
-/// What happens to interfaces, by the place of the node, in the order of time.
-fn changes(scenario: &Scenario, wiring: &Wiring) -> BTreeMap<usize, Vec<Change>> {
-    let mut nodes: BTreeMap<usize, Vec<Change>> = BTreeMap::new();
+/// Events of interfaces by the index of the node, in time order.
+fn changes(scenario: &Scenario, wiring: &Wiring) -> BTreeMap<usize, Vec<InterfaceChange>> {
+    let mut nodes: BTreeMap<usize, Vec<InterfaceChange>> = BTreeMap::new();
     for event in &scenario.events {
         let Action::Interface { node, link, up } = event.action else { continue };
         let ends = &wiring.links[link].ends;
@@ -164,14 +168,14 @@ fn changes(scenario: &Scenario, wiring: &Wiring) -> BTreeMap<usize, Vec<Change>>
             scenario.nodes[node].name,
             if up { "up" } else { "down" }
         );
-        let interface = Interface::new(PortId::of_end(link, own), end, far, routes(node, wiring).0);
-        nodes.entry(node).or_default().push(Change { at: event.at, up, words, interface });
+        let interface = NodeInterface::new(PortId::of_end(link, own), end, far, routes(node, wiring).0);
+        nodes.entry(node).or_default().push(InterfaceChange { at: event.at, up, words, interface });
     }
     nodes
 }
 
-impl Interface {
-    fn new(port: PortId, end: &End, far: &End, routes: Vec<NewRoute>) -> Self {
+impl NodeInterface {
+    fn new(port: PortId, end: &LinkEnd, far: &LinkEnd, routes: Vec<NewRoute>) -> Self {
         Self {
             port,
             index: end.index,
@@ -185,10 +189,10 @@ impl Interface {
         Rtnetlink::open()?.set_flags(self.index, LinkFlags::empty(), LinkFlags::Up)
     }
 
-    /// Sets it up, with what was forgotten while it was down: neighbours and routes. Its addresses have stayed.
+    /// Sets the interface up and restores its neighbours and routes. Its addresses have stayed.
     fn open(&self) -> Result<(), NetlinkError> {
         let mut kernel = Rtnetlink::open_to_restore()?;
-        // First, so that no packet leaves for somebody who is not known.
+        // Neighbours first, so that no packet needs address resolution.
         for address in &self.neighbours {
             kernel.add_neighbour(self.index, *address, self.neighbour)?;
         }
@@ -197,34 +201,34 @@ impl Interface {
     }
 }
 
-/// Lets the changes of a node's interfaces happen, in its namespace; how late they were.
-fn happen(
+/// Makes the changes of a node's interfaces in its namespace, and returns their lateness.
+fn make_changes(
     node: usize,
-    changes: Vec<Change>,
+    changes: Vec<InterfaceChange>,
     clock: Clock,
-    shut: &Shut,
+    down: &DownInterfaces,
     stopped: &Receiver<()>,
-    tell: &impl Fn(Findings),
+    emit: &impl Fn(ObservationBatch),
 ) -> Result<Lateness, String> {
-    // Without leave for it, a wait ends 50 µs late.
+    // With the default timer slack a wait ends 50 µs late.
     let _ = set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
     let mut lateness = Lateness::default();
-    for Change { at, up, words, interface } in changes {
+    for InterfaceChange { at, up, words, interface } in changes {
         let wait = std::time::Duration::from_nanos(clock.left_until(at).as_nanos());
         if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
             break;
         }
         let done = if up {
-            interface.open().inspect(|()| shut.set(interface.port, false))
+            interface.open().inspect(|()| down.set(interface.port, false))
         } else {
-            shut.set(interface.port, true);
+            down.set(interface.port, true);
             interface.close()
         };
         done.map_err(|error| format!("{words}: {}", refused(&error)))?;
         let late = clock.now() - at;
         lateness.record(late);
         let text = format!("{words}, done {late} late");
-        tell(Findings::of_note(Note { at, subject: Subject::Node(node as u32), text }));
+        emit(ObservationBatch::of_note(Note { at, subject: Subject::Node(node as u32), text }));
     }
     Ok(lateness)
 }

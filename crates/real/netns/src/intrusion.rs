@@ -1,36 +1,36 @@
-//! What else ran on the processors that are a node's alone: a server that had to share them was slowed by this machine, and
-//! is not to be blamed.
+//! Foreign use of the processors of a node. If a server shared its processors with other processes, its
+//! results are invalid.
 
 use std::path::PathBuf;
 
 use netrig_experiment::Scenario;
 use netrig_host::control_group::Hierarchy;
 
-/// Of the time of its processors others may have had this share: what the kernel itself does, and what is badly counted.
+/// The allowed share of foreign use: the kernel's own work, and errors of counting.
 const ALLOWED: f64 = 0.05;
 
-/// But not of so little time, which may be counted in hundredths of a second.
+/// Foreign use below this is ignored, s. It may be counted in steps of 0.01 s.
 const UNNOTICED: f64 = 0.1;
 
 /// The unit of /proc/stat, s (`USER_HZ`, which is 100 on every Linux).
 const TICK: f64 = 0.01;
 
-/// The processors of a node with programs, which no other node has.
+/// The processors of a node with programs. No other node has them.
 #[derive(Debug)]
 pub(crate) struct OwnProcessors {
     node: String,
     cpus: Vec<u32>,
-    account: Account,
-    /// For how long anything ran there before the run, s.
+    source: CpuTimeSource,
+    /// Busy time before the run, s.
     before: f64,
-    /// For how long anything had run there when the node's programs were looked at last, s.
+    /// Busy time when the node's programs were last observed, s.
     until: f64,
-    /// For how long the node's programs have run between the two, s.
+    /// Run time of the node's programs between the two, s.
     own: f64,
 }
 
 impl OwnProcessors {
-    /// Those of the node at this place; nothing if it has none or shares them.
+    /// The processors of a node; `None` if it has none or shares them.
     pub fn of(scenario: &Scenario, node: usize) -> Option<Self> {
         let cpus = scenario.nodes[node].cpus.clone();
         let others = scenario.nodes.iter().enumerate().filter(|(place, _)| *place != node);
@@ -40,24 +40,23 @@ impl OwnProcessors {
     }
 
     fn new(node: String, cpus: Vec<u32>) -> Self {
-        let account = Account::find(&cpus);
-        Self { node, cpus, account, before: 0.0, until: 0.0, own: 0.0 }
+        let source = CpuTimeSource::find(&cpus);
+        Self { node, cpus, source, before: 0.0, until: 0.0, own: 0.0 }
     }
 
-    /// From now on it is counted.
+    /// Starts counting.
     pub fn begin(&mut self) {
         self.before = self.busy();
         (self.until, self.own) = (self.before, 0.0);
     }
 
-    /// The node's programs have run for so long more until now, ns.
+    /// The node's programs have run for another `ran` ns until now.
     pub fn add(&mut self, ran: u64) {
         self.own += ran as f64 / 1e9;
         self.until = self.busy();
     }
 
-    /// Why what was measured of the programs in the `span`, s, that they were looked at must not be trusted, if others ran there
-    /// too long.
+    /// Why results of the node are invalid, if foreign use was too high during `span` s of observation.
     pub fn fault(&self, span: f64) -> Option<String> {
         self.verdict(self.until - self.before - self.own, span)
     }
@@ -67,7 +66,7 @@ impl OwnProcessors {
         (others > UNNOTICED && share > ALLOWED).then(|| {
             let numbers: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
             format!(
-                "what is not of node `{}` had {:.0} % of its processor {}; {:.0} % are allowed",
+                "other processes than those of node `{}` had {:.0} % of its processor {}; at most {:.0} % is allowed",
                 self.node,
                 share * 100.0,
                 numbers.join(", "),
@@ -77,26 +76,27 @@ impl OwnProcessors {
     }
 
     fn busy(&self) -> f64 {
-        self.account.ran(&self.cpus)
+        self.source.ran(&self.cpus)
     }
 }
 
-/// Who tells for how long programs ran on a processor.
+/// The source of the busy time of a processor.
 #[derive(Debug)]
-enum Account {
-    /// The control group of all processes, ns (cgroup-v1/cpuacct.rst), which has the threads too in which the kernel serves the
-    /// network that the node is sent to: they are taken off.
+enum CpuTimeSource {
+    /// The control group of all processes, ns (cgroup-v1/cpuacct.rst). It includes the kernel threads that
+    /// process the node's network traffic, which are subtracted.
     Group { usage: PathBuf, servants: Vec<PathBuf> },
-    /// The kernel's ticks, each of which is counted whole for whoever it meets (proc_stat(5)): a load that comes and goes with
-    /// the ticks is counted for up to a tenth more or less than it is. Interrupts, in which the network is served, stand apart.
+    /// The kernel's ticks. A tick counts completely for the process that it meets (proc_stat(5)). A load in
+    /// step with the ticks is counted with an error of up to a tenth. Interrupts, which process network
+    /// traffic, are counted separately.
     Ticks,
 }
 
-impl Account {
-    /// The most exact one that this machine has.
+impl CpuTimeSource {
+    /// The most precise source of this machine.
     fn find(cpus: &[u32]) -> Self {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        // Only the group above all others has everybody, and only it can say who is told when one is empty.
+        // Only the root group has all processes, and only the root group has a `release_agent`.
         let is_of_all = |file: &PathBuf| file.exists() && file.with_file_name("release_agent").exists();
         match usage(&mounts).filter(is_of_all) {
             Some(usage) => {
@@ -106,7 +106,7 @@ impl Account {
         }
     }
 
-    /// For how long anything has run on these processors, s.
+    /// How long these processors were busy, s.
     fn ran(&self, cpus: &[u32]) -> f64 {
         let text = |path: &PathBuf| std::fs::read_to_string(path).unwrap_or_default();
         match self {
@@ -124,14 +124,14 @@ impl Account {
     }
 }
 
-/// The file that has the time of each processor, by the text of `/proc/self/mountinfo`.
+/// The file with the time of each processor, from the text of `/proc/self/mountinfo`.
 fn usage(mounts: &str) -> Option<PathBuf> {
     let counts = Hierarchy::all(mounts).find(|hierarchy| hierarchy.has("cpuacct"))?;
     Some(counts.folder.join("cpuacct.usage_percpu"))
 }
 
-/// The thread in which the kernel serves the network of a processor where interrupts leave too much of it: what tells for how
-/// long it ran (sched-stats.rst).
+/// The run time file (sched-stats.rst) of the kernel thread that processes a processor's network traffic when
+/// interrupts leave too much.
 fn servant(cpu: u32) -> Option<PathBuf> {
     let name = format!("ksoftirqd/{cpu}");
     let mut all = std::fs::read_dir("/proc").ok()?.filter_map(|entry| Some(entry.ok()?.path()));
@@ -140,12 +140,12 @@ fn servant(cpu: u32) -> Option<PathBuf> {
     all.find(is_it).map(|path| path.join("schedstat"))
 }
 
-/// The number at a place of a line of them.
+/// The number at an index of a line.
 fn number(text: &str, place: usize) -> Option<u64> {
     text.split_ascii_whitespace().nth(place)?.parse().ok()
 }
 
-/// For how long programs and the kernel ran on a processor, in ticks, interrupts apart.
+/// Ticks of programs and the kernel on a processor, without interrupts.
 fn ticks(stat: &str, cpu: u32) -> u64 {
     let name = format!("cpu{cpu} ");
     let line = stat.lines().find_map(|line| line.strip_prefix(&name));
@@ -182,8 +182,11 @@ mod tests {
         let own = OwnProcessors::new("server".into(), vec![0, 3]);
         assert_eq!(own.verdict(0.9, 10.0), None);
         assert_eq!(own.verdict(0.09, 0.1), None, "too little to be counted");
-        let told = own.verdict(4.0, 10.0).unwrap();
-        assert_eq!(told, "what is not of node `server` had 20 % of its processor 0, 3; 5 % are allowed");
+        let fault = own.verdict(4.0, 10.0).unwrap();
+        assert_eq!(
+            fault,
+            "other processes than those of node `server` had 20 % of its processor 0, 3; at most 5 % is allowed"
+        );
     }
 
     #[test]
@@ -203,9 +206,9 @@ mod tests {
         .unwrap();
         own.add(0);
         assert!(own.fault(1.0).is_some(), "{own:?}");
-        // Ticks are counted whole, each for the thread that it meets.
+        // A tick counts completely for the thread that it meets.
         assert!(own.until - own.before >= 0.35, "{own:?}");
-        // Of all that ran there nothing is left for others if it was the node's own.
+        // Without foreign use, the node's own time is all of it.
         own.add(((own.until - own.before) * 1e9) as u64);
         assert_eq!(own.fault(1.0), None, "{own:?}");
     }

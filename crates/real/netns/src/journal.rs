@@ -1,5 +1,5 @@
-//! What is made is written down before it is made, so that whatever ends this process, somebody else can undo exactly
-//! that.
+//! The journal of a testbed. Everything is recorded before it is made. If this process ends early, another
+//! one can remove exactly that.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -7,8 +7,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use crate::error::{TestbedError, Told};
-use crate::namespace::Inode;
+use crate::error::{ErrorContext, TestbedError};
+use crate::namespace::NamespaceId;
 use crate::process::ProcessId;
 
 /// The first line of every journal.
@@ -16,31 +16,31 @@ const HEAD: &str = "netrig-testbed 1";
 /// The longest journal that is read, bytes.
 const LONGEST_JOURNAL: u64 = 16 << 20;
 
-/// One thing that was made, or is about to be.
+/// An object that was made or is about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
-    /// Who makes it all.
+pub(crate) enum TestbedEntry {
+    /// The process that makes all others.
     Owner(ProcessId),
-    /// A namespace that is bound by a name.
-    Namespace { name: String, inode: Inode },
-    /// An interface in a namespace of these.
+    /// A namespace that is bound by name.
+    Namespace { name: String, inode: NamespaceId },
+    /// An interface in one of these namespaces.
     Interface { namespace: String, name: String },
-    /// A process in a namespace of these.
+    /// A process in one of these namespaces.
     Process(ProcessId),
     /// A folder for the files of programs.
     Folder(PathBuf),
-    /// The folder of a group of processes that limits a node.
+    /// The folder of a control group that limits a node.
     Group(PathBuf),
 }
 
-/// What the name of a folder of programs, or of a group of processes, begins with.
+/// Prefix of the names of program folders and control groups.
 pub(crate) const FOLDER: &str = "netrig-";
 
-impl fmt::Display for Entry {
+impl fmt::Display for TestbedEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Owner(ProcessId { pid, start }) => write!(f, "owner {pid} {start}"),
-            Self::Namespace { name, inode: Inode { device, number } } => {
+            Self::Namespace { name, inode: NamespaceId { device, number } } => {
                 write!(f, "namespace {name} {device} {number}")
             }
             Self::Interface { namespace, name } => write!(f, "interface {namespace} {name}"),
@@ -51,10 +51,10 @@ impl fmt::Display for Entry {
     }
 }
 
-impl Entry {
+impl TestbedEntry {
     fn read(line: &str) -> Option<Self> {
         let words: Vec<_> = line.split(' ').collect();
-        // A name that leads out of its folder was not written here.
+        // A name that leads out of its folder was not written by netrig.
         let name = |name: &str| (!name.is_empty() && !name.contains('/')).then(|| name.to_owned());
         Some(match *words.as_slice() {
             ["owner", pid, start] => Self::Owner(ProcessId::read(pid, start)?),
@@ -65,7 +65,7 @@ impl Entry {
                 Self::Interface { namespace: name(namespace)?, name: name(interface)? }
             }
             ["namespace", namespace, device, number] => {
-                let inode = Inode { device: device.parse().ok()?, number: number.parse().ok()? };
+                let inode = NamespaceId { device: device.parse().ok()?, number: number.parse().ok()? };
                 Self::Namespace { name: name(namespace)?, inode }
             }
             _ => return None,
@@ -73,7 +73,7 @@ impl Entry {
     }
 }
 
-/// A path that can be that of a folder of programs, or of a group of processes: whatever else a line names is not removed.
+/// A path of a program folder or a control group. No other path is ever removed.
 fn folder(path: &str) -> Option<PathBuf> {
     let path = PathBuf::from(path);
     let named = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(FOLDER));
@@ -81,7 +81,7 @@ fn folder(path: &str) -> Option<PathBuf> {
     (path.is_absolute() && plain && named).then_some(path)
 }
 
-/// The folder of the journals: one for each testbed that is up, or was left.
+/// The folder of journals, one for each testbed that is up or was left behind.
 #[derive(Clone, Debug)]
 pub struct Journals {
     folder: PathBuf,
@@ -95,7 +95,7 @@ impl Default for Journals {
 }
 
 impl Journals {
-    /// Journals in another folder. Whoever looks into one knows nothing of the testbeds of another.
+    /// Journals in another folder. Testbeds of different folders do not know each other.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
@@ -105,47 +105,49 @@ impl Journals {
         &self.folder
     }
 
-    /// Opens the folder for whoever holds the lock that comes with it: while a journal is made or the folder looked
-    /// through, nobody else does either.
+    /// Opens and locks the folder. The lock is held while a journal is made or the folder is searched.
     fn lock(&self) -> Result<File, TestbedError> {
         let mut made = std::fs::DirBuilder::new();
-        made.recursive(true).mode(0o700).create(&self.folder).told_of(&self.folder, "make the folder")?;
-        let folder = File::open(&self.folder).told_of(&self.folder, "open the folder")?;
-        folder.lock().told_of(&self.folder, "lock the folder")?;
+        made.recursive(true)
+            .mode(0o700)
+            .create(&self.folder)
+            .path_context(&self.folder, "make the folder")?;
+        let folder = File::open(&self.folder).path_context(&self.folder, "open the folder")?;
+        folder.lock().path_context(&self.folder, "lock the folder")?;
         Ok(folder)
     }
 
     /// Starts the journal of testbed `id`.
-    pub(crate) fn start(&self, id: &str) -> Result<Journal, TestbedError> {
+    pub(crate) fn start(&self, id: &str) -> Result<TestbedJournal, TestbedError> {
         let _alone = self.lock()?;
         let path = self.folder.join(format!("{id}.journal"));
         let opened = OpenOptions::new().append(true).read(true).create_new(true).mode(0o600).open(&path);
         let file = opened.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => TestbedError::Collision(path.clone()),
             _ => TestbedError::Refused {
-                deed: "start a journal".into(),
+                action: "start a journal".into(),
                 place: path.display().to_string(),
                 source: error,
             },
         })?;
-        // The lock is the proof that the owner lives: the kernel lifts it with the process, however it ends, and a
-        // process that gets its number later does not have it.
-        file.lock().told_of(&path, "lock the journal")?;
-        let journal = Journal { path, file, id: id.to_owned(), entries: Vec::new(), damage: None };
+        // The lock proves that the owner lives. The kernel releases it when the process ends in any way, and
+        // a later process with the same number does not hold it.
+        file.lock().path_context(&path, "lock the journal")?;
+        let journal = TestbedJournal { path, file, id: id.to_owned(), entries: Vec::new(), damage: None };
         journal.write(&format!("{HEAD}\n"))?;
         Ok(journal)
     }
 
-    /// The journals whose owners are gone, held so that nobody else takes them.
-    pub(crate) fn orphans(&self) -> Result<Vec<Journal>, TestbedError> {
+    /// The journals without a living owner, locked for the caller.
+    pub(crate) fn orphans(&self) -> Result<Vec<TestbedJournal>, TestbedError> {
         if !self.folder.exists() {
             return Ok(Vec::new());
         }
         let _alone = self.lock()?;
         let mut orphans = Vec::new();
-        let files = std::fs::read_dir(&self.folder).told_of(&self.folder, "list the folder")?;
+        let files = std::fs::read_dir(&self.folder).path_context(&self.folder, "list the folder")?;
         for file in files {
-            let path = file.told_of(&self.folder, "list the folder")?.path();
+            let path = file.path_context(&self.folder, "list the folder")?.path();
             if path.extension().is_some_and(|extension| extension == "journal") {
                 orphans.extend(orphan(path)?);
             }
@@ -155,27 +157,27 @@ impl Journals {
     }
 }
 
-/// The journal at `path`, unless its owner lives or somebody else is about to remove what it says.
-fn orphan(path: PathBuf) -> Result<Option<Journal>, TestbedError> {
+/// The journal at `path`. `None` if its owner lives or another process is removing its testbed.
+fn orphan(path: PathBuf) -> Result<Option<TestbedJournal>, TestbedError> {
     let mut file = match OpenOptions::new().read(true).append(true).open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.told_of(&path, "open the journal")?,
+        file => file.path_context(&path, "open the journal")?,
     };
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(error)) => return Err(error).told_of(&path, "lock the journal"),
+        Err(TryLockError::Error(error)) => return Err(error).path_context(&path, "lock the journal"),
     }
-    let metadata = file.metadata().told_of(&path, "look at the journal")?;
+    let metadata = file.metadata().path_context(&path, "read the metadata of the journal")?;
     if metadata.nlink() == 0 {
         return Ok(None);
     }
     let mut text = String::new();
     let read = match metadata.is_file() && metadata.len() <= LONGEST_JOURNAL {
         true => file.read_to_string(&mut text).map_err(|error| error.to_string()),
-        false => Err(format!("it is no file of at most {LONGEST_JOURNAL} bytes")),
+        false => Err(format!("it is not a regular file of at most {LONGEST_JOURNAL} B")),
     };
-    // Processes are killed and mounts undone on its word.
+    // The journal leads to kills and unmounts, so it must belong to this user.
     let own = metadata.uid() == rustix::process::geteuid().as_raw();
     let entries = match read {
         Ok(_) if own => read_entries(&text),
@@ -187,34 +189,39 @@ fn orphan(path: PathBuf) -> Result<Option<Journal>, TestbedError> {
         Ok(entries) => (entries, None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    Ok(Some(Journal { path, file, id, entries, damage }))
+    Ok(Some(TestbedJournal { path, file, id, entries, damage }))
 }
 
-/// What a journal says, or why it is none.
-fn read_entries(text: &str) -> Result<Vec<Entry>, String> {
-    // A last line without an end was not written to the end, so what it says was not made.
+/// The entries of a journal, or why it is invalid.
+fn read_entries(text: &str) -> Result<Vec<TestbedEntry>, String> {
+    // A last line without a newline was not completely written, so its object was not made.
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let mut lines = whole.lines();
     if lines.next().is_some_and(|head| head != HEAD) {
-        return Err("it does not begin like one".into());
+        return Err("its first line is not that of a journal".into());
     }
-    lines.map(|line| Entry::read(line).ok_or_else(|| format!("`{line}` has no meaning"))).collect()
+    lines
+        .map(|line| TestbedEntry::read(line).ok_or_else(|| format!("the line `{line}` is unknown")))
+        .collect()
 }
 
 /// The journal of one testbed.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub(crate) struct TestbedJournal {
     path: PathBuf,
     file: File,
     id: String,
-    entries: Vec<Entry>,
-    /// Why it cannot be believed, if it cannot.
+    entries: Vec<TestbedEntry>,
+    /// Why the journal is invalid, if it is.
     damage: Option<String>,
 }
 
-impl Journal {
-    /// Writes down what is about to be made; on disk when this returns.
-    pub(crate) fn record(&mut self, entries: impl IntoIterator<Item = Entry>) -> Result<(), TestbedError> {
+impl TestbedJournal {
+    /// Records what is about to be made. The entries are on disk when this returns.
+    pub(crate) fn record(
+        &mut self,
+        entries: impl IntoIterator<Item = TestbedEntry>,
+    ) -> Result<(), TestbedError> {
         let first = self.entries.len();
         self.entries.extend(entries);
         let lines: String = self.entries[first..].iter().map(|entry| format!("{entry}\n")).collect();
@@ -223,7 +230,7 @@ impl Journal {
 
     fn write(&self, lines: &str) -> Result<(), TestbedError> {
         let written = (&self.file).write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
-        written.told_of(&self.path, "write the journal")
+        written.path_context(&self.path, "write the journal")
     }
 
     /// The testbed's identity.
@@ -231,7 +238,7 @@ impl Journal {
         &self.id
     }
 
-    /// Whether it was written here: nothing of one that cannot be understood is believed.
+    /// Fails if the journal is invalid. Nothing that it names may then be removed.
     pub(crate) fn check(&self) -> Result<(), TestbedError> {
         match &self.damage {
             None => Ok(()),
@@ -239,19 +246,19 @@ impl Journal {
         }
     }
 
-    /// What was written down, in its order.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    /// The entries in order.
+    pub(crate) fn entries(&self) -> &[TestbedEntry] {
         &self.entries
     }
 
-    /// A place of this name in the folder of the journals.
+    /// A path in the folder of the journals.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.path.with_file_name(name)
     }
 
-    /// Ends the journal: nothing of what it says is there any more.
+    /// Removes the journal after everything that it names is removed.
     pub(crate) fn close(&self) -> Result<(), TestbedError> {
-        std::fs::remove_file(&self.path).told_of(&self.path, "remove the journal")
+        std::fs::remove_file(&self.path).path_context(&self.path, "remove the journal")
     }
 }
 

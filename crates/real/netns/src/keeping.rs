@@ -1,4 +1,4 @@
-//! Messages of flows of SIP that are kept: which files they go into, and what was kept.
+//! Kept messages of SIP flows: the files of each run, and their contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,29 +9,30 @@ use netrig_sip_net::tap::KeptMessages;
 use netrig_sip_net::{KeepOrder, KeepPolicy};
 use sha2::{Digest as _, Sha256};
 
-/// Which messages of the flows of SIP are kept in the runs that follow, and where.
+/// Which messages of SIP flows are kept in later runs, and where.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeepRequest {
     /// Which messages.
     pub policy: KeepPolicy,
     /// The folder of the files. It is made if it does not exist.
     pub folder: PathBuf,
-    /// What the names of all files begin with: the experiment.
+    /// Prefix of all file names: the experiment.
     pub stem: String,
-    /// Bytes on the disk, all files of all runs together.
+    /// Limit for the files of all runs together, bytes on disk.
     pub most_bytes: u64,
 }
 
-/// What was kept of the flows of SIP of runs.
+/// Kept messages of SIP flows of several runs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct KeptOfRuns {
-    /// Flows whose files there are.
+pub struct KeptFlows {
+    /// Flows that have files.
     pub flows: Vec<KeptFlow>,
-    /// Flows whose messages were to be kept, also those of runs that failed before the files were made.
+    /// Number of flows whose messages were to be kept, including those of runs that failed before they wrote
+    /// files.
     pub ordered: u64,
 }
 
-/// What was kept of one flow of a run.
+/// Kept messages of one flow of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptFlow {
     /// The flow's name.
@@ -40,35 +41,36 @@ pub struct KeptFlow {
     pub log: PathBuf,
     /// The capture.
     pub capture: PathBuf,
-    /// What is in the files; `None` of a run that failed or was given up, whose files may lack the last messages.
+    /// Counts of the files. `None` if the run failed or was cancelled; its files may then lack the last
+    /// messages.
     pub messages: Option<KeptMessages>,
 }
 
-/// Bytes of the experiment's name, of a run's levels and of a flow's name in the name of a file, which has 255 at most.
+/// The most bytes of the experiment, the levels and the flow in a file name, which has at most 255 bytes.
 const LONGEST_STEM: usize = 80;
 const LONGEST_LEVELS: usize = 80;
 const LONGEST_FLOW: usize = 40;
 
-/// Hexadecimal digits of what a run does in the names of its files.
+/// Hexadecimal digits of the run's hash in file names.
 const HASH_DIGITS: usize = 8;
 
-/// What is kept while runs are made.
+/// State of the kept messages over several runs.
 #[derive(Debug)]
 pub(crate) struct RunKeeping {
     request: KeepRequest,
     /// Bytes of the files of earlier runs.
     written: u64,
-    /// The flows of the run that goes on, with the number, the name and what was ordered.
+    /// The flows of the current run: number, name and order.
     ordered: Vec<(u32, String, KeepOrder)>,
-    kept: KeptOfRuns,
+    kept: KeptFlows,
 }
 
 impl RunKeeping {
     pub fn new(request: KeepRequest) -> Self {
-        Self { request, written: 0, ordered: Vec::new(), kept: KeptOfRuns::default() }
+        Self { request, written: 0, ordered: Vec::new(), kept: KeptFlows::default() }
     }
 
-    /// Says in the orders of a run which messages are kept. Flows share the bytes that are left.
+    /// Adds to the orders of a run which messages are kept. The flows share the remaining bytes.
     ///
     /// # Errors
     /// If the folder cannot be made.
@@ -97,33 +99,35 @@ impl RunKeeping {
         Ok(())
     }
 
-    /// Takes what the run that was ordered last has kept: what its ends tell, and the files of those that tell nothing.
+    /// Takes the kept messages of the current run: the reports of its ends, and the files of ends without a
+    /// report.
     pub fn take(&mut self, ends: &[EndReport]) {
         for (number, flow, order) in std::mem::take(&mut self.ordered) {
-            let told = ends.iter().filter(|end| end.flow == number).find_map(|end| end.kept.clone());
+            let messages = ends.iter().filter(|end| end.flow == number).find_map(|end| end.kept.clone());
             let files = order.files();
             let sizes = files.each_ref().map(|file| std::fs::metadata(file).ok().map(|file| file.len()));
             self.written += sizes.iter().flatten().sum::<u64>();
-            if told.is_some() || sizes.iter().any(Option::is_some) {
+            if messages.is_some() || sizes.iter().any(Option::is_some) {
                 let [log, capture] = files;
-                self.kept.flows.push(KeptFlow { flow, log, capture, messages: told });
+                self.kept.flows.push(KeptFlow { flow, log, capture, messages });
             }
         }
     }
 
-    /// What was kept since this was last asked.
-    pub fn take_kept(&mut self) -> KeptOfRuns {
+    /// What was kept since the last call.
+    pub fn take_kept(&mut self) -> KeptFlows {
         std::mem::take(&mut self.kept)
     }
 }
 
-/// Digits that tell runs apart whose levels and replications look alike.
+/// Distinguishes runs whose truncated levels and replications are equal.
 fn hash(run: &Run) -> String {
     let digest = Sha256::digest(run.description("").as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..HASH_DIGITS].to_owned()
 }
 
-/// The files of a flow in a run without their endings: the experiment, the levels, the replication, what the run does, and the flow.
+/// The file name of a flow in a run, without extension: the experiment, the levels, the replication, the hash
+/// of the run, and the flow.
 fn file_name(stem: &str, run: &Run, hash: &str, flow: &str) -> String {
     let plain = |text: &str, longest: usize| {
         let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '+');
@@ -141,7 +145,7 @@ fn file_name(stem: &str, run: &Run, hash: &str, flow: &str) -> String {
     )
 }
 
-/// A name that no file has and that was not given: what is kept replaces nothing.
+/// A path that no file has and that was not given, so that no file is replaced.
 fn free(folder: &Path, name: &str, given: &BTreeSet<PathBuf>) -> PathBuf {
     let is_free = |path: &PathBuf| {
         let has_file = ["log", "pcapng"].iter().any(|ending| {
@@ -176,7 +180,7 @@ mod tests {
         assert_eq!(free(&[]), path("run-1.5-calls-3"));
     }
 
-    /// A run of a flow `f` of SIP with this level of a factor.
+    /// A run of a SIP flow `f` with this level of a factor.
     fn run(level: &str) -> Run {
         let text = "format = 1\nname = \"kept\"\nduration = \"6 s\"\n[node.a]\n[node.b]\n[link.l]\nbetween = [\"a\", \"b\"]\n\
              kind = \"direct\"\n[flow.f]\nfrom = \"a\"\nto = \"b\"\n\
@@ -193,7 +197,7 @@ mod tests {
         let name = |run: &Run, flow: &str| file_name(&"ö".repeat(300), run, &hash(run), flow);
         let own = name(&long, &"ü".repeat(300));
         assert!(own.len() + "-100.pcapng".len() <= 255, "{} B", own.len());
-        // The levels look alike where they are cut.
+        // The truncated levels are equal.
         let other = Run { seed: long.seed + 1, ..run(&"ä".repeat(401)) };
         assert_ne!(name(&long, "f"), name(&other, "f"));
         let short = run("5 Mbit/s");
@@ -223,7 +227,7 @@ mod tests {
         let paths: BTreeSet<_> = given.iter().map(|keep| &keep.to).collect();
         assert_eq!((given.len(), paths.len()), (3, 3));
         assert!(given.iter().all(|keep| keep.most_bytes == 1000));
-        // The run fails when two of them have files.
+        // The run fails after two flows have written files.
         let [first, second, _] = &given[..] else { panic!("{given:?}") };
         for keep in [first, second] {
             std::fs::write(&keep.files()[0], [0; 250]).unwrap();
@@ -231,10 +235,10 @@ mod tests {
         keeping.take(&[]);
         let kept = keeping.take_kept();
         assert_eq!(kept.ordered, 3);
-        let told: Vec<_> =
+        let messages: Vec<_> =
             kept.flows.iter().map(|flow| (flow.flow.as_str(), flow.messages.is_some())).collect();
-        assert_eq!(told, [("f", false), ("g h", false)]);
-        // What they take is not there for the next run.
+        assert_eq!(messages, [("f", false), ("g h", false)]);
+        // The next run has only the remaining bytes.
         keeping.order(&run, &mut orders).unwrap();
         assert!(clients(&mut orders).iter().all(|keep| keep.most_bytes == (3000 - 500) / 3));
     }

@@ -1,4 +1,4 @@
-//! A transport's constants as the kernel's TCP can have them.
+//! The constants of a transport, as far as the kernel's TCP can have them.
 
 use netrig_core::Size;
 use netrig_experiment::Unsupported;
@@ -7,11 +7,11 @@ use netrig_transport::Profile;
 use netrig_transport::tcp::{Config, EcnMode, IdleRestart, Limit, Nagle, Recovery};
 use serde_json::Value;
 
-use crate::orders::unsupported;
+use crate::error::unsupported;
 use crate::receive_buffer::ReceiveBuffer;
 
-/// Constants that a socket or a namespace can be given. All others are the kernel's own, which the profile `linux`
-/// describes.
+/// Constants that a socket option or a sysctl can set. All others are fixed in the kernel, as in the profile
+/// `linux`.
 const SETTABLE: [&str; 16] = [
     "congestion",
     "recovery",
@@ -31,25 +31,25 @@ const SETTABLE: [&str; 16] = [
     "data_retries",
 ];
 
-/// What gives the kernel's TCP the constants of a transport.
+/// Settings of the kernel's TCP for a transport.
 pub(crate) struct KernelTcp {
-    /// Of each socket.
+    /// For each socket.
     pub options: TcpOptions,
-    /// Of the namespaces of both ends.
+    /// For the namespaces of both ends.
     pub sysctls: Vec<(String, String)>,
 }
 
 impl KernelTcp {
-    /// What gives it those of `config`, transport `transport`'s, where segments of up to `segment` come.
+    /// The settings for `config` of transport `transport`, if segments of up to `segment` arrive.
     ///
     /// # Errors
-    /// Names what the kernel does its own way.
+    /// If the kernel cannot have a constant; the message names it.
     pub fn of(config: &Config, segment: Size, transport: &str) -> Result<Self, Unsupported> {
         let linux = Config::of(Profile::Linux);
         let others = differing(config, &linux);
         if !others.is_empty() {
             return unsupported(format!(
-                "the kernel's TCP has its own {}, and transport `{transport}` other than the profile `linux`",
+                "the kernel's TCP has fixed values of {}, and those of transport `{transport}` differ from the profile `linux`",
                 others.join(", ")
             ));
         }
@@ -81,7 +81,7 @@ impl KernelTcp {
     }
 }
 
-/// The constants, by name, that differ and that nothing sets.
+/// The names of constants that differ and that nothing can set.
 fn differing(config: &Config, linux: &Config) -> Vec<String> {
     let [Ok(Value::Object(ours)), Ok(Value::Object(theirs))] = [config, linux].map(serde_json::to_value)
     else {
@@ -91,7 +91,7 @@ fn differing(config: &Config, linux: &Config) -> Vec<String> {
     ours.keys().filter(differ).map(|name| format!("`{name}`")).collect()
 }
 
-/// A constant as it stands in a file.
+/// A constant as in an experiment file.
 fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
@@ -100,13 +100,14 @@ fn word(value: &impl serde::Serialize) -> String {
     }
 }
 
-/// The congestion controls that this kernel has now.
+/// The congestion controls that the kernel has loaded.
 fn available() -> Vec<String> {
     let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     list.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// "Bit 0 of tcp_recovery: RACK loss detection" (ip-sysctl); without it SACK's rules hold, and without SACK NewReno's.
+/// "Bit 0 of tcp_recovery: RACK loss detection" (ip-sysctl). Without it SACK recovery applies, and without
+/// SACK NewReno.
 fn recovery(config: &Config, transport: &str) -> Result<&'static str, Unsupported> {
     match config.recovery {
         Recovery::Rack => Ok("1"),
@@ -125,7 +126,7 @@ fn slow_start_after_idle(config: &Config, transport: &str) -> Result<&'static st
         IdleRestart::None => Ok("0"),
         IdleRestart::Decay => Ok("1"),
         IdleRestart::InitialWindow => unsupported(format!(
-            "the kernel's TCP lets an idle window decay or stay, and transport `{transport}` sets it back"
+            "the kernel's TCP lets an idle window decay or stay, but transport `{transport}` resets it"
         )),
     }
 }
@@ -133,7 +134,7 @@ fn slow_start_after_idle(config: &Config, transport: &str) -> Result<&'static st
 fn sysctls(config: &Config, transport: &str) -> Result<Vec<(String, String)>, Unsupported> {
     let count = |limit: Limit| match limit {
         Limit::Count(n) => n.to_string(),
-        // The most that these settings take (tcp(7)).
+        // The maximum of these settings (tcp(7)).
         Limit::Unbounded(_) => "255".to_owned(),
     };
     let ecn = match config.ecn {
@@ -155,7 +156,7 @@ fn sysctls(config: &Config, transport: &str) -> Result<Vec<(String, String)>, Un
         ("tcp_slow_start_after_idle", slow_start_after_idle(config, transport)?.to_owned()),
         ("tcp_syn_retries", count(config.syn_retries)),
         ("tcp_retries2", count(config.data_retries)),
-        // What one connection learned of a path is not for the next.
+        // A connection must not use path metrics of an earlier one.
         ("tcp_no_metrics_save", "1".to_owned()),
     ];
     Ok(settings.into_iter().map(|(name, value)| (format!("net.ipv4.{name}"), value)).collect())

@@ -1,4 +1,4 @@
-//! A topology that is held up for whoever wants to work in it.
+//! A topology that stays up so that a user can work in it.
 
 use std::panic::resume_unwind;
 use std::process::Command;
@@ -11,49 +11,49 @@ use netrig_experiment::{Balance, Run, RunError, Scenario, Unsupported};
 use netrig_host::Clock;
 
 use crate::error::TestbedError;
-use crate::host::Loads;
+use crate::host::NodeLoads;
 use crate::process::Process;
 use crate::program::Programs;
-use crate::router::{Findings, Router, Routing, UNTAKEN};
+use crate::router::{ObservationBatch, Router, RouterThread, UNTAKEN};
 use crate::testbed::Testbed;
 use crate::wiring::Wiring;
 
-/// A topology whose links work on whatever frames its nodes send. No flow of the scenario runs, and no event happens. Made
-/// by [`Namespaces::lab`](crate::Namespaces::lab); `S` is told what is found.
+/// A topology whose links carry the frames of its nodes. No flow of the scenario runs, and no event happens.
+/// [`Namespaces::lab`](crate::Namespaces::lab) makes it; `S` receives the observations.
 pub struct Lab<S> {
-    // Before the testbed, for fields are dropped in their order.
-    routing: Routing,
+    // Declared before the testbed, since fields are dropped in order.
+    routing: RouterThread,
     programs: Programs,
-    loads: Loads,
+    loads: NodeLoads,
     testbed: Testbed,
     clock: Clock,
-    /// Tells what is found, as long as the router lives.
-    teller: JoinHandle<S>,
+    /// Passes observations to the sink until the router ends.
+    collector: JoinHandle<S>,
 }
 
-/// What passed a lab's links.
+/// The result of a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passed {
-    /// Every packet accounted for.
+pub struct LabReport {
+    /// The counts of all packets on its links.
     pub balance: Balance,
-    /// What the router itself did to the measurement, and how programs ended that should not have, each a sentence.
+    /// Faults of the router and of programs, one sentence each.
     pub faults: Vec<String>,
 }
 
-/// Why there is no lab.
+/// Why a lab cannot be opened or used.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The scenario is one that a kernel cannot have.
+    /// A kernel cannot have the scenario.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// It names programs, of which this is the first.
-    #[error("the experiment runs `{0}` on this machine, and nobody has allowed it to")]
+    /// The experiment runs programs and this was not allowed. The name of the first program.
+    #[error("the experiment runs `{0}` on this machine, which has not been allowed")]
     NotAllowed(String),
-    /// It cannot be built, used or removed.
+    /// The testbed cannot be built, used or removed.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
-    /// It was told to end before it stood.
-    #[error("the lab was given up")]
+    /// Cancelled before it was ready.
+    #[error("the lab was cancelled")]
     Cancelled,
     /// The router or a program failed.
     #[error("{0}")]
@@ -61,9 +61,9 @@ pub enum LabError {
     /// There is no such node.
     #[error("there is no node `{wanted}`; there are: {}", .nodes.join(", "))]
     NoNode {
-        /// What was asked for.
+        /// The requested name.
         wanted: String,
-        /// Those that there are.
+        /// The names of all nodes.
         nodes: Vec<String>,
     },
 }
@@ -78,32 +78,32 @@ impl From<RunError> for LabError {
 }
 
 impl<S: Sink + Send + 'static> Lab<S> {
-    /// Sets the links of `run` to work on what was built of it.
+    /// Starts the links of `run` on its testbed.
     pub(crate) fn open(
         run: &Run,
         testbed: Testbed,
-        (programs, loads): (Programs, Loads),
+        (programs, loads): (Programs, NodeLoads),
         mut sink: S,
     ) -> Result<Self, LabError> {
-        // Two years: it ends when it is told to.
+        // Two years: the lab ends when it is closed.
         let duration = Duration::from_secs(1 << 26);
         let scenario = Scenario { duration, events: Vec::new(), ..(*run.scenario).clone() };
         let run = Run { scenario: Arc::new(scenario), ..run.clone() };
-        let (tell, found) = mpsc::sync_channel::<Findings>(UNTAKEN);
-        let tell = Box::new(move |findings| {
-            // It is heard as long as the router lives.
-            let _ = tell.send(findings);
+        let (batches, received) = mpsc::sync_channel::<ObservationBatch>(UNTAKEN);
+        let batches = Box::new(move |observations| {
+            // The receiver lives as long as the router.
+            let _ = batches.send(observations);
         });
         let clock = Clock::starting_in(Duration::ZERO);
-        let router = Router::new(&testbed, &run, &sink, tell)?;
-        let teller = std::thread::spawn(move || {
-            found.into_iter().for_each(|findings| findings.tell(&mut sink));
+        let router = Router::new(&testbed, &run, &sink, batches)?;
+        let collector = std::thread::spawn(move || {
+            received.into_iter().for_each(|observations| observations.send_to(&mut sink));
             sink
         });
-        Ok(Self { routing: Routing::start(router, clock), programs, loads, testbed, clock, teller })
+        Ok(Self { routing: RouterThread::start(router, clock), programs, loads, testbed, clock, collector })
     }
 
-    /// What was built: nodes, interfaces and addresses.
+    /// Nodes, interfaces and addresses.
     pub fn wiring(&self) -> &Wiring {
         self.testbed.wiring()
     }
@@ -116,13 +116,13 @@ impl<S: Sink + Send + 'static> Lab<S> {
         Ok(self.testbed.namespace(self.place(node)?)?)
     }
 
-    /// The programs of its nodes: the place of the node, and which program it is, by its file and a hash of it.
+    /// The programs of its nodes: the index of the node, and the program's path with a hash.
     pub fn programs(&self) -> impl Iterator<Item = (usize, &str)> {
         self.programs.versions()
     }
 
-    /// Starts a program on a node, in the process group of this process, so that it may read from the terminal. It ends
-    /// with the lab.
+    /// Starts a program on a node in the process group of this process, so that it may read from the
+    /// terminal. It ends with the lab.
     ///
     /// # Errors
     /// If there is no such node, or the program cannot be started.
@@ -139,18 +139,19 @@ impl<S: Sink + Send + 'static> Lab<S> {
         })
     }
 
-    /// Takes everything down, and gives back who was told what was found and, as notes of their nodes, what programs wrote.
+    /// Removes everything. Returns the report and the sink, which has also received the output of programs as
+    /// notes of their nodes.
     ///
     /// # Errors
     /// If packets do not balance, or something cannot be removed.
-    pub fn close(self) -> Result<(Passed, S), LabError> {
-        let Self { routing, programs, loads, testbed, clock, teller } = self;
+    pub fn close(self) -> Result<(LabReport, S), LabError> {
+        let Self { routing, programs, loads, testbed, clock, collector } = self;
         let report = routing.stop(clock.now())?;
-        let mut sink = teller.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let mut sink = collector.join().unwrap_or_else(|panic| resume_unwind(panic));
         let mut faults = report.faults();
         faults.extend(loads.end().err().map(|error| error.to_string()));
         faults.extend(programs.end(clock, &mut sink).err().map(|error| error.to_string()));
         testbed.remove()?;
-        Ok((Passed { balance: report.balance, faults }, sink))
+        Ok((LabReport { balance: report.balance, faults }, sink))
     }
 }

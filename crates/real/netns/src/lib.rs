@@ -1,24 +1,26 @@
-//! The testbed of network namespaces on this one Linux host: nodes as network namespaces, each end of each link a veth
-//! pair whose other end is in the namespace of the router.
+//! The testbed of network namespaces on this Linux host. Each node is a network namespace. Each end of a link
+//! is a veth pair whose other end is in the namespace of the router.
 //!
-//! A [`Wiring`] is worked out from a scenario, without a kernel: interfaces, addresses of both versions of IP, neighbours
-//! and routes. A [`Testbed`] is built from it by rtnetlink, ethtool's netlink and `/proc/sys`, and everything that the
-//! kernel might take and not do is read back. A node's namespace is bound as `ip netns` does it, so
-//! `ip netns exec netrig-…` and tshark work there. [`Testbed::spawn`] starts a node's programs; a [`Ring`] has
-//! every frame that they send, in the order and with the moment of its arrival, and an [`Outlet`] is the way out of one of
-//! the router's interfaces, which stand in the wiring with their numbers.
+//! A [`Wiring`] is computed from a scenario without a kernel: interfaces, addresses of both versions of IP,
+//! neighbours and routes. A [`Testbed`] is built from it by rtnetlink, ethtool's netlink and `/proc/sys`.
+//! Every setting that the kernel may accept without effect is read back. A node's namespace is bound as by
+//! `ip netns`, so `ip netns exec netrig-…` and tshark work there. [`Testbed::spawn`] starts a node's
+//! programs. A [`ReceiveRing`] returns every frame that they send, in order of arrival and with its time
+//! stamp. A [`FrameSender`] sends through one interface of the router; the wiring has the interface numbers.
 //!
-//! On top of these stand the substrate [`Namespaces`] — an agent in each node, and netrig's router, which drives the links
-//! of `netrig-link` in real time — and [`Lab`], the same without flows and agents.
+//! Two users build on it: the substrate [`Namespaces`], with an agent in each node and netrig's router, which
+//! drives the links of `netrig-link` in real time; and [`Lab`], without flows and agents.
 //!
-//! Nothing outlives its owner. What is made is journalled first; dropping a testbed removes it all, and what a killed
-//! owner left, [`left_behind`] finds and removes: exactly what its journal names, never what a name looks like, never
-//! what a living owner has. Programs die with their owner (`PR_SET_PDEATHSIG`), and what they started carries a mark.
+//! Nothing outlives its owner. Everything is journalled before it is made, and dropping a testbed removes it
+//! all. [`left_behind`] finds and removes the remains of a killed owner: only what its journal names, never
+//! by a pattern of names, and never from a living owner. Programs die with their owner (`PR_SET_PDEATHSIG`),
+//! and the processes that they start carry a mark.
 //!
-//! It never runs a command of the host's, touches the namespace that it was started
-//! in, or loads a module. It needs root: [`lacks`] and [`try_out`] say in a sentence each what is missing.
+//! This crate never runs a command of the host, never touches the namespace in which it was started, and
+//! never loads a module. It needs root: [`missing_requirements`] and [`try_requirements`] list what is
+//! missing, one sentence each.
 //!
-//! Start from [`Namespaces`] or, to build on, from [`Testbed`].
+//! Start from [`Namespaces`], or from [`Testbed`] to build on it.
 #![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
 #![allow(
@@ -63,14 +65,14 @@ mod testbed;
 mod watch;
 mod wiring;
 
-pub use capabilities::{Lack, OFFLOADS, lacks, try_out};
-pub use error::TestbedError;
+pub use capabilities::{OFFLOADS, missing_requirements, try_requirements};
+pub use error::{MissingRequirement, TestbedError};
 pub use journal::Journals;
-pub use keeping::{KeepRequest, KeptFlow, KeptOfRuns};
-pub use lab::{Lab, LabError, Passed};
+pub use keeping::{KeepRequest, KeptFlow, KeptFlows};
+pub use lab::{Lab, LabError, LabReport};
 pub use process::Process;
 pub use removal::{LeftBehind, left_behind};
-pub use ring::{Counts, Outlet, ReceivedFrame, Ring};
+pub use ring::{FrameSender, ReceiveRing, ReceivedFrame, RingCounters};
 pub use substrate::Namespaces;
 pub use testbed::{Testbed, TestbedId};
-pub use wiring::{End, LinkWiring, NodeWiring, Way, Wiring, WiringError};
+pub use wiring::{LinkEnd, LinkWiring, NodeRoute, NodeWiring, Wiring, WiringError};

@@ -1,4 +1,4 @@
-//! Which addresses of a node take part in connections of Multipath TCP, so that their subflows are the paths of the file.
+//! Addresses of nodes for Multipath TCP, so that subflows take the paths of the file.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,36 +8,35 @@ use std::path::Path;
 use netrig_core::Dscp;
 use netrig_experiment::{Carrier, Flow, Mptcp, Scenario, Unsupported};
 
-use crate::error::TestbedError;
-use crate::netlink::path_manager::{Limits, MptcpEndpoint, PathManager, Role};
-use crate::orders::{agree, unsupported};
-use crate::sysctl;
+use crate::error::{TestbedError, unsupported};
+use crate::netlink::path_manager::{MptcpEndpoint, MptcpLimits, MptcpRole, PathManager};
+use crate::sysctl::{self, agree};
 use crate::testbed::Testbed;
 
-/// Where a kernel that has Multipath TCP keeps its settings.
+/// The sysctls of a kernel with Multipath TCP.
 const SETTINGS: &str = "/proc/sys/net/mptcp";
-/// The most subflows beside the first, and the most addresses, that a kernel takes (MPTCP_PM_ADDR_MAX of Linux's
+/// The most additional subflows, and the most addresses, in a kernel (MPTCP_PM_ADDR_MAX of Linux's
 /// net/mptcp/protocol.h).
 const MOST: usize = 8;
 
-/// What a node's kernel is told of Multipath TCP: its path manager, and its settings.
+/// Configuration of Multipath TCP in a node's kernel: its path manager and its sysctls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Multipath {
     pub(crate) endpoints: Vec<MptcpEndpoint>,
-    pub(crate) limits: Limits,
-    /// By their whole names (`net.mptcp.enabled`).
+    pub(crate) limits: MptcpLimits,
+    /// With full names, for example `net.mptcp.enabled`.
     pub(crate) sysctls: Vec<(String, String)>,
 }
 
-/// What the kernels of the nodes are told, by the place of the node.
+/// The configuration of Multipath TCP by the index of the node.
 ///
 /// # Errors
-/// If the kernel has no Multipath TCP, or one cannot have its paths as the scenario has them.
+/// If the kernel has no Multipath TCP, or cannot have the paths of the scenario.
 pub(crate) fn multipath(scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
     multipath_by(Path::new(SETTINGS), scenario)
 }
 
-/// The same of a kernel that keeps its settings in `folder`.
+/// The same for a kernel with its sysctls in `folder`.
 fn multipath_by(folder: &Path, scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
     let mut nodes: BTreeMap<usize, Multipath> = BTreeMap::new();
     for flow in &scenario.flows {
@@ -78,7 +77,7 @@ impl Multipath {
     }
 }
 
-/// The addresses of each path, the first end's first.
+/// The addresses of each path: client, server.
 pub(crate) fn addresses(scenario: &Scenario, flow: &Flow) -> Vec<(IpAddr, IpAddr)> {
     let ends = flow.paths.iter().filter_map(|path| {
         let near = scenario.address(flow.from, path.hops.first()?.link)?;
@@ -87,9 +86,9 @@ pub(crate) fn addresses(scenario: &Scenario, flow: &Flow) -> Vec<(IpAddr, IpAddr
     ends.collect()
 }
 
-/// The paths that both ends of a flow are told. A path to the address that the connection is opened to begins at an address of the
-/// first end's, from which it opens a subflow; any other leads to an address of the second end's, which the first is told
-/// of and opens a subflow to, from where its routes say.
+/// The configuration of both ends of a flow. A path to the server's first address begins at another address
+/// of the client, from which the client opens a subflow. Any other path leads to another address of the
+/// server, which the server signals. The client opens a subflow to it by its routes.
 fn of_flow(
     scenario: &Scenario,
     flow: &Flow,
@@ -100,14 +99,14 @@ fn of_flow(
         && paths.iter().any(|(near, _)| near.is_ipv6())
     {
         return unsupported(format!(
-            "flow `{}` has a code point, and a kernel's Multipath TCP takes none over IPv6 (transport `{}`)",
+            "flow `{}` has a code point, but a kernel's Multipath TCP takes none over IPv6 (transport `{}`)",
             flow.name, flow.transport
         ));
     }
     let more = paths.len().saturating_sub(1);
     if more > MOST {
         return unsupported(format!(
-            "flow `{}` has {} paths, and a kernel's Multipath TCP has at most {}",
+            "flow `{}` has {} paths, but a kernel's Multipath TCP has at most {}",
             flow.name,
             paths.len(),
             MOST + 1
@@ -116,24 +115,24 @@ fn of_flow(
     let [mut client, mut server] = [Multipath::default(), Multipath::default()];
     for (near, far) in paths.iter().skip(1) {
         let (end, address, role) = match *far == paths[0].1 {
-            true => (&mut client, *near, Role::Subflow),
-            false => (&mut server, *far, Role::Signal),
+            true => (&mut client, *near, MptcpRole::Subflow),
+            false => (&mut server, *far, MptcpRole::Signal),
         };
         if !end.endpoints.iter().any(|endpoint| endpoint.address == address) {
             end.endpoints.push(MptcpEndpoint { address, role, backup: settings.backup });
         }
     }
-    // At most MOST, which 32 bits hold.
+    // At most MOST.
     let accepted = server.endpoints.len() as u32;
-    client.limits = Limits { subflows: more as u32, addresses_accepted: accepted };
-    server.limits = Limits { subflows: more as u32, addresses_accepted: 0 };
+    client.limits = MptcpLimits { subflows: more as u32, addresses_accepted: accepted };
+    server.limits = MptcpLimits { subflows: more as u32, addresses_accepted: 0 };
     Ok([(flow.from, client), (flow.to, server)])
 }
 
-/// The settings of the kernels at both ends of a flow, by their whole names.
+/// The sysctls of the kernels at both ends of a flow, with full names.
 ///
 /// # Errors
-/// Names what this kernel does not have.
+/// If this kernel lacks one.
 fn sysctls(folder: &Path, flow: &Flow, settings: &Mptcp) -> Result<Vec<(String, String)>, Unsupported> {
     let Ok(there) = std::fs::read_dir(folder) else {
         return unsupported(format!(
@@ -156,26 +155,26 @@ fn sysctls(folder: &Path, flow: &Flow, settings: &Mptcp) -> Result<Vec<(String, 
     Ok(all.into_iter().map(|(name, value)| (format!("net.mptcp.{name}"), value)).collect())
 }
 
-/// Tells the kernels of `testbed`, and asks them whether they have it so.
+/// Configures the kernels of `testbed`, and reads the configuration back.
 ///
 /// # Errors
-/// What the kernel refuses, or has otherwise.
+/// If a kernel refuses, or the configuration does not take effect.
 pub(crate) fn manage(testbed: &Testbed, nodes: &BTreeMap<usize, Multipath>) -> Result<(), TestbedError> {
     for (node, wanted) in nodes {
         wanted
             .sysctls
             .iter()
             .try_for_each(|(name, value)| sysctl::set_named(testbed.node(*node)?, name, value))?;
-        let told = wanted.clone();
+        let configure = wanted.clone();
         let found = testbed.ask(
             *node,
-            || "tell the path manager of Multipath TCP".into(),
+            || "configure the path manager of Multipath TCP".into(),
             move || {
                 let mut manager = PathManager::open()?;
-                manager.set_limits(told.limits)?;
-                told.endpoints.iter().try_for_each(|endpoint| manager.add(endpoint))?;
+                manager.set_limits(configure.limits)?;
+                configure.endpoints.iter().try_for_each(|endpoint| manager.add(endpoint))?;
                 let (endpoints, limits) = (manager.endpoints()?, manager.limits()?);
-                Ok(Multipath { endpoints, limits, ..told })
+                Ok(Multipath { endpoints, limits, ..configure })
             },
         )?;
         if found != *wanted {
@@ -196,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Two hosts with two links, and a third link from another router of the client's to the server's first.
+    /// Two hosts with two links, and a detour over another router to the server.
     const FILE: &str = r#"
 format = 1
 name = "two"
@@ -244,8 +243,8 @@ metric = "goodput"
         Scenario::clone(&run.scenario)
     }
 
-    /// What the nodes are told by a kernel that has Multipath TCP, whatever this one has.
-    fn told(scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
+    /// The configuration of nodes for a kernel with Multipath TCP, whatever this kernel has.
+    fn configure(scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
         let folder = tempfile::tempdir().unwrap();
         for name in ["enabled", "stale_loss_cnt"] {
             std::fs::write(folder.path().join(name), "1").unwrap();
@@ -259,16 +258,16 @@ metric = "goodput"
 
     #[test]
     fn the_second_end_tells_of_the_addresses_that_its_other_paths_lead_to() {
-        let nodes = told(&scenario(FILE)).unwrap();
+        let nodes = configure(&scenario(FILE)).unwrap();
         assert_eq!(nodes[&0].endpoints, []);
-        assert_eq!(nodes[&0].limits, Limits { subflows: 1, addresses_accepted: 1 });
-        let signal = MptcpEndpoint { address: address("10.0.0.6"), role: Role::Signal, backup: false };
-        let limits = Limits { subflows: 1, addresses_accepted: 0 };
+        assert_eq!(nodes[&0].limits, MptcpLimits { subflows: 1, addresses_accepted: 1 });
+        let signal = MptcpEndpoint { address: address("10.0.0.6"), role: MptcpRole::Signal, backup: false };
+        let limits = MptcpLimits { subflows: 1, addresses_accepted: 0 };
         let sysctls = vec![("net.mptcp.enabled".to_owned(), "1".to_owned())];
         assert_eq!(nodes[&1], Multipath { endpoints: vec![signal], limits, sysctls });
         let backup = FILE.replace("kind = \"mptcp\"", "kind = \"mptcp\"\nbackup = true");
         assert_eq!(
-            told(&scenario(&backup)).unwrap()[&1].endpoints,
+            configure(&scenario(&backup)).unwrap()[&1].endpoints,
             [MptcpEndpoint { backup: true, ..signal }]
         );
     }
@@ -279,24 +278,24 @@ metric = "goodput"
             "[link.b]\nbetween = [\"client\", \"server\"]",
             "[link.near]\nbetween = [\"client\", \"other\"]",
         );
-        let nodes = told(&scenario(&text)).unwrap();
-        let subflow = MptcpEndpoint { address: address("10.0.0.5"), role: Role::Subflow, backup: false };
+        let nodes = configure(&scenario(&text)).unwrap();
+        let subflow = MptcpEndpoint { address: address("10.0.0.5"), role: MptcpRole::Subflow, backup: false };
         assert_eq!(nodes[&0].endpoints, [subflow]);
-        assert_eq!(nodes[&0].limits, Limits { subflows: 1, addresses_accepted: 0 });
+        assert_eq!(nodes[&0].limits, MptcpLimits { subflows: 1, addresses_accepted: 0 });
         assert_eq!(nodes[&1].endpoints, []);
     }
 
     #[test]
     fn one_path_is_a_connection_of_one_subflow() {
-        let nodes = told(&scenario(&FILE.replace("[\"a\", \"b\"]", "[\"a\"]"))).unwrap();
+        let nodes = configure(&scenario(&FILE.replace("[\"a\", \"b\"]", "[\"a\"]"))).unwrap();
         assert!(nodes.values().all(|node| node.has_paths_of(&Multipath::default())));
     }
 
     #[test]
     fn a_code_point_is_for_ipv4() {
         let marked = FILE.replace("from = \"client\"", "from = \"client\"\ndscp = \"af41\"");
-        assert!(told(&scenario(&marked)).is_ok());
-        let why = told(&scenario(&marked.replace("duration =", "ip = 6\nduration ="))).unwrap_err().0;
+        assert!(configure(&scenario(&marked)).is_ok());
+        let why = configure(&scenario(&marked.replace("duration =", "ip = 6\nduration ="))).unwrap_err().0;
         assert!(why.contains("takes none over IPv6"), "{why}");
     }
 
@@ -304,7 +303,7 @@ metric = "goodput"
     fn a_kernel_has_one_list_of_addresses() {
         let more = "[flow.other]\nfrom = \"client\"\nto = \"server\"\ntransport = \"two\"\npaths = [\"a\"]\n\
                     application = { kind = \"bulk\", bytes = \"1 KB\" }\n[response.goodput]";
-        let why = told(&scenario(&FILE.replace("[response.goodput]", more))).unwrap_err().0;
+        let why = configure(&scenario(&FILE.replace("[response.goodput]", more))).unwrap_err().0;
         assert!(why.contains("node `client` want different paths"), "{why}");
     }
 
@@ -317,7 +316,7 @@ metric = "goodput"
                  [flow.other]\nfrom = \"client\"\nto = \"server\"\ntransport = \"other\"\n\
                  application = {{ kind = \"bulk\", bytes = \"1 KB\" }}\n[response.goodput]"
             );
-            told(&scenario(&file.replace("[response.goodput]", &other)))
+            configure(&scenario(&file.replace("[response.goodput]", &other)))
         };
         let named = |name: &str, value: &str| (format!("net.mptcp.{name}"), value.to_owned());
         let nodes = more("").unwrap();
@@ -347,14 +346,14 @@ metric = "goodput"
         assert_eq!(kernel, [("net.mptcp.enabled".to_owned(), "0".to_owned())]);
     }
 
-    /// As root, with a kernel that has Multipath TCP; elsewhere it says that it was skipped.
+    /// Needs root and a kernel with Multipath TCP; otherwise it prints that it was skipped.
     #[test]
     fn what_a_path_manager_was_told_is_gone_with_its_namespace() {
         use std::io::Write;
 
-        use crate::{Journals, TestbedId, Wiring, lacks};
+        use crate::{Journals, TestbedId, Wiring, missing_requirements};
 
-        if !lacks().is_empty() || !Path::new(SETTINGS).is_dir() {
+        if !missing_requirements().is_empty() || !Path::new(SETTINGS).is_dir() {
             let _ = writeln!(std::io::stderr(), "skipped: needs root and Multipath TCP");
             return;
         }
@@ -363,7 +362,7 @@ metric = "goodput"
         let folder = tempfile::tempdir().unwrap();
         let ours = || PathManager::open().unwrap().endpoints().unwrap();
         let before = ours();
-        // What the second is told is all that it has: nothing of the first's is there.
+        // The second testbed has no configuration of the first.
         for _ in 0..2 {
             let wiring = Wiring::new(&scenario).unwrap();
             let testbed =

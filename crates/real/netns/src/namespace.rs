@@ -1,4 +1,4 @@
-//! A network namespace and the thread that lives in it.
+//! A network namespace, and the thread that works in it.
 
 use std::fs::File;
 use std::io;
@@ -15,38 +15,38 @@ use rustix::mount::{
 };
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::error::{TestbedError, Told};
+use crate::error::{ErrorContext, TestbedError};
 use crate::netlink::NetlinkError;
 use crate::sys::unshare_network;
 
-/// Where `ip netns` keeps them.
+/// The folder of `ip netns`.
 pub(crate) const FOLDER: &str = "/run/netns";
 /// NSFS_MAGIC of Linux's `magic.h`: the file system of namespaces.
 const NSFS: i64 = 0x6e73_6673;
 
-/// Which namespace it is, as long as it lives.
+/// The identity of a namespace as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Inode {
+pub(crate) struct NamespaceId {
     pub(crate) device: u64,
     pub(crate) number: u64,
 }
 
-impl Inode {
+impl NamespaceId {
     fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(Self { device: metadata.dev(), number: metadata.ino() })
     }
 }
 
-/// A thread that lives in a namespace. Sockets that it opens and processes that it starts belong there; a process that
-/// is to end with its starter ends with it.
-struct Resident {
-    /// Whoever has a job waits until it is taken, and then for its answer.
+/// A thread in a namespace. The sockets that it opens and the processes that it starts are in that namespace.
+/// Processes that die with their starter (`PR_SET_PDEATHSIG`) end with this thread.
+struct NamespaceThread {
+    /// The channel has no buffer: the caller waits until the thread takes the job, and then for its result.
     jobs: Option<SyncSender<Box<dyn FnOnce() + Send>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Resident {
+impl NamespaceThread {
     fn start(name: &str) -> io::Result<Self> {
         let (jobs, inbox) = sync_channel::<Box<dyn FnOnce() + Send>>(0);
         let thread =
@@ -57,7 +57,7 @@ impl Resident {
     fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (answer, answered) = sync_channel(1);
         let job = move || {
-            // Whoever asked waits below: the answer has a taker.
+            // The caller waits below, so the channel is open.
             let _ = answer.send(catch_unwind(AssertUnwindSafe(job)));
         };
         let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(Box::new(job)).is_ok());
@@ -70,110 +70,109 @@ impl Resident {
     }
 }
 
-impl Drop for Resident {
+impl Drop for NamespaceThread {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // It ends with its last job, none of which lets a panic through.
+            // The thread ends after its last job. A job's panic is caught.
             let _ = thread.join();
         }
     }
 }
 
-/// A network namespace that is lived in.
-pub(crate) struct Namespace {
+/// A network namespace with a thread in it.
+pub(crate) struct NetworkNamespace {
     name: String,
     file: File,
-    inode: Inode,
-    resident: Resident,
+    inode: NamespaceId,
+    thread: NamespaceThread,
 }
 
-impl Namespace {
-    /// Makes one that nobody else can see yet, and that ends with this value.
+impl NetworkNamespace {
+    /// Makes a namespace without a name in the file system. It ends with this value.
     pub(crate) fn unshare(name: &str) -> Result<Self, TestbedError> {
-        let resident = Resident::start(name).told(name, || "start a thread".into())?;
-        let file = resident.run(|| {
+        let thread = NamespaceThread::start(name).context(name, || "start a thread".into())?;
+        let file = thread.run(|| {
             unshare_network()?;
             File::open("/proc/thread-self/ns/net")
         });
-        let file = file.told(name, || "make a network namespace".into())?;
-        Self::lived_in(name, file, resident)
+        let file = file.context(name, || "make a network namespace".into())?;
+        Self::with_thread(name, file, thread)
     }
 
-    /// Enters the one that is bound at `path`.
+    /// Enters the namespace of this file.
     pub(crate) fn enter(name: &str, file: File) -> Result<Self, TestbedError> {
-        let resident = Resident::start(name).told(name, || "start a thread".into())?;
-        let entered = resident.run(move || {
+        let thread = NamespaceThread::start(name).context(name, || "start a thread".into())?;
+        let entered = thread.run(move || {
             move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).map(|()| file)
         });
-        let file = entered.told(name, || "enter the namespace".into())?;
-        Self::lived_in(name, file, resident)
+        let file = entered.context(name, || "enter the namespace".into())?;
+        Self::with_thread(name, file, thread)
     }
 
-    fn lived_in(name: &str, file: File, resident: Resident) -> Result<Self, TestbedError> {
-        let inode = Inode::of(&file).told(name, || "tell the namespace from others".into())?;
-        Ok(Self { name: name.to_owned(), file, inode, resident })
+    fn with_thread(name: &str, file: File, thread: NamespaceThread) -> Result<Self, TestbedError> {
+        let inode = NamespaceId::of(&file).context(name, || "read the identity of the namespace".into())?;
+        Ok(Self { name: name.to_owned(), file, inode, thread })
     }
 
-    /// Lets it be seen as `ip netns` shows it, and outlive this process.
+    /// Binds the namespace where `ip netns` finds it. It then outlives this process.
     pub(crate) fn bind(&self) -> Result<(), TestbedError> {
         let path = path(&self.name);
-        prepare_folder().told_of(Path::new(FOLDER), "prepare the folder")?;
-        // Fails if there is one: what is there is not ours.
+        prepare_folder().path_context(Path::new(FOLDER), "prepare the folder")?;
+        // Fails if the file exists: it belongs to another owner.
         File::create_new(&path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => TestbedError::Collision(path.clone()),
             _ => TestbedError::Refused {
-                deed: "make a place for the namespace".into(),
+                action: "make the file of the namespace".into(),
                 place: path.display().to_string(),
                 source: error,
             },
         })?;
         let target = path.clone();
         let bound = self.run(move || mount_bind("/proc/thread-self/ns/net", target));
-        bound.told_of(&path, "bind the namespace")
+        bound.path_context(&path, "bind the namespace")
     }
 
-    /// Its name, which is also its name for `ip netns`.
+    /// Its name, also for `ip netns`.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Which one it is.
-    pub(crate) fn inode(&self) -> Inode {
+    pub(crate) fn inode(&self) -> NamespaceId {
         self.inode
     }
 
-    /// Does something in it.
+    /// Runs a job on the thread of the namespace.
     pub(crate) fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
-        self.resident.run(job)
+        self.thread.run(job)
     }
 
-    /// Asks the kernel for something in it, named by `deed` if it is refused.
+    /// Runs a request to the kernel in the namespace. `action` names the request in an error.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
-        deed: impl FnOnce() -> String,
+        action: impl FnOnce() -> String,
         job: impl FnOnce() -> Result<T, NetlinkError> + Send + 'static,
     ) -> Result<T, TestbedError> {
         self.run(job).map_err(|refusal| match refusal {
             NetlinkError::Kernel(source) => {
-                TestbedError::Refused { deed: deed(), place: self.name.clone(), source }
+                TestbedError::Refused { action: action(), place: self.name.clone(), source }
             }
             NetlinkError::Unreadable(why) => {
-                TestbedError::Unreadable { deed: deed(), place: self.name.clone(), why }
+                TestbedError::Unreadable { action: action(), place: self.name.clone(), why }
             }
         })
     }
 }
 
-impl AsFd for Namespace {
+impl AsFd for NetworkNamespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 }
 
-/// Makes the folder what `ip netns add` makes of it, and leaves it so: a mount of its own whose changes are seen by all.
-/// Were it made so later, with our namespaces in it, these would be there twice, once out of reach; and who has entered a
-/// namespace by `ip netns exec` would keep what is undone here.
+/// Makes the folder as `ip netns add` does and leaves it so: a shared mount of its own. If it became a mount
+/// only after our namespaces were bound in it, they would be mounted twice, once out of reach. Processes of
+/// `ip netns exec` would keep the mounts that this crate removes.
 fn prepare_folder() -> io::Result<()> {
     std::fs::create_dir_all(FOLDER)?;
     let folder = File::open(FOLDER)?;
@@ -189,47 +188,47 @@ fn prepare_folder() -> io::Result<()> {
     }
 }
 
-/// Where a namespace of this name is bound.
+/// The path at which a namespace of this name is bound.
 pub(crate) fn path(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }
 
-/// What is found where a namespace should be bound.
-pub(crate) enum Bound {
+/// What is found at the path of a namespace.
+pub(crate) enum NamespaceBinding {
     /// The namespace.
     Here(File),
-    /// The file at which it was to be bound, and nothing else.
+    /// The file without a namespace.
     Bare,
-    /// Nothing.
+    /// No file.
     Gone,
-    /// A namespace, but another one.
+    /// Another namespace.
     Other,
 }
 
-/// Looks whether it is `inode` that is bound as `name`.
-pub(crate) fn look(name: &str, inode: Inode) -> Result<Bound, TestbedError> {
+/// Compares the namespace that is bound as `name` with `inode`.
+pub(crate) fn look(name: &str, inode: NamespaceId) -> Result<NamespaceBinding, TestbedError> {
     let path = path(name);
     let file = match File::open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bound::Gone),
-        file => file.told_of(&path, "open the namespace")?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(NamespaceBinding::Gone),
+        file => file.path_context(&path, "open the namespace")?,
     };
-    let system = rustix::fs::fstatfs(&file).told_of(&path, "tell the file system")?;
+    let system = rustix::fs::fstatfs(&file).path_context(&path, "read the type of the file system")?;
     if system.f_type != NSFS {
-        return Ok(Bound::Bare);
+        return Ok(NamespaceBinding::Bare);
     }
-    let found = Inode::of(&file).told_of(&path, "tell the namespace from others")?;
-    Ok(if found == inode { Bound::Here(file) } else { Bound::Other })
+    let found = NamespaceId::of(&file).path_context(&path, "read the identity of the namespace")?;
+    Ok(if found == inode { NamespaceBinding::Here(file) } else { NamespaceBinding::Other })
 }
 
-/// Undoes [`Namespace::bind`].
+/// Undoes [`NetworkNamespace::bind`].
 pub(crate) fn unbind(name: &str) -> Result<(), TestbedError> {
     let path = path(name);
-    unmount(&path, UnmountFlags::DETACH).told_of(&path, "unmount the namespace")?;
+    unmount(&path, UnmountFlags::DETACH).path_context(&path, "unmount the namespace")?;
     remove_bare(name)
 }
 
-/// Removes the file at which a namespace was to be bound.
+/// Removes the file at which a namespace is bound.
 pub(crate) fn remove_bare(name: &str) -> Result<(), TestbedError> {
     let path = path(name);
-    std::fs::remove_file(&path).told_of(&path, "remove the namespace's file")
+    std::fs::remove_file(&path).path_context(&path, "remove the namespace's file")
 }

@@ -1,4 +1,4 @@
-//! What a testbed asks of the kernel by netlink; the conversation itself is the agent's.
+//! Netlink requests of a testbed. `netrig_host` has the transport.
 
 pub(crate) mod path_manager;
 pub(crate) mod route;

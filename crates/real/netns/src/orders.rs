@@ -1,4 +1,4 @@
-//! What the agents of a run's nodes are told, worked out from its scenario.
+//! The orders for the agents of a run, computed from its scenario.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,6 +14,7 @@ use netrig_host::socket::{Buffers, UdpOptions};
 use netrig_transport::sctp::Encapsulation;
 use netrig_transport::{Control, PathId, tcp};
 
+use crate::error::unsupported;
 use crate::ftp;
 use crate::host;
 use crate::interfaces::TOO_LATE;
@@ -21,20 +22,21 @@ use crate::kernel_tcp::KernelTcp;
 use crate::multipath;
 use crate::processors;
 use crate::sip;
+use crate::sysctl::agree;
 
-/// Bytes that a socket for datagrams may hold until they are read, beyond what any scheduler keeps a reader waiting.
+/// Receive buffer of a datagram socket, bytes: more than arrives while a scheduler delays its reader.
 const DATAGRAM_BUFFER: u32 = 8 << 20;
 
-/// Of IPv4 and TCP without options, bytes.
+/// Headers of IPv4 and TCP without options, bytes.
 const TCP_IPV4_HEADERS: u64 = 20 + 20;
 
-/// Half of SOCK_MIN_RCVBUF (include/net/sock.h, on 64 bits): no TCP_WINDOW_CLAMP is smaller.
+/// Half of SOCK_MIN_RCVBUF (include/net/sock.h, on 64 bits): the minimum of TCP_WINDOW_CLAMP.
 const LEAST_WINDOW: Size = Size::from_bytes((2048 + 256) / 2);
 
-/// The orders of a run, by the place of the node. Nodes where no flow ends have none.
+/// The orders of a run by the index of the node. A node without an end of a flow has none.
 ///
 /// # Errors
-/// What a kernel cannot have as the scenario has it.
+/// If a kernel cannot have the scenario.
 pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported> {
     sip::check_tests(&run.scenario)?;
     let scenario = &*run.scenario;
@@ -71,7 +73,7 @@ pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported
     Ok(orders)
 }
 
-/// Has the node of an FTP server give that server's sockets what its transport says.
+/// Adds the settings of an FTP server's transport to the order of its node.
 fn serve(run: &Run, flow: &Flow, orders: &mut BTreeMap<usize, RunOrder>) -> Result<(), Unsupported> {
     let (CarrierOptions::Tcp(options), _) = carrier_of(&run.scenario, flow, FlowSide::Server)? else {
         return Ok(());
@@ -82,7 +84,7 @@ fn serve(run: &Run, flow: &Flow, orders: &mut BTreeMap<usize, RunOrder>) -> Resu
     sysctls.iter().try_for_each(|setting| agree(&mut order.sysctls, setting, name))
 }
 
-/// The order of an agent on this node that has nothing to do.
+/// An order without ends of flows.
 fn idle(run: &Run, node: usize) -> RunOrder {
     let Scenario { duration, sample_every, .. } = *run.scenario;
     let host = &run.scenario.nodes[node].host;
@@ -91,14 +93,14 @@ fn idle(run: &Run, node: usize) -> RunOrder {
         duration_ns: duration.as_nanos(),
         grace_ns: grace(&run.scenario).as_nanos(),
         sample_every_ns: sample_every.as_nanos(),
-        // The testbed has told the kernel; a transport that wants it otherwise is refused.
+        // The testbed has set these already. A transport with another value is refused.
         sysctls: host::sysctls(host).map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         constrained: host.is_constrained(),
         ends: Vec::new(),
     }
 }
 
-/// How long after the end datagrams may still be on their way: what the longest path takes, and a second for queues.
+/// How long datagrams may be in transit after the end: the delay of the longest path, and 1 s for queues.
 pub(crate) fn grace(scenario: &Scenario) -> Duration {
     let delay = |flow: &Flow| {
         let of_path = |path: &Route| {
@@ -111,28 +113,28 @@ pub(crate) fn grace(scenario: &Scenario) -> Duration {
     Duration::from_secs(1) + scenario.flows.iter().map(delay).fold(Duration::ZERO, Duration::max)
 }
 
-/// That a kernel and the router can have the links and nodes of a scenario, and what happens to them.
+/// Checks that a kernel and the router can have the links, nodes and events of a scenario.
 ///
 /// # Errors
-/// What they cannot have.
+/// If they cannot.
 pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
     let wifi = |settings: &LinkSettings| matches!(settings, LinkSettings::Wifi(_));
     if let Some(link) = scenario.links.iter().find(|link| wifi(&link.forward) || wifi(&link.backward)) {
-        return unsupported(format!("link `{}` is WiFi, whose air only the simulator has", link.name));
+        return unsupported(format!("link `{}` is WiFi, which only the simulator has", link.name));
     }
     processors::check(scenario)?;
     host::check(scenario)?;
     if let Some(node) = scenario.nodes.iter().find(|node| node.receive.is_some()) {
         return unsupported(format!(
-            "node `{}` is to take time for what it receives, and here it takes the time that it takes",
+            "node `{}` has a time for receiving packets, which only the simulator can set",
             node.name
         ));
     }
     Ok(())
 }
 
-/// That no two flows put their SCTP into UDP between the same addresses: a host has one port for that, and a kernel gives
-/// what comes there to one of its sockets.
+/// Checks that no two flows have SCTP in UDP between the same addresses. A host has one UDP port for SCTP,
+/// and the kernel delivers its datagrams to one socket.
 fn check_datagrams_of_sctp(scenario: &Scenario) -> Result<(), Unsupported> {
     let mut known = BTreeMap::new();
     let in_udp = |flow: &&Flow| matches!(&flow.carrier, Carrier::Sctp(config) if config.encapsulation == Encapsulation::Udp);
@@ -140,7 +142,7 @@ fn check_datagrams_of_sctp(scenario: &Scenario) -> Result<(), Unsupported> {
         for addresses in multipath::addresses(scenario, flow) {
             if let Some(other) = known.insert(addresses, &flow.name) {
                 return unsupported(format!(
-                    "flows `{other}` and `{}` have SCTP in UDP between {} and {}, each on the one port for it",
+                    "flows `{other}` and `{}` have SCTP in UDP between {} and {}, but a host has one port for it",
                     flow.name, addresses.0, addresses.1
                 ));
             }
@@ -149,7 +151,7 @@ fn check_datagrams_of_sctp(scenario: &Scenario) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// What carries a flow, with the settings that the kernels of both ends need for it.
+/// The options of a flow's sockets, and the sysctls for the kernels of both ends.
 fn carrier_of(
     scenario: &Scenario,
     flow: &Flow,
@@ -158,15 +160,15 @@ fn carrier_of(
     let datagram = flow.application.datagram();
     match &flow.carrier {
         Carrier::Udp { headers: false } => unsupported(format!(
-            "the datagrams of flow `{}` are to have no headers, and a kernel's have (transport `{}`)",
+            "flow `{}` has datagrams without headers, which a kernel cannot send (transport `{}`)",
             flow.name, flow.transport
         )),
         Carrier::Udp { .. } if datagram.is_none() => unsupported(format!(
-            "flow `{}` needs a connection and its transport `{}` is UDP",
+            "flow `{}` needs a connection, but its transport `{}` is UDP",
             flow.name, flow.transport
         )),
         Carrier::Udp { .. } if datagram.is_some_and(|mean| mean < SHORT_LEN as f64) => unsupported(format!(
-            "the datagrams of flow `{}` have no room for the {SHORT_LEN} B with which they are numbered and timed",
+            "the datagrams of flow `{}` have no room for their {SHORT_LEN} B of sequence number and time stamp",
             flow.name
         )),
         Carrier::Udp { .. } => {
@@ -195,18 +197,19 @@ fn carrier_of(
             "flow `{}` is Multipath TCP (transport `{}`), which has no primary path to switch",
             flow.name, flow.transport
         )),
-        // What makes it Multipath TCP in the kernels of its nodes they have been told when the testbed was built.
+        // The kernels of its nodes were configured for Multipath TCP when the testbed was built.
         Carrier::Mptcp(mptcp) => {
             let KernelTcp { mut options, sysctls } = tcp_at(scenario, flow, side, &mptcp.tcp)?;
             options.multipath = true;
-            // Of its sockets only those of subflows have a window.
+            // Only the sockets of subflows have a window.
             options.window_clamp = None;
             Ok((CarrierOptions::Tcp(options), sysctls))
         }
     }
 }
 
-/// TCP of a flow as the host at this end has it: it offers its own window, whose buffer has room for the segments that come.
+/// TCP of a flow at one end. The host offers its own window, and the buffer has room for segments of the
+/// peer.
 fn tcp_at(
     scenario: &Scenario,
     flow: &Flow,
@@ -224,7 +227,7 @@ fn tcp_at(
     let window = own.host.receive_buffer(config);
     if window < LEAST_WINDOW {
         return unsupported(format!(
-            "node `{}` offers a window of {window} in flow `{}`, and no socket's is held below {LEAST_WINDOW} (TCP_WINDOW_CLAMP)",
+            "node `{}` offers a window of {window} in flow `{}`, below the minimum of {LEAST_WINDOW} (TCP_WINDOW_CLAMP)",
             own.name, flow.name
         ));
     }
@@ -234,19 +237,19 @@ fn tcp_at(
     Ok(tcp)
 }
 
-/// As a socket is told a size. Those that are larger were refused when the file was read.
+/// A size as a socket option. The file's parser refuses larger ones.
 fn in_bytes(size: Size) -> Option<u32> {
     u32::try_from(size.bytes()).ok()
 }
 
-/// That the packets of an association fit what its nodes send: they are never cut, and a kernel refuses those that are too
-/// long.
+/// Checks that the packets of an association fit the MTU of its nodes. They must not be fragmented, and a
+/// kernel refuses longer ones.
 fn check_lengths(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
     let Carrier::Sctp(config) = &flow.carrier else { return Ok(()) };
     for node in [flow.from, flow.to].map(|place| &scenario.nodes[place]) {
         if let Some(mtu) = node.host.mtu.filter(|mtu| *mtu < config.mtu) {
             return unsupported(format!(
-                "node `{}` sends packets up to {mtu}, and transport `{}` makes them up to {}: give it such an `mtu`",
+                "node `{}` sends packets up to {mtu}, but transport `{}` makes them up to {}: give the transport that `mtu`",
                 node.name, flow.transport, config.mtu
             ));
         }
@@ -254,7 +257,7 @@ fn check_lengths(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Whether somebody switches the primary path of a flow.
+/// Whether an event switches the primary path of a flow.
 fn switches_primary(scenario: &Scenario, flow: &Flow) -> bool {
     FlowSide::BOTH.into_iter().any(|side| {
         let controls = controls(scenario, flow, side);
@@ -262,14 +265,14 @@ fn switches_primary(scenario: &Scenario, flow: &Flow) -> bool {
     })
 }
 
-/// What users and interfaces tell the associations of a flow at one of its ends: of whatever happens at its node to a link
-/// at which one of its paths begins there.
+/// Commands to the associations of a flow at one of its ends, from events at its node on the first link of a
+/// path.
 fn controls(scenario: &Scenario, flow: &Flow, side: FlowSide) -> Vec<TimedControl> {
     let (here, first): (usize, fn(&Route) -> Option<usize>) = match side {
         FlowSide::Client => (flow.from, |path| path.hops.first().map(|hop| hop.link)),
         FlowSide::Server => (flow.to, |path| path.hops.last().map(|hop| hop.link)),
     };
-    let told = |action: &Action| {
+    let control_of = |action: &Action| {
         let (node, link, control): (_, _, fn(PathId) -> Control) = match *action {
             Action::Link { .. } => return None,
             Action::SetPrimary { node, link } => (node, link, Control::SetPrimary),
@@ -280,9 +283,9 @@ fn controls(scenario: &Scenario, flow: &Flow, side: FlowSide) -> Vec<TimedContro
         Some(control(PathId(path as u8)))
     };
     let timed = |event: &TimedEvent| {
-        let control = told(&event.action)?;
-        // What an association sends when it hears of it must find the interface up: the kernel has done it by then, or the
-        // run is worth nothing.
+        let control = control_of(&event.action)?;
+        // The association may send at once, so the interface must be up. The kernel has done it by then, or
+        // the run is invalid.
         let after = if matches!(control, Control::InterfaceUp(_)) { TOO_LATE } else { Duration::ZERO };
         Some(TimedControl { at_ns: (event.at + after).as_nanos(), control })
     };
@@ -327,32 +330,7 @@ fn end(
         datagram_headers: flow.rate_headers(),
         names: None,
         keep: None,
-        // Of both ends the one reads slowly that gets the data.
+        // Only the receiving end reads slowly.
         reads: flow.reads.filter(|_| (side == FlowSide::Client) == flow.application.answers()),
     })
-}
-
-/// Takes a setting of a node's kernel among those of all flows that end there.
-///
-/// # Errors
-/// If another flow wants it otherwise.
-pub(crate) fn agree(
-    sysctls: &mut Vec<(String, String)>,
-    (name, value): &(String, String),
-    node: &str,
-) -> Result<(), Unsupported> {
-    match sysctls.iter().find(|(other, _)| other == name) {
-        Some((_, other)) if other != value => unsupported(format!(
-            "node `{node}` and its flows want {name} to be {other} and {value}, and its kernel has one"
-        )),
-        Some(_) => Ok(()),
-        None => {
-            sysctls.push((name.clone(), value.clone()));
-            Ok(())
-        }
-    }
-}
-
-pub(crate) fn unsupported<T>(why: String) -> Result<T, Unsupported> {
-    Err(Unsupported(why))
 }

@@ -4,87 +4,86 @@ use std::ops::{Index, IndexMut};
 
 use netrig_core::{Direction, Subject};
 
-/// The number of the first interface: above those that a kernel gives to the tunnels with which it opens a namespace.
+/// The number of the first interface, above the tunnels that a kernel creates in a new namespace.
 const FIRST_INDEX: u32 = 1000;
 
-/// Which port: they stand in the order of the links, two each, that on the link's first end first. Also which way of a link:
-/// that of the frames which come in there.
+/// A port, numbered in the order of the links: two each, the link's first end first. It also stands for the
+/// direction of the frames that arrive at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PortId(usize);
 
 impl PortId {
-    /// The one on an end (0 or 1) of the link at this place.
+    /// The port at an end (0 or 1) of a link.
     pub fn of_end(link: usize, end: usize) -> Self {
         Self(2 * link + end)
     }
 
-    /// The one at which frames come in that go this way along the link at this place.
-    pub fn of_way(link: usize, direction: Direction) -> Self {
+    /// The port at which frames in this direction of a link arrive.
+    pub fn of_direction(link: usize, direction: Direction) -> Self {
         Self::of_end(link, direction as usize)
     }
 
-    /// The one whose interface has this number in its namespace; nothing below the first.
+    /// The port whose interface has this number in its namespace. `None` if it is below the first.
     pub fn of_interface(index: u32) -> Option<Self> {
         Some(Self(index.checked_sub(FIRST_INDEX)? as usize))
     }
 
-    /// The number of its interface, and of the node's on the same veth pair, each in its namespace.
+    /// The number of its interface, and of the node's interface on the same veth pair, each in its namespace.
     pub fn interface(self) -> u32 {
         // At most 20 000 links.
         FIRST_INDEX + self.0 as u32
     }
 
-    /// The one on the other end of the link.
+    /// The port at the other end of the link.
     pub fn far(self) -> Self {
         Self(self.0 ^ 1)
     }
 
-    /// The place of the link.
+    /// Index of the link.
     pub fn link(self) -> usize {
         self.0 / 2
     }
 
-    /// Which direction of which link frames go that come in here.
-    pub fn way(self) -> Subject {
+    /// The link and direction of the frames that arrive here.
+    pub fn subject(self) -> Subject {
         let direction = if self.0.is_multiple_of(2) { Direction::Forward } else { Direction::Backward };
         Subject::Link(self.link() as u32, direction)
     }
 }
 
-/// One thing for each port; nothing where an end of a link has none, since the router is no part of the link.
+/// One value for each port. `None` for an end of a direct link, where the router has no port.
 #[derive(Clone, Debug)]
 pub(crate) struct PerPort<T>(Vec<Option<T>>);
 
 impl<T> PerPort<T> {
-    /// What there is for a port, if there is such a port.
+    /// The value of a port, if the port exists.
     pub fn get(&self, port: PortId) -> Option<&T> {
         self.0.get(port.0)?.as_ref()
     }
 
-    /// The ports of all ends of links, also of those that have none.
+    /// The ports of all ends of links, including those without a port.
     pub fn ends(&self) -> impl Iterator<Item = PortId> + use<T> {
         (0..self.0.len()).map(PortId)
     }
 
-    /// What there is, in the order of the ports.
+    /// The values in the order of the ports.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().flatten()
     }
 
-    /// The same, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.iter_mut().flatten()
     }
 }
 
-/// Of what there is for each end of each link, in their order.
+/// From a value for each end of each link, in their order.
 impl<T> FromIterator<Option<T>> for PerPort<T> {
     fn from_iter<I: IntoIterator<Item = Option<T>>>(things: I) -> Self {
         Self(things.into_iter().collect())
     }
 }
 
-/// That code asks for something of a port which there is not.
+/// Panic message: the port does not exist.
 const NO_PORT: &str = "a port of the router's";
 
 impl<T> Index<PortId> for PerPort<T> {
@@ -108,8 +107,8 @@ mod tests {
     #[test]
     fn a_port_is_known_by_its_link_and_end_and_by_its_interface() {
         let port = PortId::of_end(3, 1);
-        assert_eq!((port, port.interface()), (PortId::of_way(3, Direction::Backward), 1007));
-        assert_eq!((port.link(), port.way()), (3, Subject::Link(3, Direction::Backward)));
+        assert_eq!((port, port.interface()), (PortId::of_direction(3, Direction::Backward), 1007));
+        assert_eq!((port.link(), port.subject()), (3, Subject::Link(3, Direction::Backward)));
         assert_eq!((port.far(), port.far().far()), (PortId::of_end(3, 0), port));
         assert_eq!((PortId::of_interface(1007), PortId::of_interface(999)), (Some(port), None));
         let names: PerPort<&str> = [Some("a"), Some("b"), None].into_iter().collect();

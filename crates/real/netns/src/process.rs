@@ -1,4 +1,4 @@
-//! Processes: which one it is, and the programs of nodes.
+//! Identities of processes, and programs on nodes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,14 +10,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use rustix::thread::CpuSet;
 
-use crate::error::{TestbedError, Told};
-use crate::namespace::Namespace;
+use crate::error::{ErrorContext, TestbedError};
+use crate::namespace::NetworkNamespace;
 use crate::sys::{bind_to, die_with_starter, join};
 
-/// Every process of a testbed has this in its environment, with the testbed's identity, and so have those that it starts.
+/// The environment variable with the testbed's identity. Descendants inherit it.
 pub(crate) const MARK: &str = "NETRIG_TESTBED";
 
-/// Which process it is: a number is given again, but not at the same tick since the machine started.
+/// The identity of a process. The kernel reuses a number, but not at the same tick since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessId {
     pub(crate) pid: i32,
@@ -25,36 +25,35 @@ pub(crate) struct ProcessId {
 }
 
 impl ProcessId {
-    /// The one that has this number now, unless it has ended and only waits for its parent to notice.
+    /// The process with this number, unless it is a zombie.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name, second, may have anything in it, parentheses too (proc_pid_stat(5)).
+        // The second field, the name, may contain any character, also parentheses (proc_pid_stat(5)).
         let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
         let state = fields.next()?;
-        // The 22nd of all is the 19th after the state, the third.
+        // Field 22 overall: 19 fields after the state, which is field 3.
         let start = fields.nth(18)?.parse().ok()?;
         (!["Z", "X"].contains(&state)).then_some(Self { pid, start })
     }
 
-    /// This process.
     pub(crate) fn own() -> io::Result<Self> {
         Self::of(rustix::process::getpid().as_raw_pid())
-            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "/proc does not have this process"))
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "this process is not in /proc"))
     }
 
     pub(crate) fn read(pid: &str, start: &str) -> Option<Self> {
         Some(Self { pid: pid.parse().ok().filter(|pid| *pid > 0)?, start: start.parse().ok()? })
     }
 
-    /// A handle that never means another process, if this one lives.
+    /// A handle that never refers to another process. `None` if this one has ended.
     pub(crate) fn handle(self) -> Option<OwnedFd> {
         let handle = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
-        // The number may have been given again before the handle was opened, but not after.
+        // The number may have been reused before the handle was opened, but not after.
         (Self::of(self.pid) == Some(self)).then_some(handle)
     }
 }
 
-/// Waits until the process of `handle` has ended, at most so long. Whether it has.
+/// Waits at most `timeout` for the end of a process. Returns whether it has ended.
 pub(crate) fn ended_within(handle: &OwnedFd, timeout: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + timeout;
     loop {
@@ -68,65 +67,66 @@ pub(crate) fn ended_within(handle: &OwnedFd, timeout: Duration) -> io::Result<bo
     }
 }
 
-/// Which process group a program is in.
+/// The process group of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
-    /// One of its own.
+pub(crate) enum ProcessGroup {
+    /// A new group.
     Own,
-    /// That of this process, so that it may read from the terminal and hears Ctrl-C.
+    /// The group of this process, so that it may read from the terminal and receives Ctrl-C.
     Ours,
 }
 
-/// What a program may have of the machine.
+/// Limits of a program.
 #[derive(Debug, Default)]
-pub(crate) struct Bounds {
-    /// All, if none are given.
+pub(crate) struct SpawnLimits {
+    /// `None`: all processors.
     pub(crate) processors: Option<CpuSet>,
-    /// Into the groups of processes that limit its node.
-    pub(crate) doors: Vec<OwnedFd>,
+    /// Files of the control groups of its node; a process joins by writing to them.
+    pub(crate) cgroup_files: Vec<OwnedFd>,
 }
 
-/// A program that runs on a node. It and its process group are killed when this value is dropped; should this process
-/// be killed, the kernel kills it too.
+/// A program on a node. It and its process group are killed when this value is dropped. If this process is
+/// killed, the kernel kills the program too.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
     handle: OwnedFd,
-    /// Once it was waited for.
+    /// `None` until it was waited for.
     status: Option<ExitStatus>,
     program: String,
     node: String,
 }
 
 impl Process {
-    /// Starts `command` in `namespace`, as the leader of a process group of its own, or in that of this process; bound to
-    /// processors and limited, if that is given.
+    /// Starts `command` in `namespace`, in a process group of its own or in that of this process, with these
+    /// limits.
     pub(crate) fn start(
-        namespace: &Namespace,
+        namespace: &NetworkNamespace,
         id: &str,
-        group: Group,
-        Bounds { processors, doors }: Bounds,
+        group: ProcessGroup,
+        SpawnLimits { processors, cgroup_files }: SpawnLimits,
         mut command: Command,
     ) -> Result<Self, TestbedError> {
         let program = command.get_program().to_string_lossy().into_owned();
         command.env(MARK, id);
-        if group == Group::Own {
+        if group == ProcessGroup::Own {
             command.process_group(0);
         }
         die_with_starter(&mut command);
         if let Some(processors) = processors {
             bind_to(&mut command, processors);
         }
-        if !doors.is_empty() {
-            join(&mut command, doors);
+        if !cgroup_files.is_empty() {
+            join(&mut command, cgroup_files);
         }
-        // The thread that starts it lives in the namespace, and as long as the testbed.
+        // The starting thread lives as long as the testbed. The kernel kills the program when that thread
+        // ends.
         let started = namespace.run(move || command.spawn());
-        let mut child = started.told(namespace.name(), || format!("start `{program}`"))?;
-        // Nobody has waited for it, so its number is its own.
+        let mut child = started.context(namespace.name(), || format!("start `{program}`"))?;
+        // The child was not waited for, so its process ID is still its own.
         let opened = Pid::from_raw(child.id() as i32).ok_or(rustix::io::Errno::SRCH);
         let opened = opened.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
-        match opened.told(namespace.name(), || format!("hold `{program}`")) {
+        match opened.context(namespace.name(), || format!("open a handle of `{program}`")) {
             Ok(handle) => {
                 Ok(Self { child, handle, status: None, program, node: namespace.name().to_owned() })
             }
@@ -138,62 +138,62 @@ impl Process {
         }
     }
 
-    /// Its number.
+    /// The process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its standard input, if the command asked for a pipe; once.
+    /// Its standard input, if the command asked for a pipe. `None` from the second call on.
     pub fn stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// Its standard output, if the command asked for a pipe; once.
+    /// Its standard output, if the command asked for a pipe. `None` from the second call on.
     pub fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Its standard error, if the command asked for a pipe; once.
+    /// Its standard error, if the command asked for a pipe. `None` from the second call on.
     pub fn stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
     }
 
-    /// Waits for its end, at most so long; `None` if it goes on.
+    /// Waits at most `timeout` for its end. `None` if it still runs.
     ///
     /// # Errors
-    /// If the kernel does not let it be waited for.
+    /// If the kernel refuses to wait.
     pub fn wait(&mut self, timeout: Duration) -> Result<Option<ExitStatus>, TestbedError> {
         let ended = ended_within(&self.handle, timeout);
         let ended = ended.and_then(|ended| if ended { self.child.wait().map(Some) } else { Ok(None) });
-        self.status = ended.told(&self.node, || format!("wait for `{}`", self.program))?;
+        self.status = ended.context(&self.node, || format!("wait for `{}`", self.program))?;
         Ok(self.status)
     }
 
-    /// Asks it to end (SIGTERM), and kills it with its process group if it has not after `grace`.
+    /// Sends SIGTERM. If the program does not end within `grace`, kills it with its process group.
     ///
     /// # Errors
-    /// If the kernel does not let it be waited for.
+    /// If the kernel refuses to wait.
     pub fn stop(mut self, grace: Duration) -> Result<ExitStatus, TestbedError> {
         self.ask_to_stop(grace)
     }
 
-    /// The same of one that is still asked for its output.
+    /// The same, for a program whose output is still read.
     pub(crate) fn ask_to_stop(&mut self, grace: Duration) -> Result<ExitStatus, TestbedError> {
         // Refused only if it has ended.
         let _ = pidfd_send_signal(&self.handle, Signal::TERM);
         let ended = ended_within(&self.handle, grace);
-        ended.told(&self.node, || format!("wait for `{}`", self.program))?;
+        ended.context(&self.node, || format!("wait for `{}`", self.program))?;
         let ended = self.end();
-        ended.told(&self.node, || format!("end `{}`", self.program))
+        ended.context(&self.node, || format!("end `{}`", self.program))
     }
 
-    /// Kills what lives of its group, and takes its status.
+    /// Kills its process group and returns the exit status.
     fn end(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.status {
             return Ok(status);
         }
-        // As long as nobody has waited for it, its number is its own, and so is its group's. Refused only if nothing of
-        // the group lives.
+        // The child was not waited for, so its process ID and its group ID are still its own. Refused only if
+        // no process of the group lives.
         if let Some(group) = Pid::from_raw(self.child.id() as i32) {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -206,7 +206,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // What could be told of it has nobody to be told to; the testbed's own end looks for it again.
+        // The error is lost here. The removal of the testbed kills the process again.
         let _ = self.end();
     }
 }

@@ -1,34 +1,34 @@
-//! Which processors what runs on: nodes that name some have these, and the testbed keeps off them if it can.
+//! Processors of nodes, and of the testbed, which avoids the processors of nodes if it can.
 
 use netrig_experiment::{Node, Scenario, Unsupported};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::orders::unsupported;
+use crate::error::unsupported;
 
-/// Those that `cpus` numbers; nothing if it names none.
+/// A set of these processors; `None` if there are none.
 pub(crate) fn set(cpus: &[u32]) -> Option<CpuSet> {
     let mut set = CpuSet::new();
     cpus.iter().for_each(|cpu| set.set(*cpu as usize));
     (!cpus.is_empty()).then_some(set)
 }
 
-/// Those that this thread may run on.
+/// The processors on which this thread may run.
 pub(crate) fn available() -> Option<Vec<u32>> {
     let set = sched_getaffinity(None).ok()?;
     Some((0..CpuSet::MAX_CPU as u32).filter(|cpu| set.is_set(*cpu as usize)).collect())
 }
 
-/// That there are the processors that nodes name.
+/// Checks that this thread may run on the processors of nodes.
 ///
 /// # Errors
-/// Names one that there is not.
+/// Names the first one that is not available.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
     let Some(there) = available() else { return Ok(()) };
     for node in &scenario.nodes {
         if let Some(cpu) = node.cpus.iter().find(|cpu| !there.contains(cpu)) {
             let numbers: Vec<_> = there.iter().map(ToString::to_string).collect();
             return unsupported(format!(
-                "node `{}` is bound to processor {cpu}, and netrig may run on {} here",
+                "node `{}` is bound to processor {cpu}, but netrig may run only on {} here",
                 node.name,
                 numbers.join(", ")
             ));
@@ -37,8 +37,9 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Those that are left to the testbed itself: of `there` those that no node names, else those that no node names which has a
-/// program or is constrained, else those that no constrained node names. Nothing if it has all of them.
+/// Processors for the testbed itself, of those in `there`: without those of any node; else without those of
+/// nodes that have programs or limits; else without those of nodes with limits. `None` if there is nothing to
+/// avoid or nothing left.
 fn left_over(scenario: &Scenario, there: &[u32]) -> Option<Vec<u32>> {
     let without = |kept_off: &dyn Fn(&Node) -> bool| {
         let nodes = scenario.nodes.iter().filter(|node| kept_off(node));
@@ -52,14 +53,14 @@ fn left_over(scenario: &Scenario, there: &[u32]) -> Option<Vec<u32>> {
         .or_else(|| without(&is_constrained))
 }
 
-/// Keeps the calling thread, and all threads that it starts, off the processors of nodes; until it is dropped, for the calling
-/// thread alone.
-pub(crate) struct Elsewhere {
+/// Keeps the calling thread and the threads that it starts off the processors of nodes. A drop restores only
+/// the calling thread.
+pub(crate) struct AffinityGuard {
     before: Option<CpuSet>,
 }
 
-impl Elsewhere {
-    /// Moves.
+impl AffinityGuard {
+    /// Moves the calling thread.
     pub fn of(scenario: &Scenario) -> Self {
         let before = sched_getaffinity(None).ok();
         let left = available().and_then(|there| left_over(scenario, &there));
@@ -68,10 +69,10 @@ impl Elsewhere {
     }
 }
 
-impl Drop for Elsewhere {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // Refused only if the processors are gone.
+            // Refused only if the processors no longer exist.
             let _ = sched_setaffinity(None, before);
         }
     }
@@ -101,10 +102,10 @@ mod tests {
         let left = |a, b, there: &[u32]| left_over(&scenario(a, b), there);
         assert_eq!(left("", "", &[0, 1]), None);
         assert_eq!(left("cpus = [1]", "cpus = [0]", &[0, 1, 2, 3]), Some(vec![2, 3]));
-        // The program's processor is its own, if the other must be shared with somebody.
+        // The program keeps its processor if the testbed must share one of two.
         assert_eq!(left("cpus = [1]", "cpus = [0]", &[0, 1]), Some(vec![1]));
         assert_eq!(left("cpus = [0]", "cpus = [0]", &[0]), None);
-        // A load is for its node alone, whatever else there is.
+        // A load keeps its processor before anything else.
         assert_eq!(left("cpus = [0]\nload = 0.5", "cpus = [1]", &[0, 1]), Some(vec![1]));
         assert_eq!(left("cpus = [0]\nquota = 0.5", "cpus = [1, 2]", &[0, 1, 2]), Some(vec![1, 2]));
     }

@@ -1,258 +1,149 @@
-//! Programs of others on nodes: what is run, where, and what came of it.
+//! Third-party programs on nodes: their start, readiness, output and end.
 
-mod names;
 mod output;
+mod placeholders;
+mod planned;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use netrig_core::{Note, Sample, Sink, Subject, quantity};
-use netrig_experiment::{Program, Ready, RunError, Scenario, Unsupported};
+use netrig_experiment::{Ready, RunError, Scenario, Unsupported};
 use netrig_host::Clock;
 use netrig_host::usage::ProcessFamily;
-use netrig_host::user_file::{UserFileError, open_regular};
 use netrig_sip_net as sip;
 use netrig_sip_net::Transport;
-use sha2::{Digest, Sha256};
 
-use self::names::Names;
-use self::output::{LineTap, Output, Readers};
-use crate::counters::{Counting, Teller};
+use self::output::{LineTap, OutputReaders, ProgramOutput};
+use self::placeholders::Placeholders;
+pub(crate) use self::planned::PlannedProgram;
+use self::planned::find;
+use crate::counters::{CounterCommand, CounterWatch};
 use crate::ftp;
 use crate::hop_limits::{HopLimitWatch, counter};
-use crate::host::GroupReader;
-use crate::orders::unsupported;
+use crate::host::ControlGroupReader;
 use crate::process::Process;
-use crate::ready::{Evidence, is_so_for};
-use crate::router::Findings;
+use crate::ready::{ReadinessProbe, is_so_for};
+use crate::router::ObservationBatch;
 use crate::testbed::Testbed;
-use crate::watch::{WatchedHost, WatchedNode, Watching};
+use crate::watch::{WatchThreads, WatchedHost, WatchedNode};
 
-/// How long a program has to become ready, and one that is to answer SIP.
+/// How long a program may take to become ready, and to answer SIP.
 const PREPARATION: Duration = Duration::from_secs(20);
 const ANSWERING: Duration = Duration::from_secs(15);
-/// How long what is run before a program may take.
+/// How long a command that runs before a program may take.
 const PREPARING: Duration = Duration::from_secs(60);
-/// How long an answer is waited for before it is asked again.
+/// How long one SIP request waits for an answer.
 const ASKING: Duration = Duration::from_millis(20);
-/// How long it has to end when it was asked to.
+/// How long a program may take to end after SIGTERM.
 const PARTING: Duration = Duration::from_secs(2);
-/// Between two looks whether it is ready.
+/// Interval between checks whether a program is ready.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Where programs are looked for, beside the folders of `PATH`: servers of Debian are where only root's path leads.
-const FOLDERS: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
-
-/// A program that is to run on a node.
-#[derive(Clone, Debug)]
-pub(crate) struct Errand {
-    /// The node, by its place in the scenario.
-    pub node: usize,
-    /// The program's file.
-    pub executable: PathBuf,
-    /// What is run, as the file has it.
-    pub program: Program,
-    /// Folders that it needs in its own, and files there of zeros, by their lengths in bytes.
-    pub folders: Vec<&'static str>,
-    pub zeros: Vec<(String, u64)>,
-    /// The flow whose data it sends, by its number, and the user bytes of a full segment.
-    pub sends: Option<(u32, u64)>,
-}
-
-impl Errand {
-    /// Finds the program's file.
-    ///
-    /// # Errors
-    /// If it is not on this machine: by name, with the packages that have it.
-    pub fn new(scenario: &Scenario, node: usize, program: Program) -> Result<Self, Unsupported> {
-        let missing = |name: &str| {
-            let packages = program.packages.join(" ");
-            let mends = match packages.is_empty() {
-                true => String::new(),
-                false => format!("; on Debian: apt-get install {packages}"),
-            };
-            unsupported(format!(
-                "node `{}` runs `{name}`, which is not on this machine{mends}",
-                scenario.nodes[node].name
-            ))
-        };
-        let counters = program.counters.as_ref().map(|counters| &counters.command);
-        let beside = program.before.iter().chain(counters).filter_map(|words| words.first());
-        // One of the program's own files is made when it is needed.
-        if let Some(name) = beside.filter(|name| !name.contains('{')).find(|name| find(name).is_none()) {
-            return missing(name);
-        }
-        let Some(executable) = find(program.name()) else { return missing(program.name()) };
-        Ok(Self { node, executable, program, folders: Vec::new(), zeros: Vec::new(), sends: None })
-    }
-
-    /// Which program it is: its file and a hash of it, with the versions of its packages.
-    pub fn version(&self) -> Result<String, RunError> {
-        let hash = hash(&self.executable).map_err(|error| {
-            RunError::Failed(format!("cannot read {}: {error}", self.executable.display()))
-        })?;
-        let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let packages: String = packages(&self.program.packages).into_iter().map(|one| one + ", ").collect();
-        Ok(format!("{packages}{} (SHA-256 {hash}…)", self.executable.display()))
-    }
-}
-
-/// The longest program that is told by its contents, bytes.
-const LONGEST_PROGRAM: u64 = 1 << 32;
-
-/// A hash of a file, which is never in memory as a whole.
-fn hash(path: &Path) -> Result<[u8; 32], UserFileError> {
-    let (file, _) = open_regular(path, "a regular file")?;
-    let mut hash = Sha256::new();
-    let mut rest = BufReader::with_capacity(1 << 20, file.take(LONGEST_PROGRAM + 1));
-    let mut len = 0;
-    loop {
-        let piece = rest.fill_buf()?;
-        if piece.is_empty() {
-            return Ok(hash.finalize().into());
-        }
-        hash.update(piece);
-        let taken = piece.len();
-        len += taken as u64;
-        rest.consume(taken);
-        if len > LONGEST_PROGRAM {
-            return Err(UserFileError::TooLong { limit: LONGEST_PROGRAM });
-        }
-    }
-}
-
-/// All programs that the nodes of a scenario run: those that its file names, and servers of its flows.
+/// All programs of a scenario: those that its file names, and the servers of its flows.
 ///
 /// # Errors
-/// If one is not on this machine.
-pub(crate) fn errands(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
-    let mut errands = errands_of_nodes(scenario)?;
-    errands.extend(ftp::servers(scenario)?);
-    Ok(errands)
+/// If a program is not on this machine.
+pub(crate) fn planned_programs(scenario: &Scenario) -> Result<Vec<PlannedProgram>, Unsupported> {
+    let mut planned_programs = programs_of_nodes(scenario)?;
+    planned_programs.extend(ftp::servers(scenario)?);
+    Ok(planned_programs)
 }
 
-/// The programs that its file names.
+/// The programs that the file names.
 ///
 /// # Errors
-/// If one is not on this machine.
-pub(crate) fn errands_of_nodes(scenario: &Scenario) -> Result<Vec<Errand>, Unsupported> {
-    let mut errands = Vec::new();
+/// If a program is not on this machine.
+pub(crate) fn programs_of_nodes(scenario: &Scenario) -> Result<Vec<PlannedProgram>, Unsupported> {
+    let mut planned_programs = Vec::new();
     for (node, described) in scenario.nodes.iter().enumerate() {
         for program in &described.programs {
-            errands.push(Errand::new(scenario, node, program.clone())?);
+            planned_programs.push(PlannedProgram::new(scenario, node, program.clone())?);
         }
     }
-    Ok(errands)
+    Ok(planned_programs)
 }
 
-/// The file of a program.
-fn find(name: &str) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let runs = |path: &PathBuf| {
-        std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(runs);
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(FOLDERS.map(PathBuf::from));
-    folders.map(|folder| folder.join(name)).find(runs)
-}
-
-/// The packages of these names that Debian's list has as installed, with their versions.
-fn packages(names: &[String]) -> Vec<String> {
-    let list = std::fs::read_to_string("/var/lib/dpkg/status").unwrap_or_default();
-    let field = |paragraph: &str, name: &str| {
-        paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::to_owned)
-    };
-    let version = |name: &String| {
-        let mut paragraphs = list.split("\n\n");
-        let own = paragraphs.find(|paragraph| field(paragraph, "Package").as_ref() == Some(name))?;
-        Some(format!("{name} {}", field(own, "Version")?))
-    };
-    names.iter().filter_map(version).collect()
-}
-
-/// Who hears the lines that programs write, as they are read: the node, the program and the line.
+/// Receives each line of a program's output as it is read: the node, the program and the line.
 pub(crate) type OutputTap = Arc<dyn Fn(&str, &str, &str) + Send + Sync>;
 
-/// What is to be watched beside programs.
-pub(crate) struct Watched<'a> {
-    /// Whether what programs take is wanted.
+/// What to observe beside the counters of programs.
+pub(crate) struct WatchOptions<'a> {
+    /// The usage of programs.
     pub programs: bool,
-    /// Whether what nodes take as hosts is wanted.
+    /// The usage of nodes as hosts.
     pub hosts: bool,
-    /// Whether the packets are wanted whose hop limit runs out at a node.
+    /// Packets whose hop limit expires at a node.
     pub hop_limits: bool,
-    /// The processes of netrig's agents, by the places of their nodes.
+    /// The processes of netrig's agents, by the index of the node.
     pub agents: &'a BTreeMap<usize, u32>,
-    /// Those of loads.
+    /// The processes of loads, by the index of the node.
     pub loads: BTreeMap<usize, u32>,
-    /// Who limits which node.
+    /// The testbed, which has the limits of nodes.
     pub testbed: &'a Testbed,
 }
 
-impl Watched<'_> {
-    /// The places of the nodes that are told as hosts.
+impl WatchOptions<'_> {
+    /// The indices of nodes that are reported as hosts.
     fn hosts(&self) -> impl Iterator<Item = usize> {
         let nodes = 0..self.testbed.wiring().nodes.len();
         nodes.filter(|_| self.hosts)
     }
 
-    /// Who watches where hop limits run out, if anybody does.
+    /// Observers of hop limits, one per node; none if they are not wanted.
     fn hop_limits(&self) -> Result<Vec<HopLimitWatch>, RunError> {
         let nodes = 0..self.testbed.wiring().nodes.len();
         nodes.filter(|_| self.hop_limits).map(|node| HopLimitWatch::open(self.testbed, node)).collect()
     }
 
-    fn group(&self, node: usize) -> GroupReader {
+    fn group(&self, node: usize) -> ControlGroupReader {
         self.testbed.limited(node).unwrap_or_default()
     }
 }
 
-/// Programs that have become ready.
 #[derive(Default)]
-pub(crate) struct Programs(Vec<Running>);
+pub(crate) struct Programs(Vec<RunningProgram>);
 
-struct Running {
-    errand: Errand,
+struct RunningProgram {
+    planned: PlannedProgram,
     version: String,
     process: Process,
     folder: PathBuf,
     /// The node's first address.
     address: Option<IpAddr>,
-    /// What was written before it started, and by itself.
-    before: Output,
-    output: Output,
-    readers: Readers,
-    counting: Option<Counting>,
+    /// Output of the commands before it, and of the program itself.
+    before: ProgramOutput,
+    output: ProgramOutput,
+    readers: OutputReaders,
+    counting: Option<CounterWatch>,
 }
 
 impl Programs {
-    /// Starts them in the order in which the file has them, each when the one before is ready.
+    /// Starts the programs in the order of the file. Each must be ready before the next one starts.
     ///
     /// # Errors
-    /// If one cannot be started, ends, or does not become ready; [`RunError::Cancelled`] soon after `cancel` was set.
+    /// If a program cannot be started, ends, or does not become ready; [`RunError::Cancelled`] soon after
+    /// `cancel` was set.
     pub fn start(
         testbed: &mut Testbed,
         scenario: &Scenario,
-        errands: Vec<Errand>,
+        planned_programs: Vec<PlannedProgram>,
         tap: Option<&OutputTap>,
         cancel: &AtomicBool,
     ) -> Result<Self, RunError> {
         let mut running = Vec::new();
-        for (place, errand) in errands.into_iter().enumerate() {
+        for (place, planned) in planned_programs.into_iter().enumerate() {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }
             let folder = testbed.folder()?.join(format!("program-{place}"));
-            let mut program = Running::start(testbed, scenario, errand, tap, folder, cancel)?;
+            let mut program = RunningProgram::start(testbed, scenario, planned, tap, folder, cancel)?;
             program.await_ready(testbed, cancel)?;
             program.begin_counting(testbed, scenario)?;
             running.push(program);
@@ -260,18 +151,18 @@ impl Programs {
         Ok(Self(running))
     }
 
-    /// Watches the nodes until the run is over: what the programs that the file names take and count, what nodes take as hosts,
-    /// where hop limits run out, and whether anybody but a node itself has what is its alone.
+    /// Observes the nodes during the run: usage and counters of the file's programs, usage of hosts, expired
+    /// hop limits, and foreign use of a node's own processors.
     ///
     /// # Errors
-    /// If there are no threads for it, or a kernel does not show what it counts.
+    /// If a thread cannot be started, or a kernel does not show its counters.
     pub fn watch(
         &mut self,
         scenario: &Scenario,
         clock: Clock,
-        watched: &Watched<'_>,
-        tell: &(impl Fn(Findings) + Clone + Send + 'static),
-    ) -> Result<Watching, RunError> {
+        watched: &WatchOptions<'_>,
+        emit: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
+    ) -> Result<WatchThreads, RunError> {
         let mut nodes: BTreeMap<usize, WatchedNode> = BTreeMap::new();
         let (mut numbered, mut counting) = (BTreeMap::new(), Vec::new());
         let new = |place: &usize| {
@@ -280,16 +171,16 @@ impl Programs {
         };
         for place in watched.hosts() {
             let host = WatchedHost::new(scenario.nodes[place].cpus.len(), watched.group(place));
-            nodes.entry(place).or_insert_with_key(new).tell_of(host);
+            nodes.entry(place).or_insert_with_key(new).report_host(host);
         }
         for running in &mut self.0 {
-            let place = running.errand.node;
+            let place = running.planned.node;
             let described = &scenario.nodes[place];
-            let named = described.programs.contains(&running.errand.program);
-            let told = named && watched.programs;
-            if told || !described.cpus.is_empty() || nodes.contains_key(&place) {
+            let named = described.programs.contains(&running.planned.program);
+            let reported = named && watched.programs;
+            if reported || !described.cpus.is_empty() || nodes.contains_key(&place) {
                 let node = nodes.entry(place).or_insert_with_key(new);
-                node.add(ProcessFamily::of(running.process.id()), told);
+                node.add(ProcessFamily::of(running.process.id()), reported);
                 node.guard(scenario);
             }
             if let Some(mut own) = running.counting.take() {
@@ -304,18 +195,18 @@ impl Programs {
         let end = netrig_core::Instant::ZERO + scenario.duration;
         let nodes = nodes.into_values().collect();
         let every = scenario.sample_every;
-        Watching::start(nodes, counting, watched.hop_limits()?, (every, end), clock, tell)
+        WatchThreads::start(nodes, counting, watched.hop_limits()?, (every, end), clock, emit)
     }
 
-    /// The place of the node that each runs on, and which program it is.
+    /// The index of each program's node, and the program's version.
     pub fn versions(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.0.iter().map(|running| (running.errand.node, running.version.as_str()))
+        self.0.iter().map(|running| (running.planned.node, running.version.as_str()))
     }
 
-    /// Ends them, and tells what they wrote as notes of their nodes.
+    /// Ends the programs, and writes their output as notes of their nodes.
     ///
     /// # Errors
-    /// If one that was to listen has ended by itself, or one has failed.
+    /// If a program that must keep running ended by itself, or a program failed.
     pub fn end(self, clock: Clock, sink: &mut dyn Sink) -> Result<(), RunError> {
         let mut ended = Ok(());
         for program in self.0.into_iter().rev() {
@@ -326,46 +217,48 @@ impl Programs {
     }
 }
 
-impl Running {
+impl RunningProgram {
     fn start(
         testbed: &mut Testbed,
         scenario: &Scenario,
-        errand: Errand,
+        planned: PlannedProgram,
         tap: Option<&OutputTap>,
         folder: PathBuf,
         cancel: &AtomicBool,
     ) -> Result<Self, RunError> {
-        let version = errand.version()?;
-        let names = Names::of(scenario, errand.node, &folder);
-        names.furnish(&errand)?;
+        let version = planned.version()?;
+        let names = Placeholders::of(scenario, planned.node, &folder);
+        names.create_folder(&planned)?;
         let [before, output] = [(); 2].map(|()| {
-            let (node, name) = (scenario.nodes[errand.node].name.clone(), errand.program.name().to_owned());
-            let told = tap.cloned();
-            Output::heard_by(told.map(|hears| -> LineTap { Arc::new(move |line| hears(&node, &name, line)) }))
+            let (node, name) = (scenario.nodes[planned.node].name.clone(), planned.program.name().to_owned());
+            let tap = tap.cloned();
+            ProgramOutput::with_tap(
+                tap.map(|tap| -> LineTap { Arc::new(move |line| tap(&node, &name, line)) }),
+            )
         });
-        for words in &errand.program.before {
-            run_before(testbed, errand.node, words, &names, &before, cancel)?;
+        for words in &planned.program.before {
+            run_before(testbed, planned.node, words, &names, &before, cancel)?;
         }
-        let command = names.command(&errand.executable, &errand.program.command)?;
+        let command = names.command(&planned.executable, &planned.program.command)?;
         let address = names.own_address();
-        let mut process = testbed.spawn(errand.node, command)?;
+        let mut process = testbed.spawn(planned.node, command)?;
         let readers = output.read_all(&mut process);
-        Ok(Self { errand, version, process, folder, address, before, output, readers, counting: None })
+        Ok(Self { planned, version, process, folder, address, before, output, readers, counting: None })
     }
 
     fn await_ready(&mut self, testbed: &Testbed, cancel: &AtomicBool) -> Result<(), RunError> {
-        let Some(ready) = self.errand.program.ready.clone() else { return Ok(()) };
+        let Some(ready) = self.planned.program.ready.clone() else { return Ok(()) };
         let patience = if matches!(ready, Ready::Sip { .. }) { ANSWERING } else { PREPARATION };
         let deadline = Instant::now() + patience;
         loop {
             if cancel.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }
-            if is_so_for(&ready, &Inquiry { program: self, testbed }).map_err(RunError::because)? {
+            if is_so_for(&ready, &ProgramProbe { program: self, testbed }).map_err(RunError::because)? {
                 return Ok(());
             }
             if let Some(status) = self.process.wait(LOOK)? {
-                self.readers.await_last_words();
+                self.readers.await_end();
                 return Err(self.failed(&format!("ended with {status} before it was ready ({ready})")));
             }
             if Instant::now() >= deadline {
@@ -375,45 +268,46 @@ impl Running {
         }
     }
 
-    /// Reads its counters for the first time, if it has any.
+    /// Reads the program's own counters for the first time, if it has any.
     fn begin_counting(&mut self, testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
-        let Some(spec) = self.errand.program.counters.clone() else { return Ok(()) };
-        let names = Names::of(scenario, self.errand.node, &self.folder);
+        let Some(spec) = self.planned.program.counters.clone() else { return Ok(()) };
+        let names = Placeholders::of(scenario, self.planned.node, &self.folder);
         let opened = File::open(format!("/proc/{}/ns/net", self.process.id()));
-        let teller = Teller {
-            program: self.errand.program.name().to_owned(),
+        let command = CounterCommand {
+            program: self.planned.program.name().to_owned(),
             executable: executable(&names, &spec.command)?,
             arguments: names.arguments(&spec.command)?,
             folder: self.folder.clone(),
-            namespace: opened.map_err(|error| self.failed(&format!("has no namespace: {error}")))?,
+            namespace: opened.map_err(|error| self.failed(&format!("has no network namespace: {error}")))?,
             id: testbed.id().to_owned(),
         };
-        self.counting = Some(Counting::begin(teller, spec, self.errand.node as u32)?);
+        self.counting = Some(CounterWatch::begin(command, spec, self.planned.node as u32)?);
         Ok(())
     }
 
     fn failed(&self, what: &str) -> RunError {
-        let name = self.errand.program.name();
-        let last = self.output.last().map(|line| format!("; its last words: {line}")).unwrap_or_default();
+        let name = self.planned.program.name();
+        let last = self.output.last().map(|line| format!("; its last line: {line}")).unwrap_or_default();
         RunError::Failed(format!("`{name}` {what}{last}"))
     }
 
     fn end(mut self, clock: Clock, sink: &mut dyn Sink) -> Result<(), RunError> {
         let early = self.process.wait(Duration::ZERO)?;
-        let subject = Subject::Node(self.errand.node as u32);
-        let name = self.errand.program.name().to_owned();
+        let subject = Subject::Node(self.planned.node as u32);
+        let name = self.planned.program.name().to_owned();
         let note = |at, text| Note { at, subject, text };
         sink.note(note(netrig_core::Instant::ZERO, format!("runs {}", self.version)));
         if early.is_none() {
-            if let (Some((flow, segment)), Some(again)) = (self.errand.sends, sent_again(self.process.id())) {
+            if let (Some((flow, segment)), Some(again)) = (self.planned.sends, sent_again(self.process.id()))
+            {
                 let (quantity, value) = (&quantity::RETRANSMITTED_BYTES, (again * segment) as f64);
                 sink.sample(Subject::Flow(flow), Sample { at: clock.now(), quantity, value });
             }
             let _status = self.ask_to_end()?;
         }
-        self.readers.await_last_words();
+        self.readers.await_end();
         let ended = match early {
-            Some(status) if self.errand.program.ready.is_some() => {
+            Some(status) if self.planned.program.ready.is_some() => {
                 Err(self.failed(&format!("ended with {status} before it was asked to")))
             }
             Some(status) if !status.success() => Err(self.failed(&format!("failed: it ended with {status}"))),
@@ -425,25 +319,25 @@ impl Running {
         ended
     }
 
-    /// Asks the program to end, and kills it with all that it started if it does not.
+    /// Sends SIGTERM, and kills the program with its process group if it does not end.
     fn ask_to_end(&mut self) -> Result<std::process::ExitStatus, RunError> {
         Ok(self.process.ask_to_stop(PARTING)?)
     }
 }
 
-/// The file of a command's program, once what stands for others is known.
-fn executable(names: &Names<'_>, words: &[String]) -> Result<PathBuf, RunError> {
-    let name = names.put_into(words.first().map_or("", String::as_str))?;
+/// The executable of a command, after placeholders are substituted.
+fn executable(names: &Placeholders<'_>, words: &[String]) -> Result<PathBuf, RunError> {
+    let name = names.substitute(words.first().map_or("", String::as_str))?;
     find(&name).ok_or_else(|| RunError::Failed(format!("`{name}` is not on this machine, or cannot be run")))
 }
 
-/// Runs a program to its end before another starts.
+/// Runs a command to its end before a program starts.
 fn run_before(
     testbed: &mut Testbed,
     node: usize,
     words: &[String],
-    names: &Names<'_>,
-    output: &Output,
+    names: &Placeholders<'_>,
+    output: &ProgramOutput,
     cancel: &AtomicBool,
 ) -> Result<(), RunError> {
     let executable = executable(names, words)?;
@@ -451,8 +345,8 @@ fn run_before(
     let readers = output.read_all(&mut process);
     let deadline = Instant::now() + PREPARING;
     let failed = |what: String| {
-        readers.await_last_words();
-        let last = output.last().map(|line| format!("; its last words: {line}")).unwrap_or_default();
+        readers.await_end();
+        let last = output.last().map(|line| format!("; its last line: {line}")).unwrap_or_default();
         RunError::Failed(format!("`{}` {what}{last}", words.join(" ")))
     };
     loop {
@@ -466,23 +360,23 @@ fn run_before(
             None => return Err(failed(format!("had not ended after {} s", PREPARING.as_secs()))),
         }
     }
-    readers.await_last_words();
+    readers.await_end();
     Ok(())
 }
 
-/// A program that is asked whether it is ready.
-struct Inquiry<'a> {
-    program: &'a Running,
+/// Checks the readiness of a program.
+struct ProgramProbe<'a> {
+    program: &'a RunningProgram,
     testbed: &'a Testbed,
 }
 
-impl Evidence for Inquiry<'_> {
+impl ReadinessProbe for ProgramProbe<'_> {
     fn pid(&self) -> u32 {
         self.program.process.id()
     }
 
-    fn has_said(&self, text: &str) -> bool {
-        self.program.output.has_said(text)
+    fn has_written(&self, text: &str) -> bool {
+        self.program.output.has_written(text)
     }
 
     fn answers_sip(&self, port: u16, over_tcp: bool) -> io::Result<bool> {
@@ -490,12 +384,13 @@ impl Evidence for Inquiry<'_> {
         let at = SocketAddr::from((address, port));
         let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
         let asked =
-            self.testbed.in_node(self.program.errand.node, move || sip::answers(transport, at, ASKING));
+            self.testbed.in_node(self.program.planned.node, move || sip::answers(transport, at, ASKING));
         asked.map_err(io::Error::other)?
     }
 }
 
-/// Segments that TCP has sent again in the namespace of a process, which is as old as the run (RFC 4022, tcpRetransSegs).
+/// Segments that TCP has retransmitted in the namespace of a process since the start of the run (RFC 4022,
+/// tcpRetransSegs).
 fn sent_again(pid: u32) -> Option<u64> {
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/snmp")).ok()?;
     counter(&table, "Tcp", "RetransSegs")
@@ -504,13 +399,6 @@ fn sent_again(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_is_found_or_not() {
-        assert!(find("sh").is_some_and(|path| path.is_absolute()));
-        assert_eq!(find("/bin/sh"), Some("/bin/sh".into()));
-        assert_eq!((find("no-such-program"), find("/etc/passwd")), (None, None));
-    }
 
     #[test]
     fn the_kernel_tells_what_was_sent_again() {

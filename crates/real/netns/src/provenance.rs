@@ -1,4 +1,4 @@
-//! Whose transports carry the flows of a run, and what these do not tell of themselves.
+//! Whose transports carry the flows of a run, and which quantities are not measured.
 
 use netrig_core::{Instant, Quantity, Sink, Subject, Timeline, quantity};
 use netrig_experiment::{Carrier, Flow, Scenario};
@@ -8,22 +8,22 @@ use netrig_transport::sctp::Encapsulation;
 use crate::ftp;
 use crate::router::{Recognition, is_tcp};
 
-/// Begins the time line of a run with it, and says what will not be counted.
-pub(crate) fn tell(scenario: &Scenario, sink: &mut dyn Sink) {
+/// Notes the transports at the start of the time line, and reports the quantities that are not measured.
+pub(crate) fn report(scenario: &Scenario, sink: &mut dyn Sink) {
     let timeline = Timeline::new(sink);
     for (flow, number) in scenario.flows.iter().zip(0..) {
         let flow_itself = Subject::Flow(number);
         timeline.note(Instant::ZERO, flow_itself, || words(&flow.carrier).to_owned(), sink);
-        untold(flow).for_each(|quantity| sink.untold(flow_itself, quantity));
+        unmeasured(flow).for_each(|quantity| sink.untold(flow_itself, quantity));
         if is_tcp(flow) && !Recognition::watches(scenario, flow) {
             sink.untold(flow_itself, &quantity::WIRE_BYTES);
         }
     }
 }
 
-/// What is counted in the simulator and not here. TCP_INFO has what was sent again, and not why, and no probes of windows; of FTP it is asked at the
-/// client's end only.
-fn untold(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
+/// Quantities that the simulator counts and this substrate does not. TCP_INFO counts retransmissions without
+/// their cause, and no window probes. For FTP it is read only at the client.
+fn unmeasured(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
     const BY_TCP: [&Quantity; 3] =
         [&quantity::FAST_RETRANSMISSIONS, &quantity::TIMEOUT_RETRANSMISSIONS, &quantity::WINDOW_PROBES];
     const STORING: [&Quantity; 2] = [&quantity::PACKETS_SENT, &quantity::DATA_PACKETS_RECEIVED];
@@ -50,7 +50,7 @@ fn untold(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
         Some(FtpDirection::Fetch) => &FETCHING,
         None => &[],
     };
-    // What its messages are is their own affair: users say what became of them.
+    // Packets of SIP are not measured: users report the outcome.
     let by_sip: &[_] = match (flow.application.sip(), &flow.carrier) {
         (Some(_), Carrier::Udp { .. }) => &BY_SIP,
         (Some(_), _) => &BY_SIP[2..],
@@ -59,7 +59,7 @@ fn untold(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
     by_tcp.iter().chain(by_ftp).chain(by_sip).copied()
 }
 
-/// Whose transport this is.
+/// Text for the time line.
 fn words(carrier: &Carrier) -> &'static str {
     match carrier {
         Carrier::Tcp(_) => "carried by the kernel's TCP",

@@ -1,33 +1,35 @@
-//! How large a socket's receive buffer must be for the window that it is to offer.
+//! The receive buffer of a socket for a given window.
 
 use netrig_core::Size;
 use netrig_transport::tcp::Config;
 
-/// What time stamps take of a segment (RFC 7323 appendix A), and the headers of IPv4, TCP and Ethernet, bytes.
+/// Bytes of time stamps in a segment (RFC 7323 appendix A), and of the headers of IPv4, TCP and Ethernet.
 const TIMESTAMPS: u64 = 12;
 const HEADERS: u64 = 20 + 20 + 14;
-/// What a packet socket leaves free before a frame (LL_RESERVED_SPACE, include/linux/netdevice.h), and what the kernel keeps
-/// behind it and beside it (struct skb_shared_info and struct sk_buff, include/linux/skbuff.h, on 64 bits), bytes.
+/// Bytes that a packet socket reserves before a frame (LL_RESERVED_SPACE, include/linux/netdevice.h), and
+/// that the kernel keeps behind it and beside it (struct skb_shared_info and struct sk_buff,
+/// include/linux/skbuff.h, on 64 bits).
 const BEFORE: u64 = 32;
 const BEHIND: u64 = 320;
 const BESIDE: u64 = 256;
 /// The window's share of the buffer is counted in 256ths (TCP_RMEM_TO_WIN_SCALE, include/net/tcp.h).
 const PARTS: u64 = 256;
-/// The first kernel that learns the share from the segments that arrive; those before it take half (ip-sysctl,
+/// The first kernel version that learns the share from arriving segments. Earlier ones take half (ip-sysctl,
 /// tcp_adv_win_scale).
 const LEARNS_SINCE: (u32, u32) = (6, 6);
 
-/// How a kernel makes a window of a buffer.
+/// How a kernel derives a window from a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReceiveBuffer {
-    /// Half of it is the window.
+    /// The window is half of the buffer.
     Halved,
-    /// As much of it as of the memory that a segment takes is data; room for one segment is left beside the window.
+    /// The window is the share of data in the memory of a segment. Room for one segment is left beside the
+    /// window.
     Learned,
 }
 
 impl ReceiveBuffer {
-    /// As the kernel of this machine does.
+    /// The method of the kernel of this machine.
     pub fn of_this_kernel() -> Self {
         Self::of(&std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default())
     }
@@ -38,8 +40,8 @@ impl ReceiveBuffer {
         if version >= LEARNS_SINCE { Self::Learned } else { Self::Halved }
     }
 
-    /// What SO_RCVBUF, which takes twice what it is told (socket(7)), must be told for the window that `config` calls its
-    /// receive buffer, where segments of up to `segment` come, bytes.
+    /// The value of SO_RCVBUF, bytes, for the window `config.receive_buffer`, if segments of up to `segment`
+    /// arrive. SO_RCVBUF doubles its value (socket(7)).
     pub fn that_offers(self, config: &Config, segment: Size) -> u64 {
         let window = config.receive_buffer.bytes();
         match self {
@@ -47,7 +49,7 @@ impl ReceiveBuffer {
             Self::Learned => {
                 let options = if config.timestamps { TIMESTAMPS } else { 0 };
                 let data = segment.bytes().saturating_sub(options).max(1);
-                // Memory comes in powers of two.
+                // The kernel allocates powers of two.
                 let frame = (BEFORE + HEADERS + options + data + BEHIND).next_power_of_two() + BESIDE;
                 let share = (data * PARTS / frame).max(1);
                 ((window * PARTS).div_ceil(share) + frame).div_ceil(2)
@@ -76,13 +78,13 @@ mod tests {
         }
     }
 
-    /// 1448 B of data take 2048 B and 256 beside them: 160 of 256 parts.
+    /// 1448 B of data use 2048 B of memory and 256 B beside it, so their share is 160/256.
     #[test]
     fn a_learned_share_is_that_of_the_data_in_its_memory() {
         let config = Config { receive_buffer: Size::from_bytes(64_000), ..Config::of(Profile::Linux) };
         assert_eq!(ReceiveBuffer::Halved.that_offers(&config, config.mss), 64_000);
         assert_eq!(ReceiveBuffer::Learned.that_offers(&config, config.mss), (64_000 * 256 / 160 + 2304) / 2);
-        // 448 B take 1024 B and 256.
+        // 448 B use 1024 B and 256 B.
         let short = ReceiveBuffer::Learned.that_offers(&config, Size::from_bytes(460));
         assert_eq!(short, ((64_000_u64 * 256).div_ceil(89) + 1280).div_ceil(2));
     }

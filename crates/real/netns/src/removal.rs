@@ -1,4 +1,4 @@
-//! Undoing exactly what a journal says was made.
+//! Removes exactly what a journal names.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::build::GROUP;
-use crate::error::{TestbedError, Told};
+use crate::error::{ErrorContext, TestbedError};
 use crate::host::group;
-use crate::journal::{Entry, Journal, Journals};
-use crate::namespace::{self, Bound, Namespace};
+use crate::journal::{Journals, TestbedEntry, TestbedJournal};
+use crate::namespace::{self, NamespaceBinding, NetworkNamespace};
 use crate::netlink::NetlinkError;
 use crate::netlink::route::Rtnetlink;
 use crate::process::{MARK, ProcessId, ended_within};
@@ -20,14 +20,14 @@ use crate::process::{MARK, ProcessId, ended_within};
 /// How long killed processes may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a testbed left whose owner is gone. As long as this value lives, nobody else takes it.
+/// The remains of a testbed whose owner is gone. This value holds the lock on its journal.
 #[derive(Debug)]
 pub struct LeftBehind {
-    journal: Journal,
+    journal: TestbedJournal,
 }
 
-/// What the owners that are gone left, in the order of the testbeds' identities. Of a journal that cannot be understood
-/// [`LeftBehind::remove`] says why.
+/// The remains of testbeds without an owner, in the order of their identities. For an invalid journal,
+/// [`LeftBehind::remove`] returns the reason.
 ///
 /// # Errors
 /// If the folder of the journals cannot be read.
@@ -41,59 +41,59 @@ impl LeftBehind {
         self.journal.id()
     }
 
-    /// The process that made it, if that much was written down.
+    /// The process that made it, if the journal names it.
     pub fn owner(&self) -> Option<i32> {
         self.journal.entries().iter().find_map(|entry| match entry {
-            Entry::Owner(owner) => Some(owner.pid),
+            TestbedEntry::Owner(owner) => Some(owner.pid),
             _ => None,
         })
     }
 
-    /// Names of its namespaces that are still there.
+    /// Names of its namespaces that still exist.
     ///
     /// # Errors
-    /// If they cannot be looked at.
+    /// If their state cannot be read.
     pub fn namespaces(&self) -> Result<Vec<String>, TestbedError> {
         let mut there = Vec::new();
         for (name, inode) in namespaces(&self.journal) {
-            if !matches!(namespace::look(name, inode)?, Bound::Gone | Bound::Other) {
+            if !matches!(namespace::look(name, inode)?, NamespaceBinding::Gone | NamespaceBinding::Other) {
                 there.push(name.to_owned());
             }
         }
         Ok(there)
     }
 
-    /// Its interfaces, each with its namespace, of those namespaces that are still there.
+    /// Its interfaces in namespaces that still exist: namespace, interface.
     ///
     /// # Errors
-    /// If they cannot be looked at.
+    /// If the state of a namespace cannot be read.
     pub fn interfaces(&self) -> Result<Vec<(String, String)>, TestbedError> {
         let there = self.namespaces()?;
         let interfaces = self.journal.entries().iter().filter_map(|entry| match entry {
-            Entry::Interface { namespace, name } => Some((namespace.clone(), name.clone())),
+            TestbedEntry::Interface { namespace, name } => Some((namespace.clone(), name.clone())),
             _ => None,
         });
         Ok(interfaces.filter(|(namespace, _)| there.contains(namespace)).collect())
     }
 
-    /// Numbers of its processes that live.
+    /// IDs of its processes that live.
     pub fn processes(&self) -> Vec<i32> {
         living(&self.journal).into_iter().map(|(process, _)| process.pid).collect()
     }
 
-    /// Removes it all, and then its journal.
+    /// Removes all remains, and then the journal.
     ///
     /// # Errors
-    /// What could not be removed first, or why the journal is not believed. The journal stays, so that the next attempt
-    /// knows of the rest.
+    /// The first failure, or why the journal is invalid. The journal stays, so that the next attempt can
+    /// remove the rest.
     pub fn remove(self) -> Result<(), TestbedError> {
         undo(&self.journal)
     }
 }
 
-/// Ends the processes of a journal, removes the interfaces, the namespaces and the journal itself. Goes on after an
-/// error, and tells the first.
-pub(crate) fn undo(journal: &Journal) -> Result<(), TestbedError> {
+/// Ends the processes of a journal, and removes its interfaces, its namespaces and the journal. Continues
+/// after an error, and returns the first one.
+pub(crate) fn undo(journal: &TestbedJournal) -> Result<(), TestbedError> {
     journal.check()?;
     let mut outcome = end_processes(journal);
     for (name, inode) in namespaces(journal) {
@@ -102,9 +102,9 @@ pub(crate) fn undo(journal: &Journal) -> Result<(), TestbedError> {
     }
     for entry in journal.entries() {
         outcome = outcome.and(match entry {
-            Entry::Folder(path) => remove_folder(path),
-            Entry::Group(path) => {
-                group::remove(path, PATIENCE).told_of(path, "remove the group of processes")
+            TestbedEntry::Folder(path) => remove_folder(path),
+            TestbedEntry::Group(path) => {
+                group::remove(path, PATIENCE).path_context(path, "remove the control group")
             }
             _ => Ok(()),
         });
@@ -112,30 +112,30 @@ pub(crate) fn undo(journal: &Journal) -> Result<(), TestbedError> {
     outcome.and_then(|()| journal.close())
 }
 
-/// Removes a folder of programs with all that is in it; links in it are removed, and not followed.
+/// Removes a program folder with its contents. Links are removed, not followed.
 fn remove_folder(path: &Path) -> Result<(), TestbedError> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed.told_of(path, "remove the folder"),
+        removed => removed.path_context(path, "remove the folder"),
     }
 }
 
-fn namespaces(journal: &Journal) -> impl Iterator<Item = (&str, namespace::Inode)> {
+fn namespaces(journal: &TestbedJournal) -> impl Iterator<Item = (&str, namespace::NamespaceId)> {
     journal.entries().iter().filter_map(|entry| match entry {
-        Entry::Namespace { name, inode } => Some((name.as_str(), *inode)),
+        TestbedEntry::Namespace { name, inode } => Some((name.as_str(), *inode)),
         _ => None,
     })
 }
 
-fn remove_namespace(name: &str, inode: namespace::Inode) -> Result<(), TestbedError> {
+fn remove_namespace(name: &str, inode: namespace::NamespaceId) -> Result<(), TestbedError> {
     match namespace::look(name, inode)? {
-        // Somebody's own, made under this name after ours was gone.
-        Bound::Gone | Bound::Other => Ok(()),
-        // Killed between the file and the mount.
-        Bound::Bare => namespace::remove_bare(name),
-        Bound::Here(file) => {
-            // A person's shell in the namespace would keep it: the interfaces go first, whoever is still there.
-            let entered = Namespace::enter(name, file)?;
+        // A foreign namespace that was made under this name later.
+        NamespaceBinding::Gone | NamespaceBinding::Other => Ok(()),
+        // The owner was killed between the creation of the file and the mount.
+        NamespaceBinding::Bare => namespace::remove_bare(name),
+        NamespaceBinding::Here(file) => {
+            // A user's shell may keep the namespace. So the interfaces are removed first.
+            let entered = NetworkNamespace::enter(name, file)?;
             entered.ask(
                 || "remove the interfaces".into(),
                 || match Rtnetlink::open()?.delete_group(GROUP) {
@@ -153,8 +153,8 @@ fn remove_namespace(name: &str, inode: namespace::Inode) -> Result<(), TestbedEr
     }
 }
 
-/// Kills until none is left: one that is about to start another may do so once more.
-fn end_processes(journal: &Journal) -> Result<(), TestbedError> {
+/// Kills in a loop until none is left, since a process may start another one before it dies.
+fn end_processes(journal: &TestbedJournal) -> Result<(), TestbedError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let living = living(journal);
@@ -167,7 +167,8 @@ fn end_processes(journal: &Journal) -> Result<(), TestbedError> {
         }
         for (process, handle) in &living {
             let left = deadline.saturating_duration_since(Instant::now());
-            ended_within(handle, left).told(journal.id(), || format!("wait for process {}", process.pid))?;
+            ended_within(handle, left)
+                .context(journal.id(), || format!("wait for process {}", process.pid))?;
         }
         if Instant::now() >= deadline {
             let pids = living.iter().map(|(process, _)| process.pid).collect();
@@ -176,21 +177,21 @@ fn end_processes(journal: &Journal) -> Result<(), TestbedError> {
     }
 }
 
-/// The processes of a journal that live: those that it names, those that carry the testbed's mark, as whatever one of
-/// them started does, and those that are in one of its namespaces or groups, as one is that took the mark off.
-fn living(journal: &Journal) -> Vec<(ProcessId, OwnedFd)> {
+/// The living processes of a journal: those that it names; those with the testbed's mark, which descendants
+/// inherit; and those in its namespaces or control groups, which may have removed the mark.
+fn living(journal: &TestbedJournal) -> Vec<(ProcessId, OwnedFd)> {
     let named = journal.entries().iter().filter_map(|entry| match entry {
-        Entry::Process(process) => Some(*process),
+        TestbedEntry::Process(process) => Some(*process),
         _ => None,
     });
     let mark = format!("{MARK}={}", journal.id());
     let own = rustix::process::getpid().as_raw_pid();
-    let there = Inside::of(journal);
+    let there = BoundNamespaces::of(journal);
     let found = all_processes()
         .filter(|pid| *pid != own)
         .filter_map(|pid| ProcessId::of(pid).filter(|process| is_marked(pid, &mark) || there.has(*process)));
     let groups = journal.entries().iter().filter_map(|entry| match entry {
-        Entry::Group(path) => Some(group::members(path)),
+        TestbedEntry::Group(path) => Some(group::members(path)),
         _ => None,
     });
     let grouped = groups.flatten().filter_map(ProcessId::of).filter(|process| process.start >= there.since);
@@ -200,22 +201,22 @@ fn living(journal: &Journal) -> Vec<(ProcessId, OwnedFd)> {
     living.into_iter().filter_map(|process| Some((process, process.handle()?))).collect()
 }
 
-/// The namespaces of a journal that are still bound by their names, which tells them for sure: as long as it is bound, no
-/// other namespace is given its inode.
-struct Inside {
-    bound: Vec<(namespace::Inode, OwnedFd)>,
-    /// When the owner started, in ticks since the machine did: nobody was in them before.
+/// The namespaces of a journal that are still bound. As long as a namespace is bound, no other one gets its
+/// inode.
+struct BoundNamespaces {
+    bound: Vec<(namespace::NamespaceId, OwnedFd)>,
+    /// Start of the owner, in ticks since boot. No process of the testbed is older.
     since: u64,
 }
 
-impl Inside {
-    fn of(journal: &Journal) -> Self {
+impl BoundNamespaces {
+    fn of(journal: &TestbedJournal) -> Self {
         let bound = namespaces(journal).filter_map(|(name, inode)| match namespace::look(name, inode) {
-            Ok(Bound::Here(file)) => Some((inode, file.into())),
+            Ok(NamespaceBinding::Here(file)) => Some((inode, file.into())),
             _ => None,
         });
         let owner = journal.entries().iter().find_map(|entry| match entry {
-            Entry::Owner(owner) => Some(owner.start),
+            TestbedEntry::Owner(owner) => Some(owner.start),
             _ => None,
         });
         Self { bound: bound.collect(), since: owner.unwrap_or(u64::MAX) }
@@ -223,7 +224,7 @@ impl Inside {
 
     fn has(&self, process: ProcessId) -> bool {
         let of = std::fs::metadata(format!("/proc/{}/ns/net", process.pid));
-        let inode = of.map(|found| namespace::Inode { device: found.dev(), number: found.ino() });
+        let inode = of.map(|found| namespace::NamespaceId { device: found.dev(), number: found.ino() });
         process.start >= self.since
             && inode.is_ok_and(|inode| self.bound.iter().any(|(bound, _)| *bound == inode))
     }

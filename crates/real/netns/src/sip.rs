@@ -1,4 +1,4 @@
-//! Users of SIP and who serves them.
+//! SIP flows: their servers and name servers.
 
 use std::net::IpAddr;
 
@@ -8,13 +8,14 @@ use netrig_experiment::{Carrier, Flow, Scenario, Unsupported};
 use netrig_sip::header::Transport;
 use netrig_sip::settings::{LoadSettings, LocationSettings, NameService};
 
+use crate::error::unsupported;
 use crate::multipath;
-use crate::orders::unsupported;
 
-/// Whether an agent serves the users of this flow: if not, a program of the node does, or the server of another flow.
+/// Whether an agent runs the server of this flow. If not, a program of the node or the server of another flow
+/// serves its users.
 ///
 /// # Errors
-/// If nobody does, two servers want one port, or the flow is to have a code point.
+/// If the flow has no server, two servers use one port, or the flow has a code point.
 pub(crate) fn has_server(
     scenario: &Scenario,
     number: u32,
@@ -23,7 +24,7 @@ pub(crate) fn has_server(
 ) -> Result<bool, Unsupported> {
     if flow.code_points() != [Dscp::BE; 2] {
         return unsupported(format!(
-            "flow `{}` is SIP, whose messages go unmarked here; the simulator marks them",
+            "flow `{}` is SIP with a code point, which only the simulator can set",
             flow.name
         ));
     }
@@ -42,18 +43,18 @@ pub(crate) fn has_server(
         )),
         (Some(_), None) => Ok(true),
         (None, None) if node.programs.is_empty() => unsupported(format!(
-            "nobody serves the users of flow `{}`: node `{}` runs no program, and no other flow has a server at its port {}",
+            "flow `{}` has no server: node `{}` runs no program, and no other flow has a server at its port {}",
             flow.name, node.name, sip.port
         )),
         (None, _) => Ok(false),
     }
 }
 
-/// That the server whose rules a flow tests has nothing else to do until the flow starts: a test registers users, and would take what
-/// other flows do for a fault of the server.
+/// Checks that a server under conformance test has no other users before the test is over. A test registers
+/// users, and would blame the server for effects of other flows.
 ///
 /// # Errors
-/// If another flow tests the same server, registers users with it, or starts before.
+/// If another flow tests the same server, registers users with it, or starts before the test ends.
 pub(crate) fn check_tests(scenario: &Scenario) -> Result<(), Unsupported> {
     for (flow, number) in scenario.flows.iter().zip(0_usize..) {
         let Some(sip) = flow.application.sip().filter(|sip| sip.conform) else { continue };
@@ -90,10 +91,10 @@ pub(crate) fn check_tests(scenario: &Scenario) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Who knows the name of a flow's server, and at which node that is, if it is looked for by its name.
+/// The DNS server for the name of a flow's server and its node, if the flow locates its server by name.
 ///
 /// # Errors
-/// If a record names a node that has no address.
+/// If a record names a node without an address.
 pub(crate) fn names(scenario: &Scenario, flow: &Flow) -> Result<Option<(usize, NamesOrder)>, Unsupported> {
     let Some((sip, location)) = located(flow) else { return Ok(None) };
     let Some((_, server)) = multipath::addresses(scenario, flow).first().copied() else { return Ok(None) };
@@ -108,7 +109,7 @@ pub(crate) fn names(scenario: &Scenario, flow: &Flow) -> Result<Option<(usize, N
     let records = records.or_else(|error| unsupported(format!("flow `{}`: {error}", flow.name)))?;
     let (node, ip) = match &location.node {
         None => (flow.to, Some(server)),
-        // It was checked that there is one.
+        // The file's parser checked that the node exists.
         Some(name) => place(name).map_or((flow.to, None), |node| (node, address(scenario, node))),
     };
     let Some(ip) = ip else {
@@ -117,10 +118,10 @@ pub(crate) fn names(scenario: &Scenario, flow: &Flow) -> Result<Option<(usize, N
     Ok(Some((node, NamesOrder { resolver: (ip, location.port).into(), records, serves: false })))
 }
 
-/// The DNS server of netrig's that a flow wants, and at which node.
+/// The DNS server that an agent runs for a flow, and its node.
 ///
 /// # Errors
-/// If another flow wants one at the same place, or nobody serves there.
+/// If another flow has one at the same address and port, or no program serves there.
 pub(crate) fn name_server(
     scenario: &Scenario,
     number: u32,
@@ -130,10 +131,7 @@ pub(crate) fn name_server(
     let dns = located(flow).map_or(NameService::None, |(_, location)| location.dns);
     let name = &scenario.nodes[node].name;
     if dns == NameService::Program && scenario.nodes[node].programs.is_empty() {
-        return unsupported(format!(
-            "nobody knows names for flow `{}`: node `{name}` runs no program",
-            flow.name
-        ));
+        return unsupported(format!("flow `{}` has no DNS server: node `{name}` runs no program", flow.name));
     }
     if dns != NameService::Server {
         return Ok(None);
@@ -157,7 +155,7 @@ fn names_at(scenario: &Scenario, flow: &Flow) -> Result<Option<std::net::SocketA
     Ok(names(scenario, flow)?.map(|(_, names)| names.resolver))
 }
 
-/// The users of a flow and how they look for their server, if they do.
+/// The settings of a SIP flow that locates its server by name.
 fn located(flow: &Flow) -> Option<(&LoadSettings, &LocationSettings)> {
     let sip = flow.application.sip()?;
     Some((sip, sip.located_by()?))
@@ -174,7 +172,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether a flow that tests its server and starts at 4 s can be beside another of these keys, which has no server of its own.
+    /// Checks a flow that tests its server and starts at 4 s, beside another flow with these keys and without
+    /// a server of its own.
     fn beside(other: &str) -> Result<(), String> {
         let text = format!(
             "format = 1\nname = \"beside\"\nduration = \"6 s\"\n[node.a]\n[node.b]\n[link.l]\nbetween = [\"a\", \"b\"]\n\
@@ -206,7 +205,7 @@ mod tests {
         assert!(registers.contains("from the beginning of the run"), "{registers}");
         let both = users("5 s", ", conform = true").unwrap_err();
         assert!(both.contains("both test the server"), "{both}");
-        // What is not SIP is none of its users.
+        // A flow without SIP is no user of the server.
         beside("application = { kind = \"cbr\", interval = \"1 s\", size = \"100 B\" }").unwrap();
     }
 }

@@ -10,35 +10,35 @@ use netrig_agent::{EndReport, RunOrder};
 use netrig_core::Sink;
 use netrig_experiment::{Run, RunError, RunOutcome, Scenario, Substrate, Unsupported};
 
-use crate::capabilities::lacks;
+use crate::capabilities::missing_requirements;
 use crate::conductor::Conductor;
 use crate::error::TestbedError;
-use crate::host::{self, Loads};
+use crate::host::{self, NodeLoads};
 use crate::journal::Journals;
-use crate::keeping::{KeepRequest, KeptOfRuns, RunKeeping};
+use crate::keeping::{KeepRequest, KeptFlows, RunKeeping};
 use crate::lab::{Lab, LabError};
 use crate::multipath::{manage, multipath};
 use crate::orders::{check_topology, orders};
-use crate::processors::Elsewhere;
-use crate::program::{Errand, OutputTap, Programs, errands, errands_of_nodes};
+use crate::processors::AffinityGuard;
+use crate::program::{OutputTap, PlannedProgram, Programs, planned_programs, programs_of_nodes};
 use crate::removal::left_behind;
 use crate::testbed::{Testbed, TestbedId};
 use crate::wiring::Wiring;
 
-/// Runs in real time: the kernel's sockets in namespaces of this host, and netrig's router between them.
+/// Runs in real time with the kernel's sockets in namespaces of this host, and netrig's router between them.
 #[derive(Debug)]
 pub struct Namespaces {
     agent: PathBuf,
     journals: Journals,
-    /// Whether programs that an experiment names may be run.
+    /// Whether programs of experiment files may run.
     allows_programs: AtomicBool,
-    /// Which messages of flows of SIP are kept.
+    /// Which messages of SIP flows are kept.
     keeping: Mutex<Option<RunKeeping>>,
 }
 
 impl Namespaces {
-    /// With `agent` as the program of every node: an executable that speaks the control protocol over its standard input
-    /// and output when it is told `agent`, and is a load on processors when it is told `agent load`, as netrig's own does.
+    /// `agent` is the executable of every node. With the argument `agent` it speaks the control protocol on
+    /// standard input and output. With `agent load` it loads processors. netrig's own executable does both.
     pub fn new(agent: impl Into<PathBuf>, journals: Journals) -> Self {
         Self {
             agent: agent.into(),
@@ -48,34 +48,34 @@ impl Namespaces {
         }
     }
 
-    /// From now on programs that an experiment file names may be run on its nodes: with the rights of this process, and
-    /// on this machine but for its network.
+    /// Allows the programs of experiment files from now on. They run with the rights of this process, and
+    /// only their network is isolated from this machine.
     pub fn allow_programs(&self) {
         self.allows_programs.store(true, Ordering::Relaxed);
     }
 
-    /// From now on messages of the flows of SIP are kept in each run.
+    /// Keeps messages of SIP flows in each run from now on.
     pub fn keep(&self, request: KeepRequest) {
         *self.keeping() = Some(RunKeeping::new(request));
     }
 
-    /// What was kept of the flows of SIP since this was last asked.
-    pub fn take_kept(&self) -> KeptOfRuns {
+    /// What was kept since the last call.
+    pub fn take_kept(&self) -> KeptFlows {
         self.keeping().as_mut().map(RunKeeping::take_kept).unwrap_or_default()
     }
 
     fn keeping(&self) -> MutexGuard<'_, Option<RunKeeping>> {
-        // Nothing that is done under the lock leaves it half done.
+        // No holder of the lock leaves the value inconsistent.
         self.keeping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds the topology of `run` up, with its links at work and the programs of its nodes ready, as a run has them; no
-    /// flow of it runs, and no event happens. `sink` is told what it wants to know as it comes, on a thread of its own,
-    /// until [`Lab::close`] gives it back. `tap` hears each line that a program writes: the node, the program and the line.
+    /// Builds the topology of `run` with its links and programs as in a run, but without flows and events.
+    /// `sink` receives observations on a thread of its own until [`Lab::close`] returns it. `tap` receives
+    /// each line of a program's output: the node, the program and the line.
     ///
     /// # Errors
-    /// If it cannot be built, or a program does not become ready; [`LabError::Cancelled`] soon after `cancel` was set.
-    /// Nothing of it stays then.
+    /// If it cannot be built, or a program does not become ready; [`LabError::Cancelled`] soon after `cancel`
+    /// was set. Everything that was made before the error is removed.
     pub fn lab<S: Sink + Send + 'static>(
         &self,
         run: &Run,
@@ -83,17 +83,17 @@ impl Namespaces {
         tap: impl Fn(&str, &str, &str) + Send + Sync + 'static,
         cancel: &AtomicBool,
     ) -> Result<Lab<S>, LabError> {
-        let lacks = lacks();
-        if !lacks.is_empty() {
-            return Err(TestbedError::Incapable(lacks).into());
+        let missing_requirements = missing_requirements();
+        if !missing_requirements.is_empty() {
+            return Err(TestbedError::Incapable(missing_requirements).into());
         }
         check_topology(&run.scenario)?;
-        let errands = errands_of_nodes(&run.scenario)?;
-        let _elsewhere = Elsewhere::of(&run.scenario);
+        let planned_programs = programs_of_nodes(&run.scenario)?;
+        let _elsewhere = AffinityGuard::of(&run.scenario);
         let mut testbed = self.build(&run.scenario)?;
         let tap: OutputTap = Arc::new(tap);
-        let programs = Programs::start(&mut testbed, &run.scenario, errands, Some(&tap), cancel)?;
-        let loads = Loads::start(&mut testbed, &run.scenario, &self.agent)?;
+        let programs = Programs::start(&mut testbed, &run.scenario, planned_programs, Some(&tap), cancel)?;
+        let loads = NodeLoads::start(&mut testbed, &run.scenario, &self.agent)?;
         testbed.hold_to_quotas()?;
         Lab::open(run, testbed, (programs, loads), sink)
     }
@@ -102,17 +102,18 @@ impl Namespaces {
         &self,
         run: &Run,
         orders: BTreeMap<usize, RunOrder>,
-        errands: Vec<Errand>,
+        planned_programs: Vec<PlannedProgram>,
         sink: &mut dyn Sink,
         cancel: &AtomicBool,
     ) -> Result<(RunOutcome, Vec<EndReport>), RunError> {
-        // Threads run where the one runs that starts them.
-        let _elsewhere = Elsewhere::of(&run.scenario);
+        // Threads inherit the processors of the thread that starts them.
+        let _elsewhere = AffinityGuard::of(&run.scenario);
         let testbed = self.build(&run.scenario).map_err(RunError::because)?;
-        Conductor::prepare(run, testbed, &self.agent, orders, errands, cancel)?.carry_out(sink, cancel)
+        Conductor::prepare(run, testbed, &self.agent, orders, planned_programs, cancel)?
+            .carry_out(sink, cancel)
     }
 
-    /// Builds what a scenario says of nodes, links and paths.
+    /// Builds the testbed of a scenario.
     fn build(&self, scenario: &Scenario) -> Result<Testbed, LabError> {
         if let Some((_, program)) = scenario.first_program()
             && !self.allows_programs.load(Ordering::Relaxed)
@@ -121,7 +122,8 @@ impl Namespaces {
         }
         let wiring = Wiring::new(scenario).map_err(|error| Unsupported(error.to_string()))?;
         let multipath = multipath(scenario)?;
-        // What cannot be removed is in nobody's way: names and identities of this testbed are its own. `netrig doctor` tells.
+        // Remains that cannot be removed do not disturb: this testbed's names are its own. `netrig doctor`
+        // lists them.
         left_behind(&self.journals)?.into_iter().for_each(|left| drop(left.remove()));
         let mut testbed = Testbed::build(&self.journals, &TestbedId::fresh()?, wiring)?;
         manage(&testbed, &multipath)?;
@@ -136,11 +138,11 @@ impl Substrate for Namespaces {
     }
 
     fn check(&self, run: &Run) -> Result<(), Unsupported> {
-        if let Some(lack) = lacks().first() {
+        if let Some(lack) = missing_requirements().first() {
             return Err(Unsupported(format!("{lack}; `--on sim` needs none of it")));
         }
         Wiring::new(&run.scenario).map_err(|error| Unsupported(error.to_string()))?;
-        errands(&run.scenario)?;
+        planned_programs(&run.scenario)?;
         orders(run).map(drop)
     }
 
@@ -150,8 +152,8 @@ impl Substrate for Namespaces {
             let text = std::fs::read_to_string(&path);
             text.map_err(|error| RunError::Failed(format!("cannot read {path}: {error}")))
         };
-        let programs = errands(&run.scenario).unwrap_or_default();
-        let versions = programs.iter().map(Errand::version).collect::<Result<Vec<_>, _>>()?;
+        let programs = planned_programs(&run.scenario).unwrap_or_default();
+        let versions = programs.iter().map(PlannedProgram::version).collect::<Result<Vec<_>, _>>()?;
         let versions: String = versions.iter().map(|version| format!("; {version}")).collect();
         Ok(format!("{} {}{versions}", kernel("osrelease")?.trim(), kernel("version")?.trim()))
     }
@@ -161,27 +163,27 @@ impl Substrate for Namespaces {
     }
 
     fn parallelism(&self) -> NonZeroUsize {
-        // Two at a time would take the processor from each other, and measure that.
+        // Two runs at a time would compete for processors and measure that.
         NonZeroUsize::MIN
     }
 
     fn run(&self, run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<RunOutcome, RunError> {
         check_frames(&run.scenario, sink)?;
-        let errands = errands(&run.scenario).map_err(RunError::because)?;
+        let planned_programs = planned_programs(&run.scenario).map_err(RunError::because)?;
         let mut orders = orders(run).map_err(RunError::because)?;
         if let Some(keeping) = &mut *self.keeping() {
             keeping.order(run, &mut orders)?;
         }
-        let ended = self.carry_out(run, orders, errands, sink, cancel);
+        let ended = self.carry_out(run, orders, planned_programs, sink, cancel);
         if let Some(keeping) = &mut *self.keeping() {
-            // Also what a run has kept that failed is evidence, and takes room.
+            // Messages of a failed run are evidence too, and take space.
             keeping.take(ended.as_ref().map_or(&[], |(_, ends)| ends));
         }
         ended.map(|(outcome, _)| outcome)
     }
 }
 
-/// That the frames which are wanted pass the router.
+/// Checks that wanted frames pass the router.
 fn check_frames(scenario: &Scenario, sink: &dyn Sink) -> Result<(), RunError> {
     let cables = scenario.links.iter().filter(|link| link.is_direct());
     let mut ends = cables.flat_map(|link| link.ends.map(|end| (end, link)));

@@ -1,16 +1,17 @@
-//! Settings of a namespace's protocols, each read back.
+//! Settings of a namespace's protocols. Each is read back.
 
 use std::path::Path;
 
+use netrig_experiment::Unsupported;
 use netrig_host::sysctl::set_and_read_back;
 
-use crate::error::{TestbedError, Told};
-use crate::namespace::Namespace;
+use crate::error::{ErrorContext, TestbedError, unsupported};
+use crate::namespace::NetworkNamespace;
 
-/// For `all`, for `default` (interfaces to come) and for each interface. Nothing speaks, listens or moves unless the
-/// experiment makes it: packets that nobody sent would be measured.
+/// Settings for `all`, for `default` (interfaces to come) and for each interface. No protocol sends packets
+/// by itself, since the measurement would include them.
 const IPV4: [(&str, &str); 3] = [
-    // Replies may come over another link than the requests went (RFC 3704 would have them dropped).
+    // A reply may take another link than its request (RFC 3704 would drop it).
     ("rp_filter", "0"),
     ("accept_redirects", "0"),
     ("send_redirects", "0"),
@@ -24,17 +25,17 @@ const IPV6: [(&str, &str); 9] = [
     ("accept_dad", "0"),
     ("dad_transmits", "0"),
     ("router_solicitations", "0"),
-    // IN6_ADDR_GEN_MODE_NONE: without a link-local address nothing is said in its name.
+    // IN6_ADDR_GEN_MODE_NONE: without a link-local address the kernel sends nothing from it.
     ("addr_gen_mode", "1"),
-    // As those of IPv4 do, addresses stay at an interface that goes down: who is bound to one stays so.
+    // An interface that goes down keeps its addresses, as in IPv4. Sockets that are bound to them stay bound.
     ("keep_addr_on_down", "1"),
 ];
 
-/// Writes one setting, a path below `/proc/sys/net`, and reads it back.
-fn set(namespace: &Namespace, key: &str, value: &str) -> Result<(), TestbedError> {
+/// Writes a setting, a path below `/proc/sys/net`, and reads it back.
+fn set(namespace: &NetworkNamespace, key: &str, value: &str) -> Result<(), TestbedError> {
     let (path, text) = (Path::new("/proc/sys/net").join(key), value.to_owned());
     let found = namespace.run(move || set_and_read_back(&path, &text));
-    let Some(found) = found.told(namespace.name(), || format!("set net/{key} to {value}"))? else {
+    let Some(found) = found.context(namespace.name(), || format!("set net/{key} to {value}"))? else {
         return Ok(());
     };
     Err(TestbedError::NotTaken {
@@ -45,14 +46,14 @@ fn set(namespace: &Namespace, key: &str, value: &str) -> Result<(), TestbedError
     })
 }
 
-/// The same by the name that sysctl(8) has for it, `net.mptcp.enabled`: one of the network's.
-pub(crate) fn set_named(namespace: &Namespace, name: &str, value: &str) -> Result<(), TestbedError> {
+/// Sets a setting of the network by its sysctl(8) name, for example `net.mptcp.enabled`.
+pub(crate) fn set_named(namespace: &NetworkNamespace, name: &str, value: &str) -> Result<(), TestbedError> {
     set(namespace, &name.strip_prefix("net.").unwrap_or(name).replace('.', "/"), value)
 }
 
-/// Sets up a node before it has interfaces.
-pub(crate) fn prepare_node(namespace: &Namespace, forwards: bool) -> Result<(), TestbedError> {
-    // First: changing it resets the others of IPv4.
+/// Configures a node before it has interfaces.
+pub(crate) fn prepare_node(namespace: &NetworkNamespace, forwards: bool) -> Result<(), TestbedError> {
+    // First, because it resets the other settings of IPv4.
     set(namespace, "ipv4/ip_forward", switch(forwards))?;
     for interface in ["all", "default"] {
         prepare_interface(namespace, interface, true)?;
@@ -60,9 +61,9 @@ pub(crate) fn prepare_node(namespace: &Namespace, forwards: bool) -> Result<(), 
     Ok(())
 }
 
-/// Lets a node forward IPv6 or not, once its interfaces are as they shall be: one that can still speak to groups would
-/// announce that it listens as a router (RFC 4291 section 2.8: the all-routers addresses).
-pub(crate) fn set_ipv6_forwarding(namespace: &Namespace, forwards: bool) -> Result<(), TestbedError> {
+/// Switches IPv6 forwarding of a node after its interfaces are configured. A forwarding node with multicast
+/// would announce its membership in the all-routers groups (RFC 4291 section 2.8).
+pub(crate) fn set_ipv6_forwarding(namespace: &NetworkNamespace, forwards: bool) -> Result<(), TestbedError> {
     set(namespace, "ipv6/conf/all/forwarding", switch(forwards))
 }
 
@@ -70,9 +71,10 @@ fn switch(on: bool) -> &'static str {
     if on { "1" } else { "0" }
 }
 
-/// Sets up one interface of a node. One that is too narrow for IPv6 the kernel has no such settings of.
+/// Configures an interface of a node. The kernel has no IPv6 settings for an interface with an MTU below that
+/// of IPv6.
 pub(crate) fn prepare_interface(
-    namespace: &Namespace,
+    namespace: &NetworkNamespace,
     interface: &str,
     has_ipv6: bool,
 ) -> Result<(), TestbedError> {
@@ -85,9 +87,30 @@ pub(crate) fn prepare_interface(
     Ok(())
 }
 
-/// Sets up the router's namespace: its kernel neither answers nor forwards, for netrig does.
-pub(crate) fn prepare_router(namespace: &Namespace) -> Result<(), TestbedError> {
+/// Configures the router's namespace: its kernel neither answers nor forwards. netrig's router does.
+pub(crate) fn prepare_router(namespace: &NetworkNamespace) -> Result<(), TestbedError> {
     set(namespace, "ipv4/ip_forward", "0")?;
     set(namespace, "ipv6/conf/all/disable_ipv6", "1")?;
     set(namespace, "ipv6/conf/default/disable_ipv6", "1")
+}
+
+/// Adds a setting of a node's kernel to those of its flows.
+///
+/// # Errors
+/// If the setting has another value already.
+pub(crate) fn agree(
+    sysctls: &mut Vec<(String, String)>,
+    (name, value): &(String, String),
+    node: &str,
+) -> Result<(), Unsupported> {
+    match sysctls.iter().find(|(other, _)| other == name) {
+        Some((_, other)) if other != value => unsupported(format!(
+            "node `{node}` and its flows want {name} to be {other} and {value}, but its kernel has one value"
+        )),
+        Some(_) => Ok(()),
+        None => {
+            sysctls.push((name.clone(), value.clone()));
+            Ok(())
+        }
+    }
 }

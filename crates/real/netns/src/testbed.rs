@@ -1,4 +1,4 @@
-//! The testbed: built from a wiring, gone when it is dropped.
+//! A testbed: built from a wiring, removed when it is dropped.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,49 +6,49 @@ use std::process::Command;
 
 use crate::build::build;
 use crate::capabilities;
-use crate::error::{TestbedError, Told};
-use crate::host::{Group as NodeGroup, GroupReader, Limits};
-use crate::journal::{Entry, FOLDER, Journal, Journals};
-use crate::namespace::{self, Namespace};
+use crate::error::{ErrorContext, TestbedError};
+use crate::host::{ControlGroup, ControlGroupReader, NodeLimits};
+use crate::journal::{FOLDER, Journals, TestbedEntry, TestbedJournal};
+use crate::namespace::{self, NetworkNamespace};
 use crate::netlink::NetlinkError;
-use crate::process::{Bounds, Group, Process, ProcessId};
+use crate::process::{Process, ProcessGroup, ProcessId, SpawnLimits};
 use crate::processors;
 use crate::removal::undo;
 use crate::wiring::Wiring;
 
-/// Nodes as network namespaces, each end of each link a veth pair to the namespace of the router.
+/// Nodes as network namespaces. Each end of a link is a veth pair to the namespace of the router.
 ///
-/// Everything is there when [`Testbed::build`] returns, and nothing passes: frames that a node sends arrive at the
-/// router's interface, and it is for whoever is there to move them on. Dropping it removes everything.
+/// When [`Testbed::build`] returns, everything is configured, but no frame is forwarded. Frames of nodes
+/// arrive at the router's interfaces, and the caller moves them on. Dropping the testbed removes everything.
 pub struct Testbed {
     wiring: Wiring,
-    nodes: Vec<Namespace>,
-    router: Namespace,
-    journal: Journal,
-    /// For the files of programs, once one is needed.
+    nodes: Vec<NetworkNamespace>,
+    router: NetworkNamespace,
+    journal: TestbedJournal,
+    /// For the files of programs, once a program needs it.
     folder: Option<PathBuf>,
-    /// What limits nodes, by their places.
-    groups: BTreeMap<usize, NodeGroup>,
+    /// Limits of nodes, by the index of the node.
+    groups: BTreeMap<usize, ControlGroup>,
     removed: bool,
 }
 
-/// The identity of a testbed on this machine: up to 16 small letters and digits.
+/// The identity of a testbed on this machine: up to 16 lower-case letters and digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestbedId(String);
 
 impl TestbedId {
-    /// One that nobody has, but for a chance of one in 2³².
+    /// A random identity. Two are equal with probability 2⁻³².
     ///
     /// # Errors
     /// If the kernel has no random numbers.
     pub fn fresh() -> Result<Self, TestbedError> {
         let mut bytes = [0; 4];
         let drawn = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-        drawn.told("this process", || "draw a random number".into())?;
+        drawn.context("this process", || "draw a random number".into())?;
         Ok(Self(format!("{:08x}", u32::from_ne_bytes(bytes))))
     }
 
-    /// One that was chosen.
+    /// An identity that the caller chose.
     ///
     /// # Errors
     /// If it cannot be part of the names of namespaces.
@@ -58,44 +58,46 @@ impl TestbedId {
         if fine { Ok(Self(id.to_owned())) } else { Err(TestbedError::Id(id.to_owned())) }
     }
 
-    /// As text.
+    /// The identity as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The namespace of a node. A node's name is of letters, digits, `_`, `-` and `#`.
+    /// The namespace of a node. A node's name has letters, digits, `_`, `-` and `#`.
     fn namespace(&self, node: &str) -> String {
         format!("netrig-{}-{node}", self.0)
     }
 
-    /// The namespace of the router; no node's, for the `.`.
+    /// The namespace of the router. No node has this name, because of the `.`.
     fn router(&self) -> String {
         format!("netrig-{}.router", self.0)
     }
 }
 
 impl Testbed {
-    /// Builds what `wiring` says, as testbed `id`.
+    /// Builds `wiring` as testbed `id`.
     ///
     /// # Errors
-    /// What is missing, in the way, or refused by the kernel. What was made until then is removed.
+    /// If a requirement is missing, a name is in use, or the kernel refuses. Everything that was made before
+    /// the error is removed.
     pub fn build(journals: &Journals, id: &TestbedId, wiring: Wiring) -> Result<Self, TestbedError> {
-        let lacks = capabilities::lacks();
-        if !lacks.is_empty() {
-            return Err(TestbedError::Incapable(lacks));
+        let missing_requirements = capabilities::missing_requirements();
+        if !missing_requirements.is_empty() {
+            return Err(TestbedError::Incapable(missing_requirements));
         }
-        let router = Namespace::unshare(&id.router())?;
-        let nodes = wiring.nodes.iter().map(|node| Namespace::unshare(&id.namespace(&node.name)));
+        let router = NetworkNamespace::unshare(&id.router())?;
+        let nodes = wiring.nodes.iter().map(|node| NetworkNamespace::unshare(&id.namespace(&node.name)));
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         for namespace in nodes.iter().chain([&router]) {
-            // Before the journal names it, or what is not ours would be removed on the journal's word.
+            // Checked before the journal names it. Otherwise removal would delete what does not belong to
+            // netrig.
             let path = namespace::path(namespace.name());
             if std::fs::symlink_metadata(&path).is_ok() {
                 return Err(TestbedError::Collision(path));
             }
         }
         let journal = journals.start(id.as_str())?;
-        // From here on, dropping it undoes what was done.
+        // From here on, a drop removes what was made.
         let mut testbed =
             Self { wiring, nodes, router, journal, folder: None, groups: BTreeMap::new(), removed: false };
         testbed.write_down()?;
@@ -106,19 +108,19 @@ impl Testbed {
         Ok(testbed)
     }
 
-    fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+    fn namespaces(&self) -> impl Iterator<Item = &NetworkNamespace> {
         [&self.router].into_iter().chain(&self.nodes)
     }
 
-    /// Journals the owner and everything that is about to be made.
+    /// Journals the owner and everything that follows.
     fn write_down(&mut self) -> Result<(), TestbedError> {
-        let owner = ProcessId::own().told("this process", || "tell it from others".into())?;
-        let mut entries = vec![Entry::Owner(owner)];
-        entries.extend(self.namespaces().map(|namespace| Entry::Namespace {
+        let owner = ProcessId::own().context("this process", || "read its identity".into())?;
+        let mut entries = vec![TestbedEntry::Owner(owner)];
+        entries.extend(self.namespaces().map(|namespace| TestbedEntry::Namespace {
             name: namespace.name().to_owned(),
             inode: namespace.inode(),
         }));
-        let interface = |namespace: &Namespace, name: &String| Entry::Interface {
+        let interface = |namespace: &NetworkNamespace, name: &String| TestbedEntry::Interface {
             namespace: namespace.name().to_owned(),
             name: name.clone(),
         };
@@ -134,12 +136,12 @@ impl Testbed {
         self.journal.id()
     }
 
-    /// What it was built from.
+    /// The wiring from which it was built.
     pub fn wiring(&self) -> &Wiring {
         &self.wiring
     }
 
-    /// The name of a node's namespace, for `ip netns exec` too.
+    /// The name of a node's namespace, also for `ip netns exec`.
     ///
     /// # Errors
     /// If there is no such node.
@@ -152,12 +154,12 @@ impl Testbed {
         self.router.name()
     }
 
-    /// Does something in the router's namespace, on a thread that lives there: sockets that are opened belong to it.
+    /// Runs a job on a thread in the router's namespace. Sockets that it opens belong to that namespace.
     pub fn in_router<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         self.router.run(job)
     }
 
-    /// Does something in a node's namespace, on a thread that lives there.
+    /// Runs a job on a thread in a node's namespace.
     ///
     /// # Errors
     /// If there is no such node.
@@ -169,118 +171,119 @@ impl Testbed {
         Ok(self.node(node)?.run(job))
     }
 
-    /// Asks the kernel for something in a node's namespace, named by `deed` if it is refused.
+    /// Runs a request to the kernel in a node's namespace. `action` names the request in an error.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         node: usize,
-        deed: impl FnOnce() -> String,
+        action: impl FnOnce() -> String,
         job: impl FnOnce() -> Result<T, NetlinkError> + Send + 'static,
     ) -> Result<T, TestbedError> {
-        self.node(node)?.ask(deed, job)
+        self.node(node)?.ask(action, job)
     }
 
-    /// Starts a program on a node, on the processors of the node, in a process group of its own. It ends with the testbed, or with this process,
-    /// however that ends. Where its output goes is `command`'s to say.
+    /// Starts a program on a node, on the processors of the node and in a process group of its own. It ends
+    /// with the testbed or with this process. `command` decides where its output goes.
     ///
     /// # Errors
     /// If there is no such node, or the program cannot be started.
     pub fn spawn(&mut self, node: usize, command: Command) -> Result<Process, TestbedError> {
-        self.start(node, Group::Own, command)
+        self.start(node, ProcessGroup::Own, command)
     }
 
-    /// The same in the process group of this process: for a person's shell, which reads from the terminal.
+    /// Starts a program in the process group of this process, for a shell that reads from the terminal.
     ///
     /// # Errors
     /// If there is no such node, or the program cannot be started.
     pub fn spawn_in_foreground(&mut self, node: usize, command: Command) -> Result<Process, TestbedError> {
-        self.start(node, Group::Ours, command)
+        self.start(node, ProcessGroup::Ours, command)
     }
 
-    fn start(&mut self, node: usize, group: Group, command: Command) -> Result<Process, TestbedError> {
+    fn start(&mut self, node: usize, group: ProcessGroup, command: Command) -> Result<Process, TestbedError> {
         let namespace = self.node(node)?;
         let processors = processors::set(&self.wiring.nodes[node].cpus);
-        let doors = self.groups.get(&node).map_or(Ok(Vec::new()), NodeGroup::doors)?;
-        let bounds = Bounds { processors, doors };
+        let cgroup_files = self.groups.get(&node).map_or(Ok(Vec::new()), ControlGroup::cgroup_files)?;
+        let bounds = SpawnLimits { processors, cgroup_files };
         let process = Process::start(namespace, self.journal.id(), group, bounds, command)?;
-        // It carries the testbed's mark since its first instruction; this line tells it even if it takes the mark off.
-        // One that has ended already needs none.
+        // The program carries the testbed's mark from its first instruction. The journal names it even if it
+        // removes the mark. A program that has already ended needs no entry.
         let started = i32::try_from(process.id()).ok().and_then(ProcessId::of);
-        self.journal.record(started.map(Entry::Process))?;
+        self.journal.record(started.map(TestbedEntry::Process))?;
         Ok(process)
     }
 
-    /// Limits what all programs that are started on a node from now on have together; their quota of processors once they are held
-    /// to it. The limit goes with the testbed.
+    /// Limits the total of all programs that start on a node from now on. The quota of processors applies
+    /// from [`Self::hold_to_quotas`] on. The limits are removed with the testbed.
     ///
     /// # Errors
-    /// If this machine has no such limits, or they do not take.
-    pub(crate) fn limit(&mut self, node: usize, limits: &Limits) -> Result<(), TestbedError> {
+    /// If this machine has no such limits, or they do not take effect.
+    pub(crate) fn limit(&mut self, node: usize, limits: &NodeLimits) -> Result<(), TestbedError> {
         let name = self.node(node)?.name().to_owned();
-        let planned = NodeGroup::planned(self.journal.id(), &self.wiring.nodes[node].name, limits);
+        let planned = ControlGroup::planned(self.journal.id(), &self.wiring.nodes[node].name, limits);
         let group = planned.map_err(|why| TestbedError::Unlimited { place: name, why })?;
         for folder in group.folders() {
-            // Before the journal names it, or what is not ours would be removed on the journal's word.
+            // Checked before the journal names it. Otherwise removal would delete what does not belong to
+            // netrig.
             if std::fs::symlink_metadata(&folder).is_ok() {
                 return Err(TestbedError::Collision(folder));
             }
         }
-        self.journal.record(group.folders().into_iter().map(Entry::Group))?;
+        self.journal.record(group.folders().into_iter().map(TestbedEntry::Group))?;
         group.make()?;
         self.groups.insert(node, group);
         Ok(())
     }
 
-    /// Holds the programs of all nodes to their quotas. Until then they start as fast as they can: of a hundredth of a processor a
-    /// program has begun after seconds, and nobody measures that.
+    /// Applies the quotas of processors of all nodes. Programs start before without a quota: with 1 % of a
+    /// processor a start takes seconds, and it is not measured.
     ///
     /// # Errors
-    /// If one does not take.
+    /// If a quota does not take effect.
     pub(crate) fn hold_to_quotas(&self) -> Result<(), TestbedError> {
-        self.groups.values().try_for_each(NodeGroup::hold_to_quota)
+        self.groups.values().try_for_each(ControlGroup::hold_to_quota)
     }
 
-    /// Lets them end as fast as they can.
+    /// Lifts the quotas so that programs end as fast as they can.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// If the kernel refuses.
     pub(crate) fn lift_quotas(&self) -> Result<(), TestbedError> {
-        self.groups.values().try_for_each(NodeGroup::lift_quota)
+        self.groups.values().try_for_each(ControlGroup::lift_quota)
     }
 
-    /// Who tells what the programs of a node take of what limits them, if something does.
-    pub(crate) fn limited(&self, node: usize) -> Option<GroupReader> {
-        self.groups.get(&node).map(NodeGroup::reader)
+    /// Reads what the programs of a node use of its limits. `None` if the node has no limits.
+    pub(crate) fn limited(&self, node: usize) -> Option<ControlGroupReader> {
+        self.groups.get(&node).map(ControlGroup::reader)
     }
 
-    /// A folder of its own for the files of programs. It goes with the testbed.
+    /// A folder for the files of programs. It is removed with the testbed.
     ///
     /// # Errors
-    /// If it is there already, or cannot be made.
+    /// If it exists already or cannot be made.
     pub(crate) fn folder(&mut self) -> Result<PathBuf, TestbedError> {
         if let Some(folder) = &self.folder {
             return Ok(folder.clone());
         }
-        // Nobody but root gets to where it is made, so nobody is in between the look and the making.
+        // Only root can write to the parent folder, so no other user can make it between the check and the
+        // creation.
         let path = self.journal.beside(&format!("{FOLDER}{}", self.journal.id()));
         if std::fs::symlink_metadata(&path).is_ok() {
             return Err(TestbedError::Collision(path));
         }
-        self.journal.record([Entry::Folder(path.clone())])?;
-        std::fs::create_dir(&path).told_of(&path, "make the folder")?;
+        self.journal.record([TestbedEntry::Folder(path.clone())])?;
+        std::fs::create_dir(&path).path_context(&path, "make the folder")?;
         self.folder = Some(path.clone());
         Ok(path)
     }
 
-    /// The namespace of a node, for what only this crate does in it.
-    pub(crate) fn node(&self, node: usize) -> Result<&Namespace, TestbedError> {
+    pub(crate) fn node(&self, node: usize) -> Result<&NetworkNamespace, TestbedError> {
         self.nodes.get(node).ok_or(TestbedError::NoNode(node))
     }
 
-    /// Removes everything, and tells what could not be removed.
+    /// Removes everything and returns the first error.
     ///
     /// # Errors
-    /// What could not be removed first. It stays in the journal, and [`crate::left_behind`] finds it once this process has
-    /// ended.
+    /// If something cannot be removed. It stays in the journal, and [`crate::left_behind`] finds it once this
+    /// process has ended.
     pub fn remove(mut self) -> Result<(), TestbedError> {
         self.removed = true;
         undo(&self.journal)
@@ -290,7 +293,7 @@ impl Testbed {
 impl Drop for Testbed {
     fn drop(&mut self) {
         if !self.removed {
-            // Nobody is here to be told: what stays is in the journal, for the next start.
+            // The error is lost here, but the remains stay in the journal for the next start.
             let _ = undo(&self.journal);
         }
     }

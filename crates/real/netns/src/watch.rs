@@ -1,4 +1,4 @@
-//! Watches what runs on nodes while a run lasts, on the run's own axis of time.
+//! Observes programs and hosts of nodes during a run, at times of the run.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -8,44 +8,43 @@ use netrig_experiment::{RunError, Scenario};
 use netrig_host::Clock;
 use netrig_host::usage::{ProcessFamily, ProgramSockets, Usage};
 
-use crate::counters::Counting;
+use crate::counters::CounterWatch;
 use crate::hop_limits::HopLimitWatch;
-use crate::host::GroupReader;
+use crate::host::ControlGroupReader;
 use crate::intrusion::OwnProcessors;
-use crate::router::Findings;
+use crate::router::ObservationBatch;
 
-/// A node and what runs there.
+/// A node and its processes.
 pub(crate) struct WatchedNode {
-    /// Its place.
+    /// Index of the node.
     node: u32,
-    /// Each program with what came from it, if what it takes is to be told.
-    told: Vec<ProcessFamily>,
-    /// Whatever else of the run is on the node.
+    /// Each program with its descendants, if its usage is reported.
+    reported: Vec<ProcessFamily>,
+    /// Other processes of the run on the node.
     beside: Vec<ProcessFamily>,
-    /// Its load.
     load: Option<ProcessFamily>,
-    /// The sockets of those that are told.
+    /// The sockets of the reported programs.
     sockets: ProgramSockets,
-    /// Its processors, if no other node has them and what else runs there is to be told.
+    /// Its processors, if no other node has them and foreign use of them is reported.
     processors: Option<OwnProcessors>,
-    /// What it is told of as a host, if it is.
+    /// Its use as a host, if it is reported.
     host: Option<WatchedHost>,
-    /// When it was last looked at.
+    /// Time of the last observation.
     looked: Instant,
 }
 
-/// What a node takes of what it may have of its machine.
+/// The use of a limited host.
 pub(crate) struct WatchedHost {
-    /// How many processors it has a load on.
+    /// Number of processors that have a load.
     processors: usize,
-    group: GroupReader,
-    /// For how long it had been kept from its processors when it was last looked at, ns.
+    group: ControlGroupReader,
+    /// Throttled time at the last observation, ns.
     throttled: u64,
 }
 
 impl WatchedHost {
-    /// That of a node with so many processors, in this group.
-    pub fn new(processors: usize, group: GroupReader) -> Self {
+    /// The host of a node with this number of processors, in this control group.
+    pub fn new(processors: usize, group: ControlGroupReader) -> Self {
         Self { processors, group, throttled: 0 }
     }
 
@@ -53,31 +52,31 @@ impl WatchedHost {
         self.throttled = self.group.throttled().unwrap_or(0);
     }
 
-    /// Tells what the load and `own`, all else on the node, took in `span`, ns.
-    fn tell(&mut self, [load, own]: [&Usage; 2], span: u64, tell: &mut impl FnMut(&'static Quantity, f64)) {
+    /// Reports what the load and `own`, all other processes of the node, used in `span` ns.
+    fn report(&mut self, [load, own]: [&Usage; 2], span: u64, emit: &mut impl FnMut(&'static Quantity, f64)) {
         if span > 0 {
             let share = |ns: u64| ns as f64 / span as f64;
-            tell(&quantity::HOST_LOAD, share(load.ran) / self.processors.max(1) as f64);
-            tell(&quantity::HOST_CPU, share(own.ran));
-            tell(&quantity::HOST_CPU_WAIT, share(own.waited));
+            emit(&quantity::HOST_LOAD, share(load.ran) / self.processors.max(1) as f64);
+            emit(&quantity::HOST_CPU, share(own.ran));
+            emit(&quantity::HOST_CPU_WAIT, share(own.waited));
         }
         if let Some(throttled) = self.group.throttled() {
             let more = throttled.saturating_sub(self.throttled);
             self.throttled = throttled;
-            tell(&quantity::HOST_THROTTLED, more as f64 / 1e9);
+            emit(&quantity::HOST_THROTTLED, more as f64 / 1e9);
         }
         if let Some(memory) = self.group.memory() {
-            tell(&quantity::HOST_MEMORY, memory as f64);
+            emit(&quantity::HOST_MEMORY, memory as f64);
         }
     }
 }
 
 impl WatchedNode {
-    /// The node at this place, without programs as yet, with the processes of its agent and its load.
+    /// A node without programs, with the process IDs of its agent and its load.
     pub fn new(place: usize, agent: Option<u32>, load: Option<u32>) -> Self {
         Self {
             node: place as u32,
-            told: Vec::new(),
+            reported: Vec::new(),
             beside: agent.into_iter().map(ProcessFamily::of).collect(),
             load: load.map(ProcessFamily::of),
             sockets: ProgramSockets::default(),
@@ -87,46 +86,47 @@ impl WatchedNode {
         }
     }
 
-    /// Watches a program of it, and tells what it takes if that is wanted.
-    pub fn add(&mut self, family: ProcessFamily, told: bool) {
-        if told { self.told.push(family) } else { self.beside.push(family) }
+    /// Adds a program. Its usage is reported if `reported`.
+    pub fn add(&mut self, family: ProcessFamily, reported: bool) {
+        if reported { self.reported.push(family) } else { self.beside.push(family) }
     }
 
-    /// Tells whether others run on its processors, if no other node has them.
+    /// Reports foreign processes on its processors, if no other node has them.
     pub fn guard(&mut self, scenario: &Scenario) {
         self.processors = OwnProcessors::of(scenario, self.node as usize);
     }
 
-    /// Tells what it takes as a host.
-    pub fn tell_of(&mut self, host: WatchedHost) {
+    /// Reports its usage as a host.
+    pub fn report_host(&mut self, host: WatchedHost) {
         self.host = Some(host);
     }
 
-    /// Looks at what the kernel has dropped so far, before the run starts: a thread that wakes late on a busy machine would not tell
-    /// what is dropped until then.
+    /// Reads the kernel's drop counters before the run. A thread that wakes late on a busy machine would miss
+    /// early drops.
     fn prepare(&mut self) {
-        let processes = self.told.iter_mut().flat_map(|family| family.look().processes).collect::<Vec<_>>();
+        let processes =
+            self.reported.iter_mut().flat_map(|family| family.look().processes).collect::<Vec<_>>();
         self.sockets.look(&processes);
     }
 
-    /// Looks for the first time, from when all else is told.
+    /// The first observation, from which usage counts.
     fn begin(&mut self, now: Instant) {
-        let families = self.told.iter_mut().chain(&mut self.beside).chain(&mut self.load);
+        let families = self.reported.iter_mut().chain(&mut self.beside).chain(&mut self.load);
         families.for_each(|family| drop(family.look()));
         self.looked = now;
         self.host.iter_mut().for_each(WatchedHost::begin);
         self.processors.iter_mut().for_each(OwnProcessors::begin);
     }
 
-    /// Why it must not be blamed for what it did between the first and the last look.
+    /// Why the node's results are invalid, from the first to the last observation.
     fn fault(&self) -> Option<String> {
         self.processors.as_ref()?.fault(self.looked.since(Instant::ZERO).as_secs_f64())
     }
 
-    /// Tells what there was in the interval that ends at `at`, looked at `now`.
+    /// Reports the interval that ends at `at`, observed at `now`.
     fn tick(&mut self, at: Instant, now: Instant, sink: &mut dyn Sink) {
         let (mut processes, mut programs) = (Vec::new(), Usage::default());
-        for usage in self.told.iter_mut().map(ProcessFamily::look) {
+        for usage in self.reported.iter_mut().map(ProcessFamily::look) {
             programs.add(&usage);
             processes.extend(usage.processes);
         }
@@ -138,86 +138,87 @@ impl WatchedNode {
         let span = now.since(self.looked).as_nanos();
         self.looked = now;
         let subject = Subject::Node(self.node);
-        let mut tell =
+        let mut emit =
             |quantity: &'static Quantity, value| sink.sample(subject, Sample { at, quantity, value });
         if let Some(host) = &mut self.host {
-            host.tell([&load, &own], span, &mut tell);
+            host.report([&load, &own], span, &mut emit);
         }
-        if self.told.is_empty() {
+        if self.reported.is_empty() {
             return;
         }
         if span > 0 {
-            tell(&quantity::PROGRAM_CPU, programs.ran as f64 / span as f64);
+            emit(&quantity::PROGRAM_CPU, programs.ran as f64 / span as f64);
         }
-        tell(&quantity::PROGRAM_MEMORY, programs.memory as f64);
-        tell(&quantity::PROGRAM_UDP_QUEUE, waiting as f64);
-        tell(&quantity::PROGRAM_UDP_DROPS, dropped as f64);
+        emit(&quantity::PROGRAM_MEMORY, programs.memory as f64);
+        emit(&quantity::PROGRAM_UDP_QUEUE, waiting as f64);
+        emit(&quantity::PROGRAM_UDP_DROPS, dropped as f64);
     }
 }
 
-/// The threads that watch. They end with this value.
-pub(crate) struct Watching {
-    // Before the threads, for fields are dropped in their order: without it they end. Nothing is ever said.
+/// The observing threads. They end with this value.
+pub(crate) struct WatchThreads {
+    // Declared before the threads, since fields are dropped in order and a dropped sender ends its thread. No
+    // value is ever sent.
     stop: Vec<SyncSender<()>>,
     threads: Vec<JoinHandle<Result<Vec<String>, RunError>>>,
 }
 
-impl Watching {
-    /// Looks at `nodes` and `hop_limits` each `every`, and reads `counting` as each asks, from the start of the run by `clock`
-    /// until it ends at `end`.
+impl WatchThreads {
+    /// Observes `nodes` and `hop_limits` at each `every`, and reads `counting` at intervals of its own, from
+    /// the start of the run by `clock` to `end`.
     ///
     /// # Errors
-    /// If there are no threads.
+    /// If a thread cannot be started.
     pub fn start(
         mut nodes: Vec<WatchedNode>,
-        counting: Vec<Counting>,
+        counting: Vec<CounterWatch>,
         mut hop_limits: Vec<HopLimitWatch>,
         (every, end): (Duration, Instant),
         clock: Clock,
-        tell: &(impl Fn(Findings) + Clone + Send + 'static),
+        emit: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
     ) -> Result<Self, RunError> {
         let mut watching = Self { stop: Vec::new(), threads: Vec::new() };
         if !nodes.is_empty() {
-            let tell = tell.clone();
+            let emit = emit.clone();
             nodes.iter_mut().for_each(WatchedNode::prepare);
             watching.spawn(move |stopped| {
                 if wait(clock, Instant::ZERO, &stopped) {
                     nodes.iter_mut().for_each(|node| node.begin(clock.now()));
                 }
                 at_ticks((every, end), clock, &stopped, |at| {
-                    let mut findings = Findings::default();
-                    nodes.iter_mut().for_each(|node| node.tick(at, clock.now(), &mut findings));
-                    tell(findings);
+                    let mut observations = ObservationBatch::default();
+                    nodes.iter_mut().for_each(|node| node.tick(at, clock.now(), &mut observations));
+                    emit(observations);
                     Ok(())
                 })?;
                 Ok(nodes.iter().filter_map(WatchedNode::fault).collect())
             })?;
         }
         if !hop_limits.is_empty() {
-            let tell = tell.clone();
+            let emit = emit.clone();
             watching.spawn(move |stopped| {
                 at_ticks((every, end), clock, &stopped, |at| {
-                    let mut findings = Findings::default();
-                    hop_limits.iter_mut().try_for_each(|node| node.tick(at, &mut findings))?;
-                    tell(findings);
+                    let mut observations = ObservationBatch::default();
+                    hop_limits.iter_mut().try_for_each(|node| node.tick(at, &mut observations))?;
+                    emit(observations);
                     Ok(())
                 })?;
                 Ok(Vec::new())
             })?;
         }
         for mut counting in counting {
-            let tell = tell.clone();
+            let emit = emit.clone();
             watching.spawn(move |stopped| {
                 let every = counting.every().unwrap_or(Duration::MAX);
                 at_ticks((every, end), clock, &stopped, |at| {
-                    let mut findings = Findings::default();
-                    counting.tick(at, &mut findings)?;
-                    tell(findings);
+                    let mut observations = ObservationBatch::default();
+                    counting.tick(at, &mut observations)?;
+                    emit(observations);
                     Ok(())
                 })?;
-                let mut findings = Findings::default();
-                counting.sum_up(clock.now().min(end), &mut findings);
-                tell(findings);
+                let mut observations = ObservationBatch::default();
+                counting.sum_up(clock.now().min(end), &mut observations);
+                emit(observations);
                 Ok(Vec::new())
             })?;
         }
@@ -230,13 +231,13 @@ impl Watching {
     ) -> Result<(), RunError> {
         let (stop, stopped) = sync_channel(0);
         let thread = std::thread::Builder::new().name("watch".into()).spawn(move || watch(stopped));
-        let failed = |error| RunError::Failed(format!("no thread to watch programs: {error}"));
+        let failed = |error| RunError::Failed(format!("cannot start a thread to observe programs: {error}"));
         self.threads.push(thread.map_err(failed)?);
         self.stop.push(stop);
         Ok(())
     }
 
-    /// Looks a last time, and ends: why what was measured of programs must not be trusted.
+    /// Observes a last time, ends the threads, and returns why results of programs are invalid.
     ///
     /// # Errors
     /// If counters could not be read.
@@ -246,28 +247,28 @@ impl Watching {
 
     fn end(&mut self) -> Result<Vec<String>, RunError> {
         self.stop.clear();
-        let gone = || Err(RunError::Failed("who watched the programs ended early".into()));
+        let gone = || Err(RunError::Failed("a thread that observed programs panicked".into()));
         let ended = self.threads.drain(..).map(|thread| thread.join().unwrap_or_else(|_| gone()));
-        // All are waited for, whatever the first of them says.
+        // Joins all threads, even if the first one failed.
         ended.collect::<Vec<_>>().into_iter().collect::<Result<Vec<_>, _>>().map(|faults| faults.concat())
     }
 }
 
-impl Drop for Watching {
+impl Drop for WatchThreads {
     fn drop(&mut self) {
-        // Who drops it has another error to tell.
+        // The owner that drops it reports another error.
         let _ = self.end();
     }
 }
 
-/// Waits until `at`; false if it is over before.
+/// Waits until `at`. Returns false if the threads are stopped before.
 fn wait(clock: Clock, at: Instant, stopped: &Receiver<()>) -> bool {
     let left = std::time::Duration::from_nanos(clock.left_until(at).as_nanos());
     stopped.recv_timeout(left) == Err(RecvTimeoutError::Timeout)
 }
 
-/// Calls `look` at the end of each interval until `end`, and once more when it is over. One that was missed is part of the
-/// next.
+/// Calls `look` at the end of each interval until `end`, and once more at the stop. A missed interval becomes
+/// part of the next one.
 fn at_ticks(
     (every, end): (Duration, Instant),
     clock: Clock,

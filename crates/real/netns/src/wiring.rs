@@ -1,134 +1,60 @@
-//! What is to be built, worked out from the scenario alone: interfaces, addresses, neighbours and routes. Pure: it can be
-//! looked at, and tested, without a kernel.
+//! The plan of a testbed, computed from the scenario alone: interfaces, addresses, neighbours and routes. It
+//! is pure and can be tested without a kernel.
 
-mod interface_name;
-mod ways;
-
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+mod link;
+mod routes;
 
 use netrig_core::Size;
-use netrig_experiment::{LinkSettings, LinkSpec, Scenario};
+use netrig_experiment::Scenario;
 
-pub use self::ways::Way;
-use crate::port::PortId;
+use self::link::wire;
+pub(crate) use self::link::{LARGEST_MTU, SMALLEST_IPV6_MTU, prefix};
+pub use self::link::{LinkEnd, LinkWiring, WiringError};
+pub use self::routes::NodeRoute;
 
-/// What Ethernet carries, and a link of which nothing else is said.
-const ETHERNET_MTU: u64 = 1500;
-/// "Every internet module must be able to forward a datagram of 68 octets" (RFC 791 section 3.2).
-const SMALLEST_IPV4_MTU: u64 = 68;
-/// "IPv6 requires that every link in the Internet have an MTU of 1280 octets or greater" (RFC 8200 section 5).
-pub(crate) const SMALLEST_IPV6_MTU: u64 = 1280;
-/// The longest packet that IP can describe.
-pub(crate) const LARGEST_MTU: u64 = 65_535;
-
-/// Everything that a testbed is built of. Nodes and links stand in the order of the scenario's nodes and links.
+/// The plan of a testbed. Nodes and links are in the scenario's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wiring {
-    /// One for each node of the scenario.
+    /// One per node of the scenario.
     pub nodes: Vec<NodeWiring>,
-    /// One for each link of the scenario.
+    /// One per link of the scenario.
     pub links: Vec<LinkWiring>,
 }
 
-/// A node as the kernel shall have it.
+/// A node as the kernel is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeWiring {
     /// Its name in the scenario: `client`, or `client#3`.
     pub name: String,
-    /// Whether it forwards packets of others: a path leads through it.
+    /// Whether it forwards packets: a path leads through it.
     pub forwards: bool,
-    /// Where it sends packets for addresses that are not at the other end of one of its own links.
-    pub ways: Vec<Way>,
-    /// The processors to which what runs on it is bound; any if empty.
+    /// Routes to addresses that are not at the far end of one of its own links.
+    pub routes: Vec<NodeRoute>,
+    /// The processors to which its programs are bound. Empty: any processor.
     pub cpus: Vec<u32>,
-    /// The longest IP packet that it sends, if that is less than its links carry, bytes.
+    /// The longest IP packet that it sends, bytes. `None` if its links set no smaller limit.
     pub mtu: Option<u32>,
-    /// The longest segment that its TCP announces to take, if that is said, bytes.
+    /// The maximum segment size that its TCP announces, bytes, if the experiment sets one.
     pub mss: Option<u32>,
 }
 
-/// A link: two veth pairs that the router joins, or one from node to node that it does not see.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkWiring {
-    /// The link's name in the scenario.
-    pub link: String,
-    /// IP packets up to so many bytes fit the interfaces. What the link itself refuses is the link's affair.
-    pub mtu: u32,
-    /// In the order of the link's ends.
-    pub ends: [End; 2],
-}
-
-/// A node's interface on a link, and the router's on the same veth pair.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
-    /// Place of its node.
-    pub node: usize,
-    /// The interface in the node's namespace: the link's name, shortened if it is longer than 15 characters.
-    pub interface: String,
-    /// The interface in the router's namespace; nothing if the link is a cable from node to node.
-    pub router_interface: Option<String>,
-    /// The number of both interfaces, each in its namespace: the router knows by it where a frame came from.
-    pub index: u32,
-    /// The hardware address of the node's interface.
-    pub mac: [u8; 6],
-    /// An IPv4 address and, if the link can carry it, an IPv6 address.
-    pub addresses: Vec<IpAddr>,
-}
-
-impl End {
-    /// Its address of the same version as `other`.
-    pub fn address_like(&self, other: &IpAddr) -> Option<IpAddr> {
-        self.addresses.iter().find(|address| address.is_ipv4() == other.is_ipv4()).copied()
-    }
-}
-
-/// Why a scenario cannot be wired.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WiringError {
-    /// IP has no such packets.
-    #[error("link `{link}` has an MTU of {mtu} B, but {version} needs {needs} B")]
-    Mtu {
-        /// The link.
-        link: String,
-        /// Its MTU in bytes.
-        mtu: u64,
-        /// The scenario's version of IP.
-        version: &'static str,
-        /// The smallest that will do, in bytes.
-        needs: u64,
-    },
-    /// A kernel forwards by addresses, and two paths of the same addresses part at a node.
-    #[error(
-        "paths from {from} to {to} part at node `{node}`, which cannot tell their packets apart: \
-         give them different first or last links"
-    )]
-    Parting {
-        /// The node.
-        node: String,
-        /// Source of both.
-        from: IpAddr,
-        /// Destination of both.
-        to: IpAddr,
-    },
-}
-
 impl Wiring {
-    /// Works out how `scenario` is built.
+    /// Computes how `scenario` is built.
     ///
     /// # Errors
-    /// If a kernel cannot have it so.
+    /// If a kernel cannot be configured so.
     pub fn new(scenario: &Scenario) -> Result<Self, WiringError> {
         let links: Vec<_> =
             scenario.links.iter().enumerate().map(|(n, link)| wire(n, link)).collect::<Result<_, _>>()?;
         let names: Vec<_> = scenario.nodes.iter().map(|node| node.name.as_str()).collect();
         let paths =
             scenario.flows.iter().flat_map(|flow| flow.paths.iter().map(move |path| (flow.from, path)));
-        let table = ways::Table::new(&names, &links, paths)?;
+        let table = routes::RoutingTables::new(&names, &links, paths)?;
         let bytes = |size: Option<Size>| size.map(|size| size.bytes().min(LARGEST_MTU) as u32);
-        let nodes = table.into_nodes().zip(&scenario.nodes).map(|((forwards, ways), node)| NodeWiring {
+        let nodes = table.into_nodes().zip(&scenario.nodes).map(|((forwards, routes), node)| NodeWiring {
             name: node.name.clone(),
             forwards,
-            ways,
+            routes,
             cpus: node.cpus.clone(),
             mtu: bytes(node.host.mtu),
             mss: bytes(node.host.mss),
@@ -136,65 +62,11 @@ impl Wiring {
         Ok(Self { nodes: nodes.collect(), links })
     }
 
-    /// The interfaces of a node, as pairs of a wire's place and the end that is the node's.
-    pub fn ends_of(&self, node: usize) -> impl Iterator<Item = (usize, &End)> {
+    /// The interfaces of a node: the index of the link, and the end at the node.
+    pub fn ends_of(&self, node: usize) -> impl Iterator<Item = (usize, &LinkEnd)> {
         let ends =
             self.links.iter().enumerate().flat_map(|(n, wire)| wire.ends.iter().map(move |end| (n, end)));
         ends.filter(move |(_, end)| end.node == node)
-    }
-}
-
-fn wire(n: usize, link: &LinkSpec) -> Result<LinkWiring, WiringError> {
-    let mtu = [&link.forward, &link.backward].map(mtu).into_iter().max().unwrap_or(ETHERNET_MTU);
-    let (version, needs) = match link.addresses[0] {
-        IpAddr::V4(_) => ("IPv4", SMALLEST_IPV4_MTU),
-        IpAddr::V6(_) => ("IPv6", SMALLEST_IPV6_MTU),
-    };
-    if mtu < needs {
-        return Err(WiringError::Mtu { link: link.name.clone(), mtu, version, needs });
-    }
-    let end = |end: usize| End {
-        node: link.ends[end],
-        interface: interface_name::of_node(&link.name, n),
-        router_interface: (!link.is_direct()).then(|| interface_name::of_router(&link.name, n, end)),
-        index: PortId::of_end(n, end).interface(),
-        mac: mac(n, end),
-        addresses: addresses(n, end, mtu),
-    };
-    Ok(LinkWiring { link: link.name.clone(), mtu: mtu.min(LARGEST_MTU) as u32, ends: [end(0), end(1)] })
-}
-
-fn mtu(settings: &LinkSettings) -> u64 {
-    match settings {
-        LinkSettings::Line(line) => line.mtu.map_or(ETHERNET_MTU, |mtu| mtu.bytes()),
-        LinkSettings::Wifi(wifi) => wifi.mtu.bytes(),
-        LinkSettings::Direct(direct) => direct.mtu.bytes(),
-    }
-}
-
-/// A locally administered unicast address (IEEE 802 section 8.4: the second bit of the first octet).
-fn mac(n: usize, end: usize) -> [u8; 6] {
-    let [_, a, b, c] = (n as u32).to_be_bytes();
-    [0x02, 0x6e, a, b, c, end as u8 + 1]
-}
-
-/// The addresses of an end of the `n`-th link: those that the scenario has, and beside each its counterpart of the other
-/// version of IP: 10.0.0.0/30, 10.0.0.4/30 and on, fd00:0:0:n::/64.
-fn addresses(n: usize, end: usize, mtu: u64) -> Vec<IpAddr> {
-    // At most 20 000 links, far below the 2²² networks of 10.0.0.0/8.
-    let (n, host) = (n as u32, end as u8 + 1);
-    let v4 = Ipv4Addr::from_bits(u32::from_be_bytes([10, 0, 0, host]) + (n << 2));
-    let [high, low] = [(n >> 16) as u16, n as u16];
-    let v6 = Ipv6Addr::new(0xfd00, 0, high, low, 0, 0, 0, u16::from(host));
-    let v6 = (mtu >= SMALLEST_IPV6_MTU).then_some(IpAddr::V6(v6));
-    [IpAddr::V4(v4)].into_iter().chain(v6).collect()
-}
-
-/// The length of the network part of a link's addresses.
-pub(crate) fn prefix(address: &IpAddr) -> u8 {
-    match address {
-        IpAddr::V4(_) => 30,
-        IpAddr::V6(_) => 64,
     }
 }
 

@@ -30,7 +30,7 @@ fn offloads() -> Finding {
 
 #[cfg(target_os = "linux")]
 fn offloads() -> Finding {
-    let lacks = netrig_netns::try_out();
+    let lacks = netrig_netns::try_requirements();
     match lacks.first() {
         None => fine("offloads", "can be switched off; netns needs frames as a wire has them"),
         Some(lack) if lack.what == netrig_netns::OFFLOADS => lacking(

@@ -2,12 +2,12 @@
 
 use std::io::Write as _;
 
-use netrig_netns::lacks;
+use netrig_netns::missing_requirements;
 
 /// Whether the machine can hold a testbed and has these programs or files; says what is missing, past the harness, which keeps
 /// what a passed test prints to itself.
 pub fn can(needs: &[&str]) -> bool {
-    let mut lacking: Vec<_> = lacks().iter().map(ToString::to_string).collect();
+    let mut lacking: Vec<_> = missing_requirements().iter().map(ToString::to_string).collect();
     let there = |name: &str| {
         // What has a place of its own is looked for there.
         let path = std::env::var_os("PATH").unwrap_or_default();

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Sample, Sink, Subject};
 use netrig_experiment::Experiment;
-use netrig_netns::{Journals, Lab, Namespaces, Passed};
+use netrig_netns::{Journals, Lab, LabReport, Namespaces};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::machine::can;
@@ -75,7 +75,7 @@ impl<S: Sink + Send + 'static> PathLab<S> {
     }
 
     /// Takes it down; what passed its links, and who was told of it.
-    pub fn close(self) -> (Passed, S) {
+    pub fn close(self) -> (LabReport, S) {
         self.lab.close().expect("it is removed")
     }
 }

@@ -18,6 +18,7 @@ const OF_THE_MACHINE: [&str; 10] = [
     " late by",
     "after their turn",
     "come in time",
+    "than punctual packets",
     "for the endpoint",
     "no room",
     "did not take",

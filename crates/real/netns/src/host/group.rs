@@ -1,4 +1,4 @@
-//! What all that runs on a node may have of its machine, by control groups of either version (cgroups(7)).
+//! Limits of a node's programs by control groups of version 1 or 2 (cgroups(7)).
 
 use std::fs::File;
 use std::io;
@@ -8,54 +8,53 @@ use std::path::{Path, PathBuf};
 use netrig_experiment::Node;
 use netrig_host::control_group::{self, counter, throttled_in};
 
-use crate::error::{TestbedError, Told};
+use crate::error::{ErrorContext, TestbedError};
 use crate::journal::FOLDER as PREFIX;
 
-/// Within such a time a quota is shared out, if that is no less than [`LEAST_QUOTA`]: short against what a transport waits
-/// for, so that a node is slower and does not stop.
+/// Period of a quota, µs, unless the quota would be below [`LEAST_QUOTA`]. It is short against the timers of
+/// transports, so a node is slow but does not stall.
 const PERIOD: u64 = 10_000;
-/// "The minimum quota allowed [...] is 1ms" (sched-bwc.rst), as is the least period; µs.
+/// "The minimum quota allowed [...] is 1ms" (sched-bwc.rst), as is the minimum period; µs.
 const LEAST_QUOTA: u64 = 1_000;
 /// The longest period, µs (same source: 1 s).
 const LONGEST_PERIOD: u64 = 1_000_000;
-/// Memory is given in pages, bytes.
+/// Memory is limited in pages, bytes.
 const PAGE: u64 = 4096;
 
-/// What a node may have.
+/// Limits of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Limits {
+pub(crate) struct NodeLimits {
     /// Processors, on average over a period.
     pub quota: Option<f64>,
-    /// Bytes.
+    /// Memory, bytes.
     pub memory: Option<u64>,
 }
 
-impl Limits {
-    /// Those of a node as its host is described.
+impl NodeLimits {
+    /// The limits in the description of a node's host.
     pub fn of(node: &Node) -> Self {
         let quota = node.host.quota.map(|share| share.get() * node.cpus.len() as f64);
         Self { quota, memory: node.host.memory.map(|size| size.bytes() / PAGE * PAGE) }
     }
 
-    /// Whether it may have all there is.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    fn controllers(&self) -> impl Iterator<Item = Controller> {
-        let cpu = self.quota.map(|_| Controller::Cpu);
-        cpu.into_iter().chain(self.memory.map(|_| Controller::Memory))
+    fn controllers(&self) -> impl Iterator<Item = CgroupController> {
+        let cpu = self.quota.map(|_| CgroupController::Cpu);
+        cpu.into_iter().chain(self.memory.map(|_| CgroupController::Memory))
     }
 }
 
-/// What limits what.
+/// A controller of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Controller {
+enum CgroupController {
     Cpu,
     Memory,
 }
 
-impl Controller {
+impl CgroupController {
     const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -64,20 +63,20 @@ impl Controller {
     }
 }
 
-/// Where the groups of a controller are.
+/// Where a controller is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Hierarchy {
-    version: Version,
+struct ControllerMount {
+    version: CgroupVersion,
     folder: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum CgroupVersion {
     One,
     Two,
 }
 
-/// The quota and the period of so many processors, µs.
+/// Quota and period for this number of processors, µs.
 fn quota(processors: f64) -> (u64, u64) {
     let of = |period: u64| (processors * period as f64).round() as u64;
     let period = if of(PERIOD) >= LEAST_QUOTA {
@@ -88,23 +87,23 @@ fn quota(processors: f64) -> (u64, u64) {
     (of(period), period)
 }
 
-/// That this machine can limit a node so, in words if not.
-pub(crate) fn check(limits: &Limits) -> Result<(), String> {
+/// Checks that this machine can set these limits; the error is a message.
+pub(crate) fn check(limits: &NodeLimits) -> Result<(), String> {
     if limits.quota.is_some_and(|processors| quota(processors).0 < LEAST_QUOTA) {
-        return Err("its `quota` is less than 1 ms in a second, and a kernel gives no less".into());
+        return Err("its `quota` is less than 1 ms in a second, the minimum of the kernel".into());
     }
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    limits.controllers().try_for_each(|controller| Hierarchy::find(&mounts, controller).map(drop))
+    limits.controllers().try_for_each(|controller| ControllerMount::find(&mounts, controller).map(drop))
 }
 
-impl Hierarchy {
-    /// Finds that of a controller in the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
-    fn find(mounts: &str, controller: Controller) -> Result<Self, String> {
+impl ControllerMount {
+    /// Finds a controller in the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+    fn find(mounts: &str, controller: CgroupController) -> Result<Self, String> {
         let name = controller.name();
         let mut disabled = None;
         for mounted in control_group::Hierarchy::all(mounts) {
             if mounted.has(name) {
-                return Ok(Self { version: Version::One, folder: mounted.folder });
+                return Ok(Self { version: CgroupVersion::One, folder: mounted.folder });
             }
             let is_unified = mounted.is_unified();
             let folder = mounted.folder;
@@ -113,7 +112,7 @@ impl Hierarchy {
                 text.split_whitespace().any(|word| word == name)
             };
             if is_unified && lists("cgroup.subtree_control") {
-                return Ok(Self { version: Version::Two, folder });
+                return Ok(Self { version: CgroupVersion::Two, folder });
             }
             if is_unified && lists("cgroup.controllers") {
                 disabled = Some(folder);
@@ -121,41 +120,40 @@ impl Hierarchy {
         }
         Err(match disabled {
             Some(folder) => format!(
-                "groups of processes have no controller `{name}` until it is enabled: `echo +{name} > {}`",
+                "the controller `{name}` of control groups is not enabled: `echo +{name} > {}`",
                 folder.join("cgroup.subtree_control").display()
             ),
-            None => format!("this machine has no controller `{name}` of groups of processes (cgroups(7))"),
+            None => format!("this machine has no controller `{name}` of control groups (cgroups(7))"),
         })
     }
 }
 
-/// A group of processes in each hierarchy that limits a node. The folders stay until they are removed by the journal.
+/// The control groups of a node, one per hierarchy. The journal removes their folders.
 #[derive(Debug)]
-pub(crate) struct Group {
-    cpu: Option<(Version, PathBuf)>,
-    memory: Option<(Version, PathBuf)>,
-    limits: Limits,
+pub(crate) struct ControlGroup {
+    cpu: Option<(CgroupVersion, PathBuf)>,
+    memory: Option<(CgroupVersion, PathBuf)>,
+    limits: NodeLimits,
 }
 
-impl Group {
-    /// The groups that limit node `node` of testbed `id`, which are not there yet.
+impl ControlGroup {
+    /// The control groups for node `node` of testbed `id`. They do not exist yet.
     ///
     /// # Errors
-    /// If this machine has no such groups.
-    pub fn planned(id: &str, node: &str, limits: &Limits) -> Result<Self, String> {
+    /// If this machine lacks a controller.
+    pub fn planned(id: &str, node: &str, limits: &NodeLimits) -> Result<Self, String> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let place = |controller: Controller| -> Result<_, String> {
-            let Hierarchy { version, folder } = Hierarchy::find(&mounts, controller)?;
+        let place = |controller: CgroupController| -> Result<_, String> {
+            let ControllerMount { version, folder } = ControllerMount::find(&mounts, controller)?;
             Ok((version, folder.join(format!("{PREFIX}{id}.{node}"))))
         };
         Ok(Self {
-            cpu: limits.quota.map(|_| place(Controller::Cpu)).transpose()?,
-            memory: limits.memory.map(|_| place(Controller::Memory)).transpose()?,
+            cpu: limits.quota.map(|_| place(CgroupController::Cpu)).transpose()?,
+            memory: limits.memory.map(|_| place(CgroupController::Memory)).transpose()?,
             limits: *limits,
         })
     }
 
-    /// Their folders.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders: Vec<_> =
             [&self.cpu, &self.memory].into_iter().flatten().map(|(_, folder)| folder.clone()).collect();
@@ -163,20 +161,20 @@ impl Group {
         folders
     }
 
-    /// Makes them, and limits their memory, which is read back.
+    /// Makes the groups, and sets and reads back the memory limit.
     pub fn make(&self) -> Result<(), TestbedError> {
         for folder in self.folders() {
-            std::fs::create_dir(&folder).told_of(&folder, "make the group of processes")?;
+            std::fs::create_dir(&folder).path_context(&folder, "make the control group")?;
         }
         if let (Some((version, folder)), Some(bytes)) = (&self.memory, self.limits.memory) {
             let bytes = bytes.to_string();
-            // Without swap, where there could be some: what does not fit would only be slow.
+            // Swap is limited too, where it exists. Otherwise a node would only become slow.
             match version {
-                Version::One => {
+                CgroupVersion::One => {
                     set(folder, "memory.limit_in_bytes", &bytes)?;
                     set_if_there(folder, "memory.memsw.limit_in_bytes", &bytes)?;
                 }
-                Version::Two => {
+                CgroupVersion::Two => {
                     set(folder, "memory.max", &bytes)?;
                     set_if_there(folder, "memory.swap.max", "0")?;
                 }
@@ -185,51 +183,50 @@ impl Group {
         Ok(())
     }
 
-    /// From now on they have no more of the processors than their quota, which is read back.
+    /// Applies the quota of processors, and reads it back.
     pub fn hold_to_quota(&self) -> Result<(), TestbedError> {
         self.limits.quota.map_or(Ok(()), |processors| self.ration(Some(quota(processors).0), processors))
     }
 
-    /// They may have all of the processors again.
+    /// Removes the quota of processors.
     pub fn lift_quota(&self) -> Result<(), TestbedError> {
         self.limits.quota.map_or(Ok(()), |processors| self.ration(None, processors))
     }
 
-    /// Tells the kernel the period of so many processors, and of each so many µs, or all.
+    /// Sets the period for this number of processors, and the quota per period, µs. `None`: no quota.
     fn ration(&self, ration: Option<u64>, processors: f64) -> Result<(), TestbedError> {
         let Some((version, folder)) = &self.cpu else { return Ok(()) };
         let (_, period) = quota(processors);
-        let told = |all: &str| ration.map_or_else(|| all.to_owned(), |ration| ration.to_string());
+        let quota_text = |all: &str| ration.map_or_else(|| all.to_owned(), |ration| ration.to_string());
         match version {
-            Version::One => {
+            CgroupVersion::One => {
                 set(folder, "cpu.cfs_period_us", &period.to_string())?;
-                set(folder, "cpu.cfs_quota_us", &told("-1"))
+                set(folder, "cpu.cfs_quota_us", &quota_text("-1"))
             }
-            Version::Two => set(folder, "cpu.max", &format!("{} {period}", told("max"))),
+            CgroupVersion::Two => set(folder, "cpu.max", &format!("{} {period}", quota_text("max"))),
         }
     }
 
-    /// Files into which a process that is to belong to them writes itself.
-    pub fn doors(&self) -> Result<Vec<OwnedFd>, TestbedError> {
+    /// Opened files. A process that writes to them joins the groups.
+    pub fn cgroup_files(&self) -> Result<Vec<OwnedFd>, TestbedError> {
         let open = |folder: PathBuf| {
             let door = folder.join("cgroup.procs");
             let file = File::options().write(true).open(&door);
-            file.map(OwnedFd::from).told_of(&door, "open the group of processes")
+            file.map(OwnedFd::from).path_context(&door, "open the control group")
         };
         self.folders().into_iter().map(open).collect()
     }
 
-    /// Who tells what they take.
-    pub fn reader(&self) -> GroupReader {
-        GroupReader { cpu: self.cpu.clone(), memory: self.memory.clone() }
+    pub fn reader(&self) -> ControlGroupReader {
+        ControlGroupReader { cpu: self.cpu.clone(), memory: self.memory.clone() }
     }
 }
 
-/// Writes a file of a group, and reads it back.
+/// Writes a file of a group and reads it back.
 fn set(folder: &Path, file: &str, value: &str) -> Result<(), TestbedError> {
     let path = folder.join(file);
-    let found =
-        netrig_host::sysctl::set_and_read_back(&path, value).told_of(&path, &format!("write {value}"))?;
+    let found = netrig_host::sysctl::set_and_read_back(&path, value)
+        .path_context(&path, &format!("write {value}"))?;
     match found {
         None => Ok(()),
         Some(found) => Err(TestbedError::NotTaken {
@@ -245,42 +242,42 @@ fn set_if_there(folder: &Path, file: &str, value: &str) -> Result<(), TestbedErr
     if folder.join(file).exists() { set(folder, file, value) } else { Ok(()) }
 }
 
-/// Reads what a group of processes takes of what limits it.
+/// Reads what a node uses of its limits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct GroupReader {
-    cpu: Option<(Version, PathBuf)>,
-    memory: Option<(Version, PathBuf)>,
+pub(crate) struct ControlGroupReader {
+    cpu: Option<(CgroupVersion, PathBuf)>,
+    memory: Option<(CgroupVersion, PathBuf)>,
 }
 
-impl GroupReader {
-    /// For how long its processes were kept from the processors since it was made because they had had their quota, together,
-    /// ns; nothing if they have none.
+impl ControlGroupReader {
+    /// How long its processes were throttled by the quota since the group was made, ns, in total. `None`
+    /// without a quota.
     pub fn throttled(&self) -> Option<u64> {
         throttled_in(&self.cpu.as_ref()?.1)
     }
 
-    /// The memory that they have, bytes; nothing if it is not limited.
+    /// The memory in use, bytes. `None` without a limit.
     pub fn memory(&self) -> Option<u64> {
         let (version, folder) = self.memory.as_ref()?;
         let file = match version {
-            Version::One => "memory.usage_in_bytes",
-            Version::Two => "memory.current",
+            CgroupVersion::One => "memory.usage_in_bytes",
+            CgroupVersion::Two => "memory.current",
         };
         std::fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()
     }
 
-    /// How many of its processes the kernel ended because there was no memory left.
+    /// Processes that the kernel killed because the memory was used up.
     pub fn ended_for_memory(&self) -> u64 {
         let Some((version, folder)) = &self.memory else { return 0 };
         let file = match version {
-            Version::One => "memory.oom_control",
-            Version::Two => "memory.events",
+            CgroupVersion::One => "memory.oom_control",
+            CgroupVersion::Two => "memory.events",
         };
         counter(&folder.join(file), "oom_kill").unwrap_or(0)
     }
 }
 
-/// Removes a folder of a group. Those that were in it have been ended, and may still be about to leave it.
+/// Removes a group's folder. Its processes were killed, but may still be leaving it.
 pub(crate) fn remove(folder: &Path, patience: std::time::Duration) -> io::Result<()> {
     let deadline = std::time::Instant::now() + patience;
     loop {
@@ -296,7 +293,7 @@ pub(crate) fn remove(folder: &Path, patience: std::time::Duration) -> io::Result
     }
 }
 
-/// The processes of a group.
+/// Process IDs in a group.
 pub(crate) fn members(folder: &Path) -> Vec<i32> {
     let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
@@ -313,19 +310,19 @@ mod tests {
         assert_eq!(quota(0.1), (1_000, 10_000));
         assert_eq!(quota(0.05), (1_000, 20_000));
         assert_eq!(quota(0.001), (1_000, 1_000_000));
-        assert!(check(&Limits { quota: Some(0.0001), memory: None }).unwrap_err().contains("1 ms"));
+        assert!(check(&NodeLimits { quota: Some(0.0001), memory: None }).unwrap_err().contains("1 ms"));
     }
 
     #[test]
     fn what_limits_nothing_needs_nothing() {
-        assert_eq!(check(&Limits::default()), Ok(()));
+        assert_eq!(check(&NodeLimits::default()), Ok(()));
         assert_eq!(
-            Group::planned("ab", "client", &Limits::default()).unwrap().folders(),
+            ControlGroup::planned("ab", "client", &NodeLimits::default()).unwrap().folders(),
             Vec::<PathBuf>::new()
         );
     }
 
-    /// Hierarchies of version 1 beside an empty one of version 2, as systemd's hybrid layout has them.
+    /// Hierarchies of version 1 beside an empty one of version 2, as in systemd's hybrid layout.
     #[test]
     fn a_hierarchy_of_the_first_version_is_found_by_its_options() {
         let mounts = "\
@@ -333,9 +330,12 @@ mod tests {
             31 30 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw\n\
             35 30 0:31 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct\n\
             36 30 0:32 / /sys/fs/cgroup/cpuset rw,nosuid - cgroup cgroup rw,cpuset\n";
-        let found = Hierarchy::find(mounts, Controller::Cpu).unwrap();
-        assert_eq!(found, Hierarchy { version: Version::One, folder: "/sys/fs/cgroup/cpu,cpuacct".into() });
-        let why = Hierarchy::find(mounts, Controller::Memory).unwrap_err();
+        let found = ControllerMount::find(mounts, CgroupController::Cpu).unwrap();
+        assert_eq!(
+            found,
+            ControllerMount { version: CgroupVersion::One, folder: "/sys/fs/cgroup/cpu,cpuacct".into() }
+        );
+        let why = ControllerMount::find(mounts, CgroupController::Memory).unwrap_err();
         assert!(why.contains("no controller `memory`"), "{why}");
     }
 
@@ -345,9 +345,9 @@ mod tests {
         let mounts = format!("30 23 0:26 / {} rw - cgroup2 cgroup2 rw\n", folder.path().display());
         std::fs::write(folder.path().join("cgroup.controllers"), "cpuset cpu memory\n").unwrap();
         std::fs::write(folder.path().join("cgroup.subtree_control"), "memory\n").unwrap();
-        let found = Hierarchy::find(&mounts, Controller::Memory).unwrap();
-        assert_eq!(found, Hierarchy { version: Version::Two, folder: folder.path().into() });
-        let why = Hierarchy::find(&mounts, Controller::Cpu).unwrap_err();
+        let found = ControllerMount::find(&mounts, CgroupController::Memory).unwrap();
+        assert_eq!(found, ControllerMount { version: CgroupVersion::Two, folder: folder.path().into() });
+        let why = ControllerMount::find(&mounts, CgroupController::Cpu).unwrap_err();
         assert!(why.contains("echo +cpu > ") && why.contains("cgroup.subtree_control"), "{why}");
     }
 
@@ -356,7 +356,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("cpu.stat");
         std::fs::write(&file, "nr_periods 10\nnr_throttled 4\nthrottled_usec 1234\n").unwrap();
-        let reader = GroupReader { cpu: Some((Version::Two, folder.path().into())), memory: None };
+        let reader =
+            ControlGroupReader { cpu: Some((CgroupVersion::Two, folder.path().into())), memory: None };
         assert_eq!(
             (reader.throttled(), reader.memory(), reader.ended_for_memory()),
             (Some(1_234_000), None, 0)

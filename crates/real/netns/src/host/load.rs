@@ -10,22 +10,23 @@ use netrig_experiment::{RunError, Scenario};
 use crate::process::Process;
 use crate::testbed::Testbed;
 
-/// Programs that compute on the processors of nodes, each a child of its node. They end with this value.
+/// Processes that load the processors of nodes. They end with this value.
 #[derive(Debug, Default)]
-pub(crate) struct Loads(Vec<Load>);
+pub(crate) struct NodeLoads(Vec<NodeLoad>);
 
 #[derive(Debug)]
-struct Load {
+struct NodeLoad {
     node: usize,
     name: String,
     process: Process,
 }
 
-impl Loads {
-    /// Starts those that the nodes of `scenario` are to have, and returns once they compute; `program` is netrig's own executable.
+impl NodeLoads {
+    /// Starts the loads of the nodes of `scenario`, and returns when they compute. `program` is netrig's own
+    /// executable.
     ///
     /// # Errors
-    /// If one cannot be started.
+    /// If a load cannot be started.
     pub fn start(testbed: &mut Testbed, scenario: &Scenario, program: &Path) -> Result<Self, RunError> {
         let mut loads = Vec::new();
         for (node, described) in scenario.nodes.iter().enumerate() {
@@ -33,29 +34,29 @@ impl Loads {
             let processors: Vec<_> = described.cpus.iter().map(ToString::to_string).collect();
             let mut command = Command::new(program);
             command.args(["agent", "load", &share.get().to_string(), &processors.join(",")]);
-            // It ends with its input, and says when it has begun.
+            // It ends when its input ends, and writes a byte when it starts to compute.
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let process = testbed.spawn(node, command)?;
-            loads.push(Load { node, name: described.name.clone(), process });
+            loads.push(NodeLoad { node, name: described.name.clone(), process });
         }
-        for Load { name, process, .. } in &mut loads {
-            let begun = process.stdout().is_some_and(|mut told| told.read_exact(&mut [0]).is_ok());
-            if !begun {
-                return Err(RunError::Failed(format!("the load of node `{name}` has not begun")));
+        for NodeLoad { name, process, .. } in &mut loads {
+            let started = process.stdout().is_some_and(|mut output| output.read_exact(&mut [0]).is_ok());
+            if !started {
+                return Err(RunError::Failed(format!("the load of node `{name}` did not start")));
             }
         }
         Ok(Self(loads))
     }
 
-    /// The place of the node and the number of the process of each.
+    /// The index of the node and the process ID of each load.
     pub fn processes(&self) -> impl Iterator<Item = (usize, u32)> {
         self.0.iter().map(|load| (load.node, load.process.id()))
     }
 
-    /// Ends them.
+    /// Ends the loads.
     ///
     /// # Errors
-    /// If one had ended by itself: what was measured was not measured beside it.
+    /// If a load had ended by itself: the measurement was not under load.
     pub fn end(self) -> Result<(), RunError> {
         for mut load in self.0 {
             if let Some(status) = load.process.wait(Duration::ZERO)? {

@@ -1,50 +1,51 @@
-//! Which processors receive packets for a node.
+//! The processors that receive packets for a node.
 //!
-//! A frame that somebody puts into a veth pair is received where that somebody runs: without more the router's processor
-//! would do what a terminal's does. So the kernel is told to hand it on before anything is done with it (scaling.rst, Receive
-//! Packet Steering).
+//! A kernel receives a frame on the processor that puts it into a veth pair. So the router's processor would
+//! do the receive processing of a node. Receive Packet Steering hands the frame to a processor of the node
+//! first (scaling.rst).
 
 use std::path::{Path, PathBuf};
 use std::thread::Builder;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
-use crate::error::{TestbedError, Told};
+use crate::error::{ErrorContext, TestbedError};
 use crate::sys::unshare_mounts;
 use crate::testbed::Testbed;
 
-/// Where a kernel has its interfaces, once that of the namespace is mounted there.
+/// The folder of interfaces, after sysfs of the namespace is mounted on it.
 const SYSTEM: &str = "/sys";
-/// The processors of the only queue of an interface's received packets.
+/// The processors for the only receive queue of an interface.
 const STEERING: &str = "queues/rx-0/rps_cpus";
 
-/// Whether this kernel can do it.
+/// Whether this kernel has Receive Packet Steering.
 pub(crate) fn is_there() -> bool {
     Path::new(SYSTEM).join("class/net/lo").join(STEERING).exists()
 }
 
-/// Has what comes to the interfaces of a node be received on these processors.
+/// Steers frames that arrive at a node's interfaces to these processors.
 ///
 /// # Errors
-/// If the kernel refuses it, or has other processors then.
+/// If the kernel refuses, or the setting does not take effect.
 pub(crate) fn receive_on(testbed: &Testbed, node: usize, cpus: &[u32]) -> Result<(), TestbedError> {
     let wiring = testbed.wiring();
     let interfaces: Vec<String> = wiring.ends_of(node).map(|(_, end)| end.interface.clone()).collect();
     let (place, asked) = (testbed.namespace(node)?.to_owned(), mask(cpus));
     let wanted = asked.clone();
-    // A thread of its own: what it mounts nobody else sees, and is gone with it.
+    // A thread of its own: its mounts are visible only to it, and end with it.
     let thread = testbed.in_node(node, move || {
         Builder::new().name("steering".into()).spawn(move || steer(&interfaces, &wanted))
     })?;
-    let thread = thread.told(&place, || "start a thread".into())?;
+    let thread = thread.context(&place, || "start a thread".into())?;
     let found = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    match found.told(&place, || format!("have packets received on processors {asked}"))? {
+    match found.context(&place, || format!("steer received packets to processors {asked}"))? {
         None => Ok(()),
         Some((setting, found)) => Err(TestbedError::NotTaken { setting, place, asked, found }),
     }
 }
 
-/// Tells the kernel; the first interface that has other processors then, with these.
+/// Writes the mask for each interface. Returns the first setting with another value after that, and the
+/// value.
 fn steer(interfaces: &[String], mask: &str) -> std::io::Result<Option<(String, String)>> {
     unshare_mounts()?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
@@ -60,7 +61,8 @@ fn steer(interfaces: &[String], mask: &str) -> std::io::Result<Option<(String, S
     Ok(None)
 }
 
-/// Processors as the kernel writes a set of them: hexadecimal digits, in groups of eight with commas, the highest first.
+/// A set of processors as the kernel writes it: hexadecimal digits in groups of eight, separated by commas,
+/// the highest first.
 fn mask(cpus: &[u32]) -> String {
     let groups = cpus.iter().max().map_or(0, |most| most / 32) + 1;
     let group =
@@ -69,7 +71,7 @@ fn mask(cpus: &[u32]) -> String {
     groups.join(",")
 }
 
-/// Such a text without what it may have or not.
+/// A mask without commas and leading zeros, for comparison.
 fn bare(mask: &str) -> String {
     let digits: String = mask.trim().chars().filter(|c| *c != ',').collect();
     digits.trim_start_matches('0').to_owned()

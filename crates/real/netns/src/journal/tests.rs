@@ -10,38 +10,38 @@ fn write(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn entries_are_read_as_they_are_written() {
     let entries = [
-        Entry::Owner(ProcessId { pid: 17, start: 4711 }),
-        Entry::Namespace {
+        TestbedEntry::Owner(ProcessId { pid: 17, start: 4711 }),
+        TestbedEntry::Namespace {
             name: "netrig-ab-client#3".into(),
-            inode: Inode { device: 4, number: 4_026_532_288 },
+            inode: NamespaceId { device: 4, number: 4_026_532_288 },
         },
-        Entry::Interface { namespace: "netrig-ab.router".into(), name: "x234567890123~1".into() },
-        Entry::Process(ProcessId { pid: 18, start: u64::MAX }),
-        Entry::Folder("/tmp/of tests/netrig-ab".into()),
-        Entry::Group("/sys/fs/cgroup/cpu/netrig-ab.client#3".into()),
+        TestbedEntry::Interface { namespace: "netrig-ab.router".into(), name: "x234567890123~1".into() },
+        TestbedEntry::Process(ProcessId { pid: 18, start: u64::MAX }),
+        TestbedEntry::Folder("/tmp/of tests/netrig-ab".into()),
+        TestbedEntry::Group("/sys/fs/cgroup/cpu/netrig-ab.client#3".into()),
     ];
     for entry in entries {
-        assert_eq!(Entry::read(&entry.to_string()), Some(entry));
+        assert_eq!(TestbedEntry::read(&entry.to_string()), Some(entry));
     }
 }
 
-/// A line that names another folder than one of programs, or of a group of processes, removes nothing.
+/// A line with another folder than that of programs or control groups removes nothing.
 #[test]
 fn other_folders_are_never_named() {
     for path in ["/", "/tmp", "netrig-ab", "/tmp/../netrig-ab", "/tmp/netrig-ab/x"] {
-        assert_eq!(Entry::read(&format!("folder {path}")), None, "{path}");
-        assert_eq!(Entry::read(&format!("group {path}")), None, "{path}");
+        assert_eq!(TestbedEntry::read(&format!("folder {path}")), None, "{path}");
+        assert_eq!(TestbedEntry::read(&format!("group {path}")), None, "{path}");
     }
 }
 
-/// Nobody made what a line says that was not written to its end.
+/// An incomplete line names nothing that was made.
 #[test]
 fn a_line_without_an_end_says_nothing() {
     let (_folder, path) = write("ab.journal", "netrig-testbed 1\nowner 17 4711\nnamespace netrig-ab-serv");
     let journal = orphan(path).unwrap().unwrap();
-    assert_eq!(journal.entries(), [Entry::Owner(ProcessId { pid: 17, start: 4711 })]);
+    assert_eq!(journal.entries(), [TestbedEntry::Owner(ProcessId { pid: 17, start: 4711 })]);
     assert_eq!(journal.id(), "ab");
-    // Killed before the first line was written.
+    // The owner was killed before the first line was complete.
     let (_folder, path) = write("ab.journal", "netrig-te");
     assert!(orphan(path).unwrap().unwrap().entries().is_empty());
 }
@@ -51,14 +51,14 @@ fn a_journal_is_of_one_who_lives_as_long_as_it_is_held() {
     let folder = tempfile::tempdir().unwrap();
     let journals = Journals::at(folder.path().join("new/netrig"));
     let mut journal = journals.start("ab").unwrap();
-    journal.record([Entry::Process(ProcessId { pid: 18, start: 5 })]).unwrap();
+    journal.record([TestbedEntry::Process(ProcessId { pid: 18, start: 5 })]).unwrap();
     assert!(journals.orphans().unwrap().is_empty());
     assert!(matches!(journals.start("ab"), Err(TestbedError::Collision(_))));
     drop(journal);
     let orphans = journals.orphans().unwrap();
     assert_eq!(orphans.len(), 1);
-    assert_eq!(orphans[0].entries(), [Entry::Process(ProcessId { pid: 18, start: 5 })]);
-    // It is held again, by whoever found it.
+    assert_eq!(orphans[0].entries(), [TestbedEntry::Process(ProcessId { pid: 18, start: 5 })]);
+    // It is now locked by the process that found it.
     assert!(journals.orphans().unwrap().is_empty());
     orphans[0].close().unwrap();
     drop(orphans);

@@ -1,5 +1,5 @@
-//! The kernel's path manager of Multipath TCP (Documentation/netlink/specs/mptcp_pm.yaml): which addresses of a namespace
-//! take part in connections, and how many subflows a connection may have.
+//! The kernel's path manager of Multipath TCP (Documentation/netlink/specs/mptcp_pm.yaml): which addresses of
+//! a namespace take part in connections, and how many subflows a connection may have.
 
 use std::net::IpAddr;
 
@@ -27,101 +27,98 @@ const FLAG_SIGNAL: u32 = 1;
 const FLAG_SUBFLOW: u32 = 1 << 1;
 const FLAG_BACKUP: u32 = 1 << 2;
 
-/// An address that takes part in connections beside the one that they were opened with.
+/// An address that connections use in addition to their first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MptcpEndpoint {
     pub(crate) address: IpAddr,
-    pub(crate) role: Role,
+    pub(crate) role: MptcpRole,
     /// Whether its subflows carry data only while no other can (RFC 8684 section 3.3.8).
     pub(crate) backup: bool,
 }
 
-/// What an address is for.
+/// The use of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Role {
-    /// The peer is told of it, and opens a subflow to it (ADD_ADDR, RFC 8684 section 3.4.1).
+pub(crate) enum MptcpRole {
+    /// The address is announced to the peer, which opens a subflow to it (ADD_ADDR, RFC 8684 section 3.4.1).
     Signal,
     /// A subflow is opened from it to the peer's first address.
     Subflow,
 }
 
-/// How many subflows a connection may have beside the first.
+/// The most subflows of a connection in addition to the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct MptcpLimits {
     pub(crate) subflows: u32,
-    /// How many of the addresses that the peer tells are believed.
+    /// The most announced addresses of the peer that are used.
     pub(crate) addresses_accepted: u32,
 }
 
-/// A conversation with the path manager of the calling thread's namespace.
+/// A netlink socket for the path manager of a namespace.
 pub(crate) struct PathManager(GenericFamily);
 
 impl PathManager {
-    /// Opens one in the namespace of the calling thread.
+    /// Opens it in the namespace of the calling thread.
     pub(crate) fn open() -> Result<Self, NetlinkError> {
         GenericFamily::open("mptcp_pm").map(Self)
     }
 
-    /// Adds an address.
     pub(crate) fn add(&mut self, endpoint: &MptcpEndpoint) -> Result<(), NetlinkError> {
         self.0.ask(CMD_ADD_ADDR, vec![endpoint.attribute()]).map(drop)
     }
 
-    /// The addresses that were added, in the order of their numbers.
+    /// The addresses in the order of their numbers.
     pub(crate) fn endpoints(&mut self) -> Result<Vec<MptcpEndpoint>, NetlinkError> {
         let answers = self.0.list(CMD_GET_ADDR, Vec::new())?;
         answers.iter().map(MptcpEndpoint::of).collect()
     }
 
-    /// Sets the limits.
-    pub(crate) fn set_limits(&mut self, limits: Limits) -> Result<(), NetlinkError> {
-        let Limits { subflows, addresses_accepted } = limits;
+    pub(crate) fn set_limits(&mut self, limits: MptcpLimits) -> Result<(), NetlinkError> {
+        let MptcpLimits { subflows, addresses_accepted } = limits;
         let limits = vec![number(ATTR_RCV_ADD_ADDRS, addresses_accepted), number(ATTR_SUBFLOWS, subflows)];
         self.0.ask(CMD_SET_LIMITS, limits).map(drop)
     }
 
-    /// The limits that hold.
-    pub(crate) fn limits(&mut self) -> Result<Limits, NetlinkError> {
+    pub(crate) fn limits(&mut self) -> Result<MptcpLimits, NetlinkError> {
         let answers = self.0.ask(CMD_GET_LIMITS, Vec::new())?;
         let found: Vec<_> = answers.into_iter().flat_map(|answer| answer.attributes).collect();
         let limit = |kind| {
             number_in(&found, kind)
                 .ok_or_else(|| NetlinkError::Unreadable("a limit of subflows is missing".into()))
         };
-        Ok(Limits { subflows: limit(ATTR_SUBFLOWS)?, addresses_accepted: limit(ATTR_RCV_ADD_ADDRS)? })
+        Ok(MptcpLimits { subflows: limit(ATTR_SUBFLOWS)?, addresses_accepted: limit(ATTR_RCV_ADD_ADDRS)? })
     }
 }
 
 impl MptcpEndpoint {
     fn attribute(&self) -> DefaultNla {
         let role = match self.role {
-            Role::Signal => FLAG_SIGNAL,
-            Role::Subflow => FLAG_SUBFLOW,
+            MptcpRole::Signal => FLAG_SIGNAL,
+            MptcpRole::Subflow => FLAG_SUBFLOW,
         };
         let (family, address) = match self.address {
             IpAddr::V4(v4) => (libc::AF_INET, DefaultNla::new(ADDR_ATTR_ADDR4, v4.octets().to_vec())),
             IpAddr::V6(v6) => (libc::AF_INET6, DefaultNla::new(ADDR_ATTR_ADDR6, v6.octets().to_vec())),
         };
-        // Numbers of families of addresses are below 100.
+        // Numbers of address families are below 100.
         let family = DefaultNla::new(ADDR_ATTR_FAMILY, (family as u16).to_ne_bytes().to_vec());
         let flags = number(ADDR_ATTR_FLAGS, role | if self.backup { FLAG_BACKUP } else { 0 });
         nest(ATTR_ADDR, &[family, address, flags])
     }
 
-    /// What one answer tells.
+    /// Parses an answer.
     fn of(answer: &GenericMessage) -> Result<Self, NetlinkError> {
         let unreadable =
-            || NetlinkError::Unreadable("an address of the path manager cannot be understood".into());
-        let told = answer.attributes.iter().find(|attribute| kind(attribute) == ATTR_ADDR);
-        let told = attributes(&value(told.ok_or_else(unreadable)?));
-        let bytes = |kind| told.iter().find(|attribute| attribute.kind() == kind).map(value);
+            || NetlinkError::Unreadable("an address of the path manager has an unknown format".into());
+        let nested = answer.attributes.iter().find(|attribute| kind(attribute) == ATTR_ADDR);
+        let nested = attributes(&value(nested.ok_or_else(unreadable)?));
+        let bytes = |kind| nested.iter().find(|attribute| attribute.kind() == kind).map(value);
         let v4 = bytes(ADDR_ATTR_ADDR4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(IpAddr::from);
         let v6 = bytes(ADDR_ATTR_ADDR6).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok()).map(IpAddr::from);
         let address = v4.or(v6).ok_or_else(unreadable)?;
-        let flags = number_in(&told, ADDR_ATTR_FLAGS).ok_or_else(unreadable)?;
+        let flags = number_in(&nested, ADDR_ATTR_FLAGS).ok_or_else(unreadable)?;
         let role = match flags & !FLAG_BACKUP {
-            FLAG_SIGNAL => Role::Signal,
-            FLAG_SUBFLOW => Role::Subflow,
+            FLAG_SIGNAL => MptcpRole::Signal,
+            FLAG_SUBFLOW => MptcpRole::Subflow,
             _ => return Err(unreadable()),
         };
         Ok(Self { address, role, backup: flags & FLAG_BACKUP != 0 })

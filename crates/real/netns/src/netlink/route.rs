@@ -19,19 +19,19 @@ use netrig_host::netlink::NetlinkSocket;
 
 use super::NetlinkError;
 
-/// A conversation about what the calling thread's namespace has.
+/// A netlink socket for the interfaces, addresses and routes of a namespace.
 pub(crate) struct Rtnetlink {
     conversation: NetlinkSocket,
-    /// What becomes of a thing that is made and is there already: a flag of netlink(7).
+    /// What happens if an object to be made exists: a flag of netlink(7).
     existing: u16,
 }
 
-/// One end of a veth pair that is to be.
+/// An end of a veth pair to be made.
 pub(crate) struct VethEnd<'a> {
     pub(crate) name: &'a str,
     pub(crate) index: u32,
     pub(crate) mtu: u32,
-    /// The kernel draws one if there is none.
+    /// `None`: the kernel chooses one.
     pub(crate) mac: Option<[u8; 6]>,
 }
 
@@ -46,28 +46,28 @@ impl VethEnd<'_> {
     }
 }
 
-/// A route that is to be, in the main table unless it has a `table`.
+/// A route to be made; in the main table unless `table` is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewRoute {
     pub(crate) to: IpAddr,
-    /// Nobody to whom it is the neighbour's own.
+    /// `None` if the destination is a neighbour.
     pub(crate) via: Option<IpAddr>,
     pub(crate) index: u32,
     pub(crate) table: Option<u32>,
-    pub(crate) lengths: Lengths,
+    pub(crate) lengths: RouteLengths,
 }
 
-/// How long what takes a route may be; as long as the interface takes if nothing is said.
+/// Length limits of a route. `None`: that of the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lengths {
-    /// A packet.
+pub(crate) struct RouteLengths {
+    /// The longest packet, bytes.
     pub(crate) mtu: Option<u32>,
-    /// A segment of TCP, as it is announced to the peer.
+    /// The TCP segment size that is announced to the peer, bytes.
     pub(crate) mss: Option<u32>,
 }
 
-impl Lengths {
-    /// Whether nothing is said.
+impl RouteLengths {
+    /// Whether the route has no limits of its own.
     pub(crate) fn are_usual(&self) -> bool {
         *self == Self::default()
     }
@@ -79,12 +79,12 @@ impl Lengths {
 }
 
 impl Rtnetlink {
-    /// Opens one in the namespace of the calling thread. What is there already is not made again.
+    /// Opens it in the namespace of the calling thread. Requests fail if an object exists.
     pub(crate) fn open() -> Result<Self, NetlinkError> {
         Ok(Self { conversation: NetlinkSocket::open(NETLINK_ROUTE)?, existing: NLM_F_EXCL })
     }
 
-    /// The same for putting things back: what is there already is replaced.
+    /// The same, but requests replace an object that exists.
     pub(crate) fn open_to_restore() -> Result<Self, NetlinkError> {
         Ok(Self { existing: NLM_F_REPLACE, ..Self::open()? })
     }
@@ -94,7 +94,8 @@ impl Rtnetlink {
         self.conversation.ask(message, flags).map(drop)
     }
 
-    /// Makes a veth pair, `here` in this namespace and `there` in another one. Both belong to `group` of interfaces.
+    /// Makes a veth pair, `here` in this namespace and `there` in another one. Both belong to the interface
+    /// group `group`.
     pub(crate) fn make_veth(
         &mut self,
         here: &VethEnd<'_>,
@@ -113,14 +114,14 @@ impl Rtnetlink {
         self.create(RouteNetlinkMessage::NewLink(message))
     }
 
-    /// Removes all interfaces of `group`, and with them the other ends of veth pairs.
+    /// Removes all interfaces of `group`, and with them the other ends of their veth pairs.
     pub(crate) fn delete_group(&mut self, group: u32) -> Result<(), NetlinkError> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::Group(group));
         self.conversation.ask(RouteNetlinkMessage::DelLink(message), 0).map(drop)
     }
 
-    /// Switches flags of an interface on and off.
+    /// Sets and clears flags of an interface.
     pub(crate) fn set_flags(
         &mut self,
         index: u32,
@@ -134,8 +135,9 @@ impl Rtnetlink {
         self.conversation.ask(RouteNetlinkMessage::SetLink(message), 0).map(drop)
     }
 
-    /// Whether an interface is in operation (ifOperStatus of RFC 2863 section 3.1.14), as the kernel has found out by itself: that a
-    /// link has come up it notices up to a second late (linkwatch), or, since Linux 6.9, when it is asked for that one.
+    /// Whether an interface is operational (ifOperStatus of RFC 2863 section 3.1.14). The kernel notices a
+    /// link that comes up with a delay of up to a second (linkwatch), or, since Linux 6.9, when this
+    /// interface is queried.
     pub(crate) fn is_running(&mut self, index: u32) -> Result<bool, NetlinkError> {
         let mut message = LinkMessage::default();
         message.header.index = index;
@@ -145,7 +147,7 @@ impl Rtnetlink {
         }))
     }
 
-    /// Gives an interface an address, usable at once: nobody is asked whether another one has it (RFC 4862 section 5.4).
+    /// Adds an address that is usable at once, without duplicate address detection (RFC 4862 section 5.4).
     pub(crate) fn add_address(
         &mut self,
         index: u32,
@@ -164,7 +166,7 @@ impl Rtnetlink {
         self.create(RouteNetlinkMessage::NewAddress(message))
     }
 
-    /// Tells who has a neighbour's address, for good.
+    /// Adds a permanent neighbour.
     pub(crate) fn add_neighbour(
         &mut self,
         index: u32,
@@ -206,8 +208,12 @@ impl Rtnetlink {
         self.create(RouteNetlinkMessage::NewRoute(message))
     }
 
-    /// How long what goes to `to`, from `source` if one is given, may be as the kernel has it.
-    pub(crate) fn lengths_to(&mut self, to: IpAddr, source: Option<IpAddr>) -> Result<Lengths, NetlinkError> {
+    /// The kernel's length limits for packets to `to`, from `source` if given.
+    pub(crate) fn lengths_to(
+        &mut self,
+        to: IpAddr,
+        source: Option<IpAddr>,
+    ) -> Result<RouteLengths, NetlinkError> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(&to);
         message.header.destination_prefix_length = bits(&to);
@@ -217,7 +223,7 @@ impl Rtnetlink {
             message.attributes.push(RouteAttribute::Source(source.into()));
         }
         let answers = self.conversation.ask(RouteNetlinkMessage::GetRoute(message), 0)?;
-        let mut lengths = Lengths::default();
+        let mut lengths = RouteLengths::default();
         for answer in answers {
             let RouteNetlinkMessage::NewRoute(route) = answer else { continue };
             for attribute in route.attributes {
@@ -234,7 +240,7 @@ impl Rtnetlink {
         Ok(lengths)
     }
 
-    /// Lets packets from `source` look into `table` before the main one.
+    /// Packets from `source` use `table` before the main table.
     pub(crate) fn add_rule(&mut self, source: IpAddr, table: u32, priority: u32) -> Result<(), NetlinkError> {
         let mut message = RuleMessage::default();
         message.header.family = family(&source);

@@ -1,4 +1,4 @@
-//! What a program writes.
+//! The output of programs.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,55 +9,55 @@ use netrig_host::monotonic_nanos;
 
 use crate::process::Process;
 
-/// Lines of a program's output that are kept, and characters of a line.
+/// The most lines of a program's output that are kept, and the most characters of a line.
 const LINES: usize = 1000;
 const WIDTH: usize = 400;
-/// How long what it wrote last may take to be read after its end: what it left running may still hold its output.
-const LAST_WORDS: Duration = Duration::from_millis(200);
-/// Between two looks whether all of it is read.
+/// How long reading may continue after the program's end. Its descendants may still hold the pipes open.
+const LAST_LINES: Duration = Duration::from_millis(200);
+/// Interval between checks whether all is read.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Who hears the lines of one program.
+/// Receives the lines of one program.
 pub(super) type LineTap = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a program has written.
+/// The output of a program.
 #[derive(Clone, Default)]
-pub(super) struct Output {
-    /// The first lines, each with the moment at which it was read (ns of `CLOCK_MONOTONIC`).
+pub(super) struct ProgramOutput {
+    /// The first lines, each with the time at which it was read (ns of `CLOCK_MONOTONIC`).
     lines: Arc<Mutex<Vec<(u64, String)>>>,
-    /// Who is told of every line at once.
-    heard: Option<LineTap>,
+    /// Receives every line at once.
+    tap: Option<LineTap>,
 }
 
-/// Reads what one process writes.
-pub(super) struct Readers(Vec<JoinHandle<()>>);
+/// The threads that read the output of one process.
+pub(super) struct OutputReaders(Vec<JoinHandle<()>>);
 
-impl Readers {
-    /// Waits until it is read to its end.
-    pub fn await_last_words(&self) {
-        let deadline = Instant::now() + LAST_WORDS;
+impl OutputReaders {
+    /// Waits until the output is read to its end, for a short time.
+    pub fn await_end(&self) {
+        let deadline = Instant::now() + LAST_LINES;
         while self.0.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
             std::thread::sleep(LOOK);
         }
     }
 }
 
-impl Output {
-    /// Nothing yet; every line will be told.
-    pub fn heard_by(heard: Option<LineTap>) -> Self {
-        Self { heard, ..Self::default() }
+impl ProgramOutput {
+    /// Without output yet. `tap` receives every line.
+    pub fn with_tap(tap: Option<LineTap>) -> Self {
+        Self { tap, ..Self::default() }
     }
 
-    /// Reads all that a process writes, whose pipes nobody has taken.
-    pub fn read_all(&self, process: &mut Process) -> Readers {
+    /// Reads both output pipes of a process, if they are still in it.
+    pub fn read_all(&self, process: &mut Process) -> OutputReaders {
         let readers = [
             process.stdout().map(|stream| self.read(stream)),
             process.stderr().map(|stream| self.read(stream)),
         ];
-        Readers(readers.into_iter().flatten().collect())
+        OutputReaders(readers.into_iter().flatten().collect())
     }
 
-    /// Reads a stream to its end, whatever of it is kept, so that the program is never kept waiting.
+    /// Reads a stream to its end, even if its lines are not kept, so that the program never blocks.
     fn read(&self, stream: impl Read + Send + 'static) -> JoinHandle<()> {
         let output = self.clone();
         std::thread::spawn(move || {
@@ -65,7 +65,7 @@ impl Output {
             let mut line = Vec::new();
             loop {
                 line.clear();
-                // What is longer than any line is cut, and goes on as another.
+                // A line that is too long is split.
                 match (&mut stream).take(WIDTH as u64 * 4).read_until(b'\n', &mut line) {
                     Ok(0) | Err(_) => break,
                     Ok(_) => output.add(&line),
@@ -80,8 +80,8 @@ impl Output {
         if text.is_empty() {
             return;
         }
-        if let Some(heard) = &self.heard {
-            heard(&text);
+        if let Some(tap) = &self.tap {
+            tap(&text);
         }
         let mut lines = self.lines();
         if lines.len() < LINES {
@@ -89,7 +89,7 @@ impl Output {
         }
     }
 
-    pub fn has_said(&self, wanted: &str) -> bool {
+    pub fn has_written(&self, wanted: &str) -> bool {
         self.lines().iter().any(|(_, line)| line.contains(wanted))
     }
 
@@ -112,10 +112,10 @@ mod tests {
 
     #[test]
     fn output_is_kept_within_limits() {
-        let output = Output::default();
+        let output = ProgramOutput::default();
         let text = "\n".to_owned() + &"x".repeat(10_000) + "\nready \x1b[1m\n" + &"y\n".repeat(5_000);
         output.read(std::io::Cursor::new(text.into_bytes())).join().unwrap();
-        assert!(output.has_said("ready") && !output.has_said("\x1b"));
+        assert!(output.has_written("ready") && !output.has_written("\x1b"));
         let lines = output.take();
         assert_eq!(lines.len(), LINES);
         assert!(lines.iter().all(|(_, line)| line.len() <= WIDTH));

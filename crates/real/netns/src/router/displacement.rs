@@ -1,51 +1,52 @@
-//! What lateness of the tester adds to the waiting on a link.
+//! What lateness of the tester adds to the waiting time on a link.
 //!
-//! A packet that comes late does not wait the less for it: it comes closer to what is behind it, and those wait for it. How
-//! much, a line tells by itself: with `f` the moment at which it has sent all that was before, a packet that comes at `a`
-//! starts at max(f, a). Had it come `l` earlier, and the line been clear `d` earlier, it would have started at
-//! max(f - d, a - l). The difference of the two is the `d` of the packet behind it, and has made this one wait d - l more:
-//! Lindley's recursion, for what was and for what should have been. A lateness that is the same for all adds nothing.
+//! A late packet itself does not wait less: it comes closer to the next packets, and these wait for it. The
+//! line gives the amount. Let `f` be the time at which it has sent all earlier packets. A packet that arrives
+//! at `a` starts at max(f, a). If it had arrived `l` earlier, and the line had been clear `d` earlier, it
+//! would have started at max(f - d, a - l). The difference of the two is the `d` of the next packet, and this
+//! packet waited d - l longer. This is Lindley's recursion, for the actual and for the intended arrivals. A
+//! lateness that is equal for all packets adds nothing.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use netrig_core::{Duration, Instant, IpHeader};
 
-use super::SETTLING;
+use super::passage::SETTLING;
 
-/// A mean that the tester moved by less than either is taken for what it is: the agreement between two runs of one seed that
-/// the studies state.
+/// A mean that the tester moved by less than either is accepted. The studies state this agreement between two
+/// runs of one seed.
 const LEAST: Duration = Duration::from_micros(20);
 const LEAST_SHARE: f64 = 0.1;
 
-/// And what the studies state for rates, which wait for answers as long as packets take there.
+/// The studies' limit for rates. They depend on round trips, and so on the passage time of packets.
 const LEAST_SHARE_OF_PASSAGE: f64 = 0.05;
 
-/// The waiting of so few packets is no mean.
+/// The waiting time of fewer packets is no mean.
 const FEW: u64 = 100;
 
-/// So much of what a node was handed and has not sent on is remembered, and none of it for longer than [`SETTLING`].
+/// How many packets a node may have received and not yet forwarded. Each is forgotten after [`SETTLING`].
 const UNDERWAY: usize = 4096;
 
-/// How the waiting on one way of a link would have been.
+/// Actual and intended waiting in one direction of a link.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Displacement {
-    /// By how much later the line is clear than it should have been, ns.
+    /// How much later the line is clear than intended, ns.
     later: i64,
     packets: u64,
-    /// ns, of all packets.
+    /// Sum over all packets, ns.
     waited: i128,
     added: i128,
-    /// For how long the line sent them, ns.
+    /// How long the line sent them, ns.
     sent: i128,
 }
 
 impl Displacement {
-    /// A packet comes at `at`, when the line will have sent what was before, or has, at `clear`. `late` is how much later
-    /// than it should have come that was; if nobody knows, as much as what was before it.
-    pub fn comes(&mut self, at: Instant, clear: Instant, late: Option<i64>) {
+    /// A packet arrives at `at`. The line has sent all earlier packets at `clear`, which may lie ahead.
+    /// `late` is the packet's lateness, ns; if unknown, that of the line is used.
+    pub fn arrives(&mut self, at: Instant, clear: Instant, late: Option<i64>) {
         if clear == Instant::NEVER {
-            // The line stands still, whoever is late.
+            // The line stands still, so lateness has no effect.
             return;
         }
         let ahead = difference(clear, at);
@@ -57,30 +58,31 @@ impl Displacement {
         self.added += i128::from(self.later - late);
     }
 
-    /// The line sends the packet for so long, ns; for no time if it does not take it.
+    /// How long the line sends the packet, ns; 0 if the line drops it.
     pub fn is_sent(&mut self, takes: i64) {
         self.sent += i128::from(takes.max(0));
     }
 
-    /// Packets whose waiting is counted.
+    /// Packets whose waiting time is counted.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The mean waiting, and what of it the tester added (less than nothing if packets waited less), s; nothing of too few.
+    /// The mean waiting time, and the tester's part of it (negative if packets waited less), s. `None` for
+    /// too few packets.
     pub fn means(&self) -> Option<(f64, f64)> {
         let mean = |sum: i128| sum as f64 / self.packets as f64 / 1e9;
         (self.packets >= FEW).then(|| (mean(self.waited), mean(self.added)))
     }
 
-    /// Why the waiting on the link `name` must not be trusted, if the tester moved it.
+    /// Why the waiting time on the link `name` is invalid, if the tester changed it.
     pub fn fault_of_waiting(&self, name: &str) -> Option<String> {
         let (waited, added) = self.means()?;
-        self.fault(name, LEAST_SHARE, waited - added, "of that")
+        self.fault(name, LEAST_SHARE, waited - added, "the punctual waiting time")
     }
 
-    /// Why nothing must be trusted of what passed the link `name`: the tester moved by too much the time that it took of packets
-    /// there, and with it the round trips of those that wait for answers.
+    /// Why results of the link `name` are invalid: the tester changed the passage time of packets too much,
+    /// and so the round trips of senders that wait for answers.
     pub fn fault_of_passage(&self, name: &str) -> Option<String> {
         let (waited, added) = self.means()?;
         let sent = self.sent as f64 / self.packets as f64 / 1e9;
@@ -88,19 +90,19 @@ impl Displacement {
             name,
             LEAST_SHARE_OF_PASSAGE,
             waited - added + sent,
-            "of that and of what it took to send them",
+            "the punctual waiting and sending time",
         )
     }
 
-    /// That the tester moved the mean waiting by more than a share of `of`, s.
+    /// Reports that the tester moved the mean waiting time by more than a share of `of`, s.
     fn fault(&self, name: &str, share: f64, of: f64, what: &str) -> Option<String> {
         let (waited, added) = self.means()?;
         let moved = added.abs();
         let (ms, verb) = (1e3, if added > 0.0 { "more" } else { "less" });
         (moved > LEAST.as_secs_f64() && moved > share * of).then(|| {
             format!(
-                "{} packets waited {:.3} ms on average on {name}, {:.3} ms {verb} than if they had come in time; {:.0} % {what} \
-                 and {LEAST} are the most",
+                "{} packets waited {:.3} ms on average on {name}, {:.3} ms {verb} than punctual packets; the limit \
+                 is {:.0} % of {what}, but at least {LEAST}",
                 self.packets,
                 waited * ms,
                 moved * ms,
@@ -110,36 +112,37 @@ impl Displacement {
     }
 }
 
-/// `a - b`, ns, as far as a run can last.
+/// `a - b`, ns, limited to a quarter of the range.
 pub(crate) fn difference(a: Instant, b: Instant) -> i64 {
     const FARTHEST: i128 = i64::MAX as i128 / 4;
     (i128::from(a.as_nanos()) - i128::from(b.as_nanos())).clamp(-FARTHEST, FARTHEST) as i64
 }
 
-/// What a node was handed and is to send on, in this order.
+/// Packets that a node received and must forward, in order of arrival.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Underway(VecDeque<Handed>);
+pub(crate) struct NodeTransit(VecDeque<HandedPacket>);
 
 #[derive(Clone, Copy, Debug)]
-struct Handed {
+struct HandedPacket {
     mark: u64,
-    /// When it left its link, by the link.
+    /// When the link delivered it.
     left: Instant,
-    /// When the node got it.
+    /// When the node received it.
     at: Instant,
 }
 
-impl Underway {
-    /// The node is handed at `at` a packet that left its link at `left`: earlier, by as much as the router is late.
+impl NodeTransit {
+    /// The node receives at `at` a packet that left its link at `left`. The difference is the router's
+    /// lateness.
     pub fn enters(&mut self, packet: &IpHeader, left: Instant, at: Instant) {
         while self.0.front().is_some_and(|before| at.since(before.at) > SETTLING) || self.0.len() == UNDERWAY
         {
             self.0.pop_front();
         }
-        self.0.push_back(Handed { mark: mark(packet), left, at });
+        self.0.push_back(HandedPacket { mark: mark(packet), left, at });
     }
 
-    /// When what the node sends on now had left its last link, if it is known.
+    /// When the packet that the node forwards now had left its previous link, if known.
     pub fn leaves(&mut self, packet: &IpHeader) -> Option<Instant> {
         let mark = mark(packet);
         let place = self.0.iter().position(|handed| handed.mark == mark)?;
@@ -147,7 +150,7 @@ impl Underway {
     }
 }
 
-/// What a packet has in common with itself on the next link, and with few others.
+/// A hash of the fields that a packet keeps on the next link.
 fn mark(packet: &IpHeader) -> u64 {
     let IpHeader { src, dst, protocol, id, offset, len, .. } = packet;
     let mut hasher = DefaultHasher::new();

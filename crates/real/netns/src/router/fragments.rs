@@ -1,4 +1,4 @@
-//! Datagrams in the packets that carry them: whole, or in fragments.
+//! Datagrams in packets, whole or in fragments.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -7,51 +7,51 @@ use netrig_core::protocol;
 
 use super::parcel::Parcel;
 
-/// Datagrams of which fragments have come that are remembered: a kernel gives up one when more than 64 others of its sender
-/// have come since (`ipfrag_max_dist`).
+/// Incomplete datagrams that are remembered. A kernel drops one after more than 64 later ones of its sender
+/// (`ipfrag_max_dist`).
 const INCOMPLETE: usize = 1024;
 
-/// The ends of the datagram of UDP that begins in this packet.
-pub(super) fn ends(parcel: &Parcel) -> Option<Ends> {
+/// The sockets of the UDP datagram that begins in this packet.
+pub(super) fn ends(parcel: &Parcel) -> Option<SocketPair> {
     let ip = parcel.ip();
     let [a, b, c, d] = *parcel.payload().first_chunk()?;
-    (ip.protocol == protocol::UDP && ip.is_first()).then(|| Ends {
+    (ip.protocol == protocol::UDP && ip.is_first()).then(|| SocketPair {
         from: SocketAddr::from((ip.src, u16::from_be_bytes([a, b]))),
         to: SocketAddr::from((ip.dst, u16::from_be_bytes([c, d]))),
     })
 }
 
-/// What is behind the header of UDP of the datagram that begins in this packet.
+/// The payload of the UDP datagram that begins in this packet.
 pub(super) fn content(parcel: &Parcel) -> Option<&[u8]> {
     parcel.payload().get(8..)
 }
 
-/// Between which sockets a datagram goes.
+/// Source and destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends {
+pub(super) struct SocketPair {
     pub from: SocketAddr,
     pub to: SocketAddr,
 }
 
-/// Tells when all fragments of a datagram have passed a place.
+/// Finds when all fragments of a datagram have passed.
 #[derive(Debug, Default)]
-pub(super) struct Fragments(VecDeque<Incomplete>);
+pub(super) struct Fragments(VecDeque<IncompleteDatagram>);
 
 #[derive(Debug)]
-struct Incomplete {
+struct IncompleteDatagram {
     src: IpAddr,
     dst: IpAddr,
     id: u32,
-    ends: Option<Ends>,
-    /// Where fragments began that have passed: one that comes twice counts once.
+    ends: Option<SocketPair>,
+    /// Offsets of the fragments that have passed. A duplicate counts once.
     offsets: Vec<u32>,
     len: u32,
     whole: Option<u32>,
 }
 
 impl Fragments {
-    /// A datagram of UDP passes, or a fragment of one; the datagram's ends, if all of it has passed now.
-    pub fn passes(&mut self, parcel: &Parcel) -> Option<Ends> {
+    /// Takes a UDP datagram or a fragment of one. Returns the sockets if the datagram is complete now.
+    pub fn passes(&mut self, parcel: &Parcel) -> Option<SocketPair> {
         let ip = parcel.ip();
         if ip.protocol != protocol::UDP {
             return None;
@@ -59,12 +59,12 @@ impl Fragments {
         if ip.is_first() && !ip.more {
             return ends(parcel);
         }
-        let known = |other: &Incomplete| (other.src, other.dst, other.id) == (ip.src, ip.dst, ip.id);
+        let known = |other: &IncompleteDatagram| (other.src, other.dst, other.id) == (ip.src, ip.dst, ip.id);
         let place = self.0.iter().rposition(known).unwrap_or_else(|| {
             if self.0.len() == INCOMPLETE {
                 self.0.pop_front();
             }
-            self.0.push_back(Incomplete {
+            self.0.push_back(IncompleteDatagram {
                 src: ip.src,
                 dst: ip.dst,
                 id: ip.id,

@@ -11,16 +11,17 @@ pub(crate) const ETHERNET: usize = 14;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
-/// A frame with what a link may know of its packet. A pointer, for queues and lines move it several times.
+/// A frame with the header that links may change. It is a pointer, because queues and lines move it several
+/// times.
 #[derive(Clone, Debug)]
-pub(crate) struct Parcel(Box<Content>);
+pub(crate) struct Parcel(Box<ParcelContent>);
 
 #[derive(Clone, Debug)]
-struct Content {
+struct ParcelContent {
     header: Header,
-    /// As it came.
+    /// The header on arrival.
     ip: IpHeader,
-    /// The code point and ECN field that stand in the bytes.
+    /// The code point and the ECN field in the bytes.
     written: (Dscp, Ecn),
     number: u32,
     /// From the first byte of the Ethernet header.
@@ -28,13 +29,19 @@ struct Content {
 }
 
 impl Parcel {
-    /// The frame of these bytes, the run's `number`-th; `None` if there is no IP packet in it. `room` is a parcel that is
-    /// of no use any more, whose memory is taken again.
+    /// Parses a frame, the run's `number`-th. `None` if it has no IP packet. `room` is an unused parcel whose
+    /// memory is reused.
     pub fn read(bytes: &[u8], number: u32, room: Option<Self>) -> Option<Self> {
         let ip = read_ip(bytes)?;
         let (header, written) = (header(&ip, bytes), (ip.dscp, ip.ecn));
         let Some(Self(mut content)) = room else {
-            return Some(Self(Box::new(Content { header, ip, written, number, bytes: bytes.to_vec() })));
+            return Some(Self(Box::new(ParcelContent {
+                header,
+                ip,
+                written,
+                number,
+                bytes: bytes.to_vec(),
+            })));
         };
         (content.header, content.ip, content.written, content.number) = (header, ip, written, number);
         content.bytes.clear();
@@ -42,9 +49,9 @@ impl Parcel {
         Some(Self(content))
     }
 
-    /// The frame as it leaves: what links changed of the header is written into it.
+    /// The frame to be sent, with the links' changes of the header written into it.
     pub fn finished(&mut self) -> &[u8] {
-        let Content { header, written, bytes, .. } = &mut *self.0;
+        let ParcelContent { header, written, bytes, .. } = &mut *self.0;
         if (header.dscp, header.ecn) != *written {
             *written = (header.dscp, header.ecn);
             write_class(&mut bytes[ETHERNET..], *header);
@@ -52,17 +59,17 @@ impl Parcel {
         bytes
     }
 
-    /// The packet's bytes as they came, or as they were written last.
+    /// The packet's bytes, with the changes that were written so far.
     pub fn packet(&self) -> &[u8] {
         &self.0.bytes[ETHERNET..]
     }
 
-    /// What the packet's header said when it came.
+    /// The packet's header on arrival.
     pub fn ip(&self) -> &IpHeader {
         &self.0.ip
     }
 
-    /// The packet's bytes behind its header, and what pads a short frame.
+    /// The bytes behind the packet's header, including the padding of a short frame.
     pub fn payload(&self) -> &[u8] {
         &self.packet()[self.0.ip.header_len as usize..]
     }
@@ -86,7 +93,7 @@ impl NumberedPacket for Parcel {
     }
 }
 
-/// The header of the IP packet in an Ethernet frame, `None` if there is none or the packet is not all there.
+/// The header of the IP packet in an Ethernet frame. `None` if there is none or the packet is truncated.
 fn read_ip(frame: &[u8]) -> Option<IpHeader> {
     let kind = u16::from_be_bytes(*frame.get(12..)?.first_chunk()?);
     let packet = frame.get(ETHERNET..)?;
@@ -95,8 +102,8 @@ fn read_ip(frame: &[u8]) -> Option<IpHeader> {
     (kind == kind_of && ip.len as usize <= packet.len()).then_some(ip)
 }
 
-/// What links may know of the packet in a frame that begins so. Extension headers of IPv6 are not looked through: a packet
-/// with one has its first for a protocol and no ports.
+/// The header that links see. Extension headers of IPv6 are not parsed: the first one counts as the protocol,
+/// without ports.
 fn header(ip: &IpHeader, frame: &[u8]) -> Header {
     let IpHeader { src, dst, next, len, dscp, ecn, .. } = *ip;
     // Only the first fragment has ports.
@@ -106,7 +113,7 @@ fn header(ip: &IpHeader, frame: &[u8]) -> Header {
     Header { flow, ip_len: len, dscp, ecn }
 }
 
-/// Between which addresses the IP packet in an Ethernet frame goes, also if it is cut or altered.
+/// Source and destination address of the IP packet in an Ethernet frame, also if it is truncated or altered.
 pub(super) fn addresses(frame: &[u8]) -> Option<[IpAddr; 2]> {
     let kind = u16::from_be_bytes(*frame.get(12..)?.first_chunk()?);
     let packet = frame.get(ETHERNET..)?;
@@ -119,7 +126,7 @@ pub(super) fn addresses(frame: &[u8]) -> Option<[IpAddr; 2]> {
     }
 }
 
-/// Source and destination port, which stand first in every transport header that has them.
+/// Source and destination port, the first fields of every transport header that has ports.
 fn ports(number: u8, transport: &[u8]) -> (u16, u16) {
     match transport.first_chunk() {
         Some([a, b, c, d]) if [protocol::TCP, protocol::UDP, protocol::SCTP].contains(&number) => {
@@ -129,7 +136,7 @@ fn ports(number: u8, transport: &[u8]) -> (u16, u16) {
     }
 }
 
-/// Writes code point and ECN field into an IP packet whose header was read.
+/// Writes code point and ECN field into a parsed IP packet.
 fn write_class(packet: &mut [u8], header: Header) {
     let class = header.traffic_class();
     if packet[0] >> 4 == 6 {
@@ -148,7 +155,7 @@ fn write_class(packet: &mut [u8], header: Header) {
 mod tests {
     use super::*;
 
-    /// 115 B of UDP from 192.168.0.1 to 192.168.0.199, with a checksum that was reckoned by hand: 0xb861.
+    /// 115 B of UDP from 192.168.0.1 to 192.168.0.199. The checksum 0xb861 was computed by hand.
     fn frame() -> Vec<u8> {
         let mut frame = vec![0; ETHERNET + 115];
         frame[12..14].copy_from_slice(&IPV4.to_be_bytes());
@@ -172,7 +179,7 @@ mod tests {
         parcel.header_mut().ecn = Ecn::Ce;
         let out = parcel.finished().to_vec();
         assert_eq!(class_of(&out), (Dscp(46), Ecn::Ce));
-        // With its field in it, the sum of a header that is whole is all ones (RFC 1071 section 1).
+        // The sum over a valid header including its checksum is all ones (RFC 1071 section 1).
         assert_eq!(internet_checksum(&[&out[ETHERNET..ETHERNET + 20]]), 0);
         parcel.header_mut().dscp = Dscp(0);
         parcel.header_mut().ecn = Ecn::NotEct;

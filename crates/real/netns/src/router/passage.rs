@@ -1,5 +1,5 @@
-//! What passes nodes: between two links, and between a link and a socket, a packet is a kernel's, and none may be lost there
-//! unseen.
+//! Packets inside nodes: between two links, and between a link and a socket, a packet is in a kernel. No
+//! packet may be lost there without notice.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -9,85 +9,84 @@ use netrig_core::{Duration, Instant, IpHeader};
 use netrig_experiment::{Action, Carrier, Scenario, server_port};
 use netrig_host::DatagramStamp;
 
-use super::SETTLING;
-use super::fragments::{Ends, Fragments, content, ends};
+use super::fragments::{Fragments, SocketPair, content, ends};
 use super::parcel::Parcel;
 use crate::wiring::Wiring;
 
-/// An end that waits for no datagrams of after its run may close its socket so much before the router sees the end.
+/// If all links were empty for this long, no packet is in transit: a node forwards faster.
+pub(super) const SETTLING: Duration = Duration::from_millis(20);
+/// How much earlier than the router sees the end a client may close its socket, since it waits for no later
+/// datagrams.
 const CLOSING: Duration = Duration::from_millis(1);
 
-/// Counts what nodes were handed and what came of it.
+/// Counts the packets that nodes received, and what they forwarded or read.
 ///
-/// Of a node that sends on what is for others it counts datagrams, by their first fragments, and bytes behind the headers of
-/// IP: a router that cuts a packet changes neither. Of a flow of datagrams it counts those that have passed whole, at the
-/// first link and at the last. What was handed over less than 20 ms before the last look may still be on its way.
+/// For a node that forwards, it counts datagrams by their first fragments, and bytes behind the IP headers:
+/// fragmentation changes neither. For a flow of datagrams, it counts complete datagrams at the first link and
+/// at the last. A packet that was delivered less than 20 ms before the last count may still be in transit.
 pub(crate) struct Passages {
-    nodes: Vec<Node>,
-    /// Which node has this address.
+    nodes: Vec<NodePassage>,
+    /// The node of each address.
     owners: BTreeMap<IpAddr, usize>,
-    /// Flows of datagrams, by the address of their second end, with both nodes.
+    /// Flows of datagrams by the server's address: the flow's number, and the nodes of client and server.
     flows: BTreeMap<SocketAddr, (u32, [usize; 2])>,
-    ends: BTreeMap<(u32, FlowSide), AtEnd>,
-    /// Flows of datagrams on cables alone, with their names: nobody is between their sockets.
+    ends: BTreeMap<(u32, FlowSide), EndPassage>,
+    /// Flows of datagrams over direct links only, with their names. The router is not between their sockets.
     on_cables: Vec<(u32, String)>,
-    /// What was handed over and may still be on its way, in the order of time.
-    fresh: VecDeque<(Instant, Handed)>,
+    /// Delivered packets that may still be in transit inside a node, in time order.
+    pending: VecDeque<(Instant, PendingPacket)>,
     offered: Fragments,
     handed: Fragments,
     end: Instant,
 }
 
 #[derive(Clone, Debug)]
-struct Node {
+struct NodePassage {
     name: String,
     /// The longest packet that fits all of its links, bytes.
     fits: u32,
-    /// Whether its interfaces go down in the run: its kernel then drops what it has to.
+    /// Whether its interfaces go down during the run. Its kernel may then drop packets.
     shuts: bool,
-    /// Whether one of its links is a cable, over which it may send on what nobody counts.
+    /// Whether one of its links is direct. Packets that it forwards there are not counted.
     has_cable: bool,
-    /// Whether its host has less of its machine by the file: what is lost there is then measured.
+    /// Whether the experiment limits its host. Losses there are then a result.
     constrained: bool,
-    to_send_on: Passed,
-    sent_on: Passed,
+    to_forward: PassedTraffic,
+    forwarded: PassedTraffic,
 }
 
-/// What passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Passed {
+struct PassedTraffic {
     datagrams: u64,
     bytes: u64,
 }
 
-impl Passed {
+impl PassedTraffic {
     fn count(&mut self, packet: &IpHeader) {
         self.datagrams += u64::from(packet.is_first());
         self.bytes += u64::from(packet.payload_len());
     }
 }
 
-/// What passed between the links and the socket at one end of a flow of datagrams.
+/// Counts between the links and the socket at one end of a flow of datagrams.
 #[derive(Clone, Debug, Default)]
-struct AtEnd {
+struct EndPassage {
     flow: String,
     node: usize,
-    /// Whole datagrams of the end that the first link was offered.
+    /// Complete datagrams of this end that reached the first link.
     offered: u64,
-    /// Whole datagrams for the end that the last link handed to its node.
+    /// Complete datagrams for this end that the last link delivered to its node.
     handed: u64,
 }
 
-/// What a node was handed.
-enum Handed {
-    /// To be sent on.
-    ToSendOn(usize, IpHeader),
-    /// For a socket.
+/// A packet that a link delivered to a node.
+enum PendingPacket {
+    ToForward(usize, IpHeader),
     ForSocket((u32, FlowSide)),
 }
 
 impl Passages {
-    /// Of what `scenario` has, built as `wiring` says.
+    /// The counters for `scenario`, built as `wiring`.
     pub fn new(scenario: &Scenario, wiring: &Wiring) -> Self {
         let shuts = |node| {
             let shut =
@@ -95,7 +94,7 @@ impl Passages {
             scenario.events.iter().any(|event| shut(&event.action))
         };
         let is_cable = |link: usize| scenario.links[link].is_direct();
-        let nodes = wiring.nodes.iter().enumerate().map(|(place, node)| Node {
+        let nodes = wiring.nodes.iter().enumerate().map(|(place, node)| NodePassage {
             name: node.name.clone(),
             fits: wiring
                 .ends_of(place)
@@ -106,14 +105,14 @@ impl Passages {
             shuts: shuts(place),
             has_cable: wiring.ends_of(place).any(|(link, _)| is_cable(link)),
             constrained: scenario.nodes[place].host.is_constrained(),
-            to_send_on: Passed::default(),
-            sent_on: Passed::default(),
+            to_forward: PassedTraffic::default(),
+            forwarded: PassedTraffic::default(),
         });
         let ends = wiring.links.iter().flat_map(|link| &link.ends);
         let owners = ends.flat_map(|end| end.addresses.iter().map(|address| (*address, end.node))).collect();
         let datagrams = scenario.flows.iter().zip(0..).filter(|(flow, _)| {
             let is_udp = matches!(flow.carrier, Carrier::Udp { .. });
-            // Users of SIP send again what is lost, and count what became of it.
+            // SIP users retransmit what is lost, and count the outcome themselves.
             is_udp && flow.application.datagram().is_some() && flow.application.sip().is_none()
         });
         let (mut flows, mut at_ends, mut on_cables) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -127,7 +126,10 @@ impl Passages {
             }
             let ends = [(FlowSide::Client, flow.from, first.link), (FlowSide::Server, flow.to, last.link)];
             for (side, node, _) in ends.into_iter().filter(|(_, _, link)| !is_cable(*link)) {
-                at_ends.insert((number, side), AtEnd { flow: flow.name.clone(), node, ..AtEnd::default() });
+                at_ends.insert(
+                    (number, side),
+                    EndPassage { flow: flow.name.clone(), node, ..EndPassage::default() },
+                );
             }
         }
         Self {
@@ -136,26 +138,27 @@ impl Passages {
             flows,
             ends: at_ends,
             on_cables,
-            fresh: VecDeque::new(),
+            pending: VecDeque::new(),
             offered: Fragments::default(),
             handed: Fragments::default(),
             end: Instant::ZERO + scenario.duration,
         }
     }
 
-    /// Whether an address is one of the testbed's.
+    /// Whether an address belongs to the testbed.
     pub fn knows(&self, address: &IpAddr) -> bool {
         self.owners.contains_key(address)
     }
 
-    /// Whether `node` passes on what others send to others.
+    /// Whether `node` forwards the packet: it is neither its source nor its destination.
     fn is_others(&self, node: usize, packet: &IpHeader) -> bool {
         let is_others = |address| self.owners.get(address).is_some_and(|owner| *owner != node);
         is_others(&packet.src) && is_others(&packet.dst)
     }
 
-    /// Of which end of which flow of datagrams these are the ends: the one that sends, or else the one that receives.
-    fn end_of(&self, node: usize, ends: &Ends, sends: bool) -> Option<(u32, FlowSide)> {
+    /// The end of a flow of datagrams between these sockets: the sending end if `sends`, else the receiving
+    /// end. `None` if it is not at `node`.
+    fn end_of(&self, node: usize, ends: &SocketPair, sends: bool) -> Option<(u32, FlowSide)> {
         let (server_sends, flow) = match (self.flows.get(&ends.to), self.flows.get(&ends.from)) {
             (Some(flow), _) => (false, flow),
             (_, Some(flow)) => (true, flow),
@@ -165,8 +168,8 @@ impl Passages {
         (flow.1[side as usize] == node).then_some((flow.0, side))
     }
 
-    /// When the application at `node` meant the datagram to be sent that begins here, if it is of a flow and says so, and is not
-    /// late because its host is to be slow.
+    /// When the application at `node` intended to send the datagram that begins in this packet. `None` if the
+    /// datagram has no such stamp, or if the experiment limits the host.
     pub fn intended(&self, node: usize, parcel: &Parcel) -> Option<Instant> {
         if self.nodes[node].constrained {
             return None;
@@ -176,10 +179,10 @@ impl Passages {
         Some(stamp.intended())
     }
 
-    /// A node offers a packet to a link. Whether it sends it on for others.
+    /// Counts a packet that a node gives to a link. Returns whether the node forwards it.
     pub fn offered(&mut self, node: usize, parcel: &Parcel) -> bool {
         if self.is_others(node, parcel.ip()) {
-            self.nodes[node].sent_on.count(parcel.ip());
+            self.nodes[node].forwarded.count(parcel.ip());
             return true;
         }
         if let Some(ends) = self.offered.passes(parcel)
@@ -191,33 +194,34 @@ impl Passages {
         false
     }
 
-    /// A node was handed a packet at `now`. Whether it is to send it on to others.
+    /// Counts a packet that a node received at `now`. Returns whether the node must forward it.
     pub fn handed(&mut self, now: Instant, node: usize, parcel: &Parcel) -> bool {
         self.settle(now);
         let packet = parcel.ip();
         if self.is_others(node, packet) {
-            // What may go no further, or is too long and may not be cut, a router answers and does not send on.
+            // A router answers a packet whose hop limit expires, or that is too long and must not be
+            // fragmented. It does not forward it.
             let fits = packet.may_be_cut || packet.len <= self.nodes[node].fits;
             if packet.hops > 1 && fits {
-                self.fresh.push_back((now, Handed::ToSendOn(node, *packet)));
+                self.pending.push_back((now, PendingPacket::ToForward(node, *packet)));
             }
             return true;
         }
         if let Some(ends) = self.handed.passes(parcel)
             && let Some(end) = self.end_of(node, &ends, false)
         {
-            self.fresh.push_back((now, Handed::ForSocket(end)));
+            self.pending.push_back((now, PendingPacket::ForSocket(end)));
         }
         false
     }
 
-    /// Counts what was handed over so long before `now` that it is on its way no more.
+    /// Counts the packets that were delivered so long before `now` that they are no longer in transit.
     fn settle(&mut self, now: Instant) {
-        while let Some((at, handed)) = self.fresh.pop_front_if(|(at, _)| now.since(*at) > SETTLING) {
+        while let Some((at, handed)) = self.pending.pop_front_if(|(at, _)| now.since(*at) > SETTLING) {
             match handed {
-                Handed::ToSendOn(node, packet) => self.nodes[node].to_send_on.count(&packet),
-                Handed::ForSocket((_, FlowSide::Client)) if at + CLOSING > self.end => {}
-                Handed::ForSocket(end) => {
+                PendingPacket::ToForward(node, packet) => self.nodes[node].to_forward.count(&packet),
+                PendingPacket::ForSocket((_, FlowSide::Client)) if at + CLOSING > self.end => {}
+                PendingPacket::ForSocket(end) => {
                     if let Some(at) = self.ends.get_mut(&end) {
                         at.handed += 1;
                     }
@@ -226,11 +230,11 @@ impl Passages {
         }
     }
 
-    /// What has passed when the router's work ends at `now`, of a run that ended at `end`.
+    /// The counts when the router stops at `now`. The run ended at `end`.
     pub fn report(mut self, now: Instant, end: Instant) -> PassageReport {
         self.settle(now);
         if end < self.end {
-            // Sockets were closed when somebody said so, and what came to them after that nobody was to have.
+            // Sockets were closed early, so datagrams after that had no receiver.
             self.ends.values_mut().for_each(|at| at.handed = 0);
             self.on_cables.clear();
         }
@@ -238,29 +242,29 @@ impl Passages {
     }
 }
 
-/// What nodes were handed in a run, and what came of it.
+/// The counts of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PassageReport {
-    nodes: Vec<Node>,
-    ends: BTreeMap<(u32, FlowSide), AtEnd>,
+    nodes: Vec<NodePassage>,
+    ends: BTreeMap<(u32, FlowSide), EndPassage>,
     on_cables: Vec<(u32, String)>,
 }
 
 impl PassageReport {
-    /// Where packets were lost that no link dropped: each a sentence. `ends` is what the sockets say.
+    /// Losses of packets that no link dropped, one sentence each. `ends` has the counts of the sockets.
     pub fn faults(&self, ends: &[EndReport]) -> Vec<String> {
         self.losses(ends, false)
     }
 
-    /// The same of hosts that have less of their machine by the file, where a loss is no fault.
+    /// The same for hosts that the experiment limits, where a loss is a result.
     pub fn notes(&self, ends: &[EndReport]) -> Vec<String> {
         self.losses(ends, true)
     }
 
     fn losses(&self, ends: &[EndReport], constrained: bool) -> Vec<String> {
-        let counted = |node: &&Node| !node.shuts && node.constrained == constrained;
+        let counted = |node: &&NodePassage| !node.shuts && node.constrained == constrained;
         let through =
-            self.nodes.iter().filter(|node| !node.has_cable).filter(counted).filter_map(Node::fault);
+            self.nodes.iter().filter(|node| !node.has_cable).filter(counted).filter_map(NodePassage::fault);
         let at_ends = ends.iter().filter_map(|end| {
             let at = self.ends.get(&(end.flow, end.side))?;
             let node = self.nodes.get(at.node).filter(counted)?;
@@ -279,48 +283,48 @@ impl PassageReport {
     }
 }
 
-/// That a datagram of a flow was lost between its sockets, where only kernels are. Of answers the last may come to a socket
-/// that is closed.
+/// Reports datagrams of a flow that were lost between its sockets on direct links. Answers are not checked,
+/// since the last one may arrive after the socket is closed.
 fn fault_on_cables(flow: &str, client: &SocketPassage, server: &SocketPassage) -> Option<String> {
     let lost = client.sent.saturating_sub(server.received + server.dropped);
     let sent = client.sent;
     (lost > 0).then(|| {
         format!(
-            "flow `{flow}`: {lost} of {sent} datagrams that were sent on cables did not reach their socket"
+            "flow `{flow}`: {lost} of {sent} datagrams that were sent over direct links did not reach their socket"
         )
     })
 }
 
-impl Node {
-    /// That not all that others were to have from it was sent on.
+impl NodePassage {
+    /// Reports packets that the node did not forward.
     fn fault(&self) -> Option<String> {
-        let Self { name, to_send_on: Passed { datagrams: handed, bytes }, sent_on, .. } = self;
-        let lost = handed.saturating_sub(sent_on.datagrams);
+        let Self { name, to_forward: PassedTraffic { datagrams: handed, bytes }, forwarded, .. } = self;
+        let lost = handed.saturating_sub(forwarded.datagrams);
         if lost > 0 {
             return Some(format!(
-                "node `{name}` did not send on {lost} of {handed} packets that links handed it"
+                "node `{name}` did not forward {lost} of {handed} packets that links delivered to it"
             ));
         }
-        let lost = bytes.saturating_sub(sent_on.bytes);
+        let lost = bytes.saturating_sub(forwarded.bytes);
         (lost > 0).then(|| {
-            format!("node `{name}` did not send on {lost} B of {bytes} in the fragments that links handed it")
+            format!("node `{name}` did not forward {lost} B of {bytes} in the fragments that links delivered to it")
         })
     }
 }
 
-impl AtEnd {
-    /// That a datagram was lost between its socket and a link.
+impl EndPassage {
+    /// Reports datagrams that were lost between the socket and a link.
     fn faults(&self, node: &str, socket: &SocketPassage) -> impl Iterator<Item = String> + use<> {
         let Self { flow, offered, handed, .. } = self;
         let SocketPassage { sent, received, dropped, .. } = *socket;
-        let (unsent, unheard) = (sent.saturating_sub(*offered), handed.saturating_sub(received + dropped));
+        let (unsent, unread) = (sent.saturating_sub(*offered), handed.saturating_sub(received + dropped));
         let sends = (unsent > 0).then(|| {
             format!(
                 "flow `{flow}`: {unsent} of {sent} datagrams that node `{node}` sent did not reach its link"
             )
         });
-        let receives = (unheard > 0).then(|| {
-            format!("flow `{flow}`: {unheard} of {handed} datagrams that node `{node}` was handed did not reach their socket")
+        let receives = (unread > 0).then(|| {
+            format!("flow `{flow}`: {unread} of {handed} datagrams that links delivered to node `{node}` did not reach their socket")
         });
         sends.into_iter().chain(receives)
     }

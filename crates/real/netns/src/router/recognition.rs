@@ -1,4 +1,4 @@
-//! Which flow a frame belongs to, for what only the network can count of a connection.
+//! Assigns frames to flows, for quantities that only the network can count.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -9,29 +9,27 @@ use netrig_experiment::{Carrier, Flow, Route, Scenario};
 use super::parcel::Parcel;
 use crate::ftp;
 
-/// Counts the IP bytes of TCP segments with data that reach the receiving hosts of flows, and tells when they pause: a
-/// socket counts only what is in them, and hears of it when all that was sent before is there.
+/// Counts the IP bytes of TCP data segments that reach the receivers of flows, and notes when the data pause.
+/// A socket counts only payload, and it learns of a segment only after all earlier segments have arrived.
 pub(crate) struct Recognition {
-    /// By the address that the flow's second end listens on for data.
-    flows: BTreeMap<SocketAddr, Watched>,
+    /// By the address at which the flow's server listens for data.
+    flows: BTreeMap<SocketAddr, WatchedFlow>,
     wire_bytes: Vec<u64>,
-    /// When data last came, by flow.
+    /// When data last arrived, by flow.
     last_data: Vec<Option<Instant>>,
-    /// Moments since the last tick.
+    /// Pauses and resumptions since the last tick.
     marks: Vec<(Subject, Sample)>,
-    /// Data that stays away for longer has paused.
+    /// Data pause if none arrive for longer than this.
     pause: Duration,
 }
 
 #[derive(Clone, Copy)]
-struct Watched {
+struct WatchedFlow {
     flow: u32,
-    /// The node that receives the flow's data.
     receiver: usize,
 }
 
 impl Recognition {
-    /// Recognises the connections of `scenario`.
     pub fn new(scenario: &Scenario) -> Self {
         let mut flows = BTreeMap::new();
         for (flow, number) in scenario.flows.iter().zip(0..) {
@@ -44,7 +42,7 @@ impl Recognition {
                 let port =
                     if ftp::of(flow).is_some() { ftp::data_port(number) } else { flow.server_port(number) };
                 let listens = last.map(|address: IpAddr| SocketAddr::from((address, port)));
-                flows.extend(listens.map(|at| (at, Watched { flow: number, receiver })));
+                flows.extend(listens.map(|at| (at, WatchedFlow { flow: number, receiver })));
             }
         }
         Self {
@@ -56,7 +54,7 @@ impl Recognition {
         }
     }
 
-    /// Whether it counts what comes of a flow, and tells when that pauses: not if that comes out of a cable.
+    /// Whether it counts a flow. The last link before the receiver must not be direct.
     pub fn watches(scenario: &Scenario, flow: &Flow) -> bool {
         let answers = flow.application.answers();
         let comes_by = |path: &Route| if answers { path.hops.first() } else { path.hops.last() }.copied();
@@ -64,7 +62,7 @@ impl Recognition {
         is_tcp(flow) && !last.any(|hop| scenario.links[hop.link].is_direct())
     }
 
-    /// A frame reaches a node.
+    /// A frame was delivered to a node.
     pub fn delivered(&mut self, at: Instant, node: usize, parcel: &Parcel) {
         let header = parcel.header();
         if self.flows.is_empty() || header.flow.protocol != protocol::TCP {
@@ -73,7 +71,7 @@ impl Recognition {
         let to_server = SocketAddr::from((header.flow.dst, header.flow.dst_port));
         let from_server = SocketAddr::from((header.flow.src, header.flow.src_port));
         let watched = self.flows.get(&to_server).or_else(|| self.flows.get(&from_server));
-        if let Some(Watched { flow, .. }) = watched.filter(|watched| watched.receiver == node)
+        if let Some(WatchedFlow { flow, .. }) = watched.filter(|watched| watched.receiver == node)
             && has_data(parcel)
         {
             let flow = *flow;
@@ -82,7 +80,7 @@ impl Recognition {
         }
     }
 
-    /// A segment with data reached its host.
+    /// A data segment was delivered to the receiver.
     fn data_arrived(&mut self, at: Instant, flow: u32) {
         let last = self.last_data[flow as usize].replace(at);
         let paused = last.filter(|last| at.since(*last) > self.pause);
@@ -98,7 +96,7 @@ impl Recognition {
         self.marks.push((Subject::Flow(flow), Sample { at, quantity, value: 0.0 }));
     }
 
-    /// The run is over: the last that came was the last.
+    /// The run is over: the last data of each flow begin its last pause.
     pub fn finish(&mut self) {
         for flow in 0..self.last_data.len() {
             if let Some(last) = self.last_data[flow] {
@@ -123,7 +121,6 @@ pub(crate) fn is_tcp(flow: &Flow) -> bool {
     matches!(flow.carrier, Carrier::Tcp(_) | Carrier::Mptcp(_))
 }
 
-/// The node that receives the data of a flow.
 fn receiver(flow: &Flow) -> usize {
     if flow.application.answers() { flow.from } else { flow.to }
 }

@@ -1,4 +1,4 @@
-//! What the router did in a run, and whether it was the bottleneck.
+//! What the router did during a run, and whether it limited the result.
 
 use netrig_agent::EndReport;
 use netrig_core::{Duration, Instant, Note, Subject};
@@ -7,42 +7,42 @@ use netrig_host::Lateness;
 
 use super::displacement::Displacement;
 use super::passage::PassageReport;
-use crate::ring::Counts;
+use crate::ring::RingCounters;
 
-/// What the router did, and how well.
+/// The counts of the router, and its lateness.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RouterReport {
-    /// Every packet accounted for.
     pub balance: Balance,
-    /// Frames that were sent on.
+    /// Frames that were sent to nodes.
     pub forwarded: u64,
-    /// How late they were.
+    /// How late these frames were.
     pub lateness: Lateness,
-    /// By how much frames' turns had passed when they were read: they were taken to have come that much later.
+    /// How far links had advanced beyond the arrival of a frame when it was read. The link treats the frame
+    /// as that much later.
     pub overtaken: Lateness,
-    /// By how much the wall clock was stepped at most, by which frames are stamped.
+    /// The largest step of the wall clock, by which frames are stamped.
     pub stepped: Duration,
-    /// What came to the ring, and found no room there.
-    pub ring: Counts,
-    /// Frames that a node's interface did not take.
+    /// Frames that arrived at the ring, and those that it had no room for.
+    pub ring: RingCounters,
+    /// Frames that a node's interface refused.
     pub refused: u64,
-    /// Frames that came to a node's interface while it was down.
+    /// Frames for a node's interface that was down.
     pub shut_out: u64,
-    /// Frames without an IP packet between addresses of the testbed, which no link carries, or from elsewhere than a link's
-    /// end: noise.
+    /// Frames without an IP packet between addresses of the testbed, or from an interface that is no link's
+    /// end. No link carries them.
     pub foreign: u64,
-    /// Frames from or to an address of the testbed whose IP packet is cut or altered, so that no link could carry it.
+    /// Frames from or to an address of the testbed whose IP packet is truncated or altered, so that no link
+    /// can carry it.
     pub unreadable: u64,
-    /// What nodes were handed, and what came of it.
     pub passages: PassageReport,
-    /// What lateness did to the waiting on each way of each link, by its name.
+    /// The effect of lateness on the waiting time in each direction of each link, with the link's name.
     pub displaced: Vec<(String, Displacement)>,
-    /// Why the kernel gave the router's thread no real-time class, if it did not.
+    /// Why the kernel gave the router's thread no real-time class, if it refused.
     pub no_priority: Option<String>,
 }
 
 impl RouterReport {
-    /// Why a run of flows must not be trusted, in words; `ends` is what their sockets say.
+    /// Why a run of flows is invalid, one sentence each. `ends` has the counts of the sockets.
     pub fn faults_of_run(&self, ends: &[EndReport]) -> Vec<String> {
         let mut faults = self.faults();
         if self.unreadable > 0 {
@@ -50,7 +50,7 @@ impl RouterReport {
             faults
                 .push(format!("the router could not read {unreadable} frames of the experiment's addresses"));
         }
-        // What the ring had no room for would be missed at nodes too.
+        // Nodes would miss the frames that the ring dropped too.
         if self.ring.dropped == 0 {
             faults.extend(self.passages.faults(ends));
         }
@@ -58,12 +58,13 @@ impl RouterReport {
         faults
     }
 
-    /// Why the times must not be trusted that packets took, in words, if all else may be.
+    /// Why times of packets are invalid, if all else is valid.
     pub fn faults_of_times(&self) -> Vec<String> {
         self.displaced.iter().filter_map(|(name, displaced)| displaced.fault_of_waiting(name)).collect()
     }
 
-    /// What the time line says at the end `at` of a run: what lateness did to waiting, and what nobody counts.
+    /// Notes for the end `at` of a run: the effect of lateness on waiting, foreign frames, and losses at
+    /// limited hosts.
     pub fn notes(&self, at: Instant, ends: &[EndReport]) -> Vec<Note> {
         let note = |text| Note { at, subject: Subject::Run, text };
         let waiting = self.displaced.iter().filter_map(|(name, displaced)| {
@@ -75,7 +76,7 @@ impl RouterReport {
         });
         let foreign = (self.foreign > 0).then(|| {
             note(format!(
-                "{} frames were no IP packets of the experiment's addresses, and went nowhere",
+                "{} frames had no IP packet of the experiment's addresses and were dropped",
                 self.foreign
             ))
         });
@@ -83,17 +84,17 @@ impl RouterReport {
         waiting.chain(foreign).chain(lost).collect()
     }
 
-    /// Why what passed the links must not be trusted, in words.
+    /// Why the traffic on the links is invalid, one sentence each.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.ring.dropped > 0 {
             faults.push(format!(
-                "the router had no room for {} of {} frames",
+                "the router's ring had no room for {} of {} frames",
                 self.ring.dropped, self.ring.offered
             ));
         }
         if self.refused > 0 {
-            faults.push(format!("nodes did not take {} frames that the router sent them", self.refused));
+            faults.push(format!("node interfaces did not take {} frames of the router", self.refused));
         }
         let late = self.lateness.quantile(0.99);
         if late > TOO_LATE {
@@ -101,14 +102,14 @@ impl RouterReport {
             let class =
                 class.map_or(String::new(), |why| format!(" (the kernel gave it no real-time class: {why})"));
             faults.push(format!(
-                "the router sent 1 in 100 frames more than {late} late; {TOO_LATE} is the most{class}"
+                "the router sent 1 in 100 frames more than {late} late; at most {TOO_LATE} is allowed{class}"
             ));
         }
         let overtaken = self.overtaken.quantile(0.99);
         if overtaken > TOO_FAR_OVERTAKEN {
             faults.push(format!(
-                "the router read 1 in 100 frames more than {overtaken} after their turn on a link; {TOO_FAR_OVERTAKEN} \
-                 is the most"
+                "the router read 1 in 100 frames more than {overtaken} after their turn on a link; at most \
+                 {TOO_FAR_OVERTAKEN} is allowed"
             ));
         }
         if !self.stepped.is_zero() {
@@ -119,8 +120,9 @@ impl RouterReport {
     }
 }
 
-/// A run is worth nothing if 1 in 100 frames leaves the router later than this.
+/// If 1 in 100 frames leaves the router later than this, the run is invalid.
 const TOO_LATE: Duration = Duration::from_millis(1);
 
-/// Or if the waiting time of 1 in 100 frames lacks more than this, since its link had been asked for later already.
+/// If the waiting time of 1 in 100 frames is short by more than this, because its link had advanced beyond
+/// its arrival, the run is invalid.
 const TOO_FAR_OVERTAKEN: Duration = Duration::from_micros(200);

@@ -1,61 +1,46 @@
 //! The router's thread.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use netrig_core::Instant;
 use netrig_experiment::RunError;
 use netrig_host::Clock;
 
-use super::{Router, RouterReport};
+use super::forwarding::{Router, StopSignal};
+use super::report::RouterReport;
 
-/// The word that the run is over.
-#[derive(Debug, Default)]
-pub(crate) struct Stop(OnceLock<Instant>);
-
-impl Stop {
-    fn say(&self, end: Instant) {
-        // Said once, it holds.
-        let _ = self.0.set(end);
-    }
-
-    /// When the run ended, if it has.
-    pub fn said(&self) -> Option<Instant> {
-        self.0.get().copied()
-    }
-}
-
-/// The router at work on a thread of its own, which ends with this value.
-pub(crate) struct Routing {
-    stop: Arc<Stop>,
+/// The router on a thread of its own, which ends with this value.
+pub(crate) struct RouterThread {
+    stop: Arc<StopSignal>,
     thread: Option<JoinHandle<Result<RouterReport, RunError>>>,
 }
 
-impl Routing {
-    /// Starts it; the epoch of `clock` is the start of the run.
+impl RouterThread {
+    /// Starts the thread. The epoch of `clock` is the start of the run.
     pub fn start(router: Router, clock: Clock) -> Self {
-        let stop = Arc::new(Stop::default());
+        let stop = Arc::new(StopSignal::default());
         let heeded = Arc::clone(&stop);
         Self { thread: Some(std::thread::spawn(move || router.run(clock, &heeded))), stop }
     }
 
-    /// Ends it; what was counted after `end` is not reported.
+    /// Ends the thread. Counts after `end` are not reported.
     ///
     /// # Errors
-    /// If it failed before, or packets do not balance.
+    /// If the router failed before, or packets do not balance.
     pub fn stop(mut self, end: Instant) -> Result<RouterReport, RunError> {
-        self.end(end).unwrap_or_else(|| Err(RunError::Failed("the router gave up".into())))
+        self.end(end).unwrap_or_else(|| Err(RunError::Failed("the router's thread panicked".into())))
     }
 
     fn end(&mut self, end: Instant) -> Option<Result<RouterReport, RunError>> {
-        self.stop.say(end);
+        self.stop.set(end);
         self.thread.take()?.join().ok()
     }
 }
 
-impl Drop for Routing {
+impl Drop for RouterThread {
     fn drop(&mut self) {
-        // Who drops it has another error to tell.
+        // The owner that drops it reports another error.
         let _ = self.end(Instant::ZERO);
     }
 }

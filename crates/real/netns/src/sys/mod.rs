@@ -1,10 +1,10 @@
-//! The few system calls that no library wraps safely, and the memory that is shared with the kernel, each behind a function
-//! that cannot be misused.
+//! System calls without a safe wrapper in a library, and memory that is shared with the kernel. Each is
+//! behind a function that cannot be misused.
 
 mod packet_socket;
 mod slots;
 mod starting;
 
 pub(crate) use packet_socket::PacketSocket;
-pub(crate) use slots::{Filled, Slots};
+pub(crate) use slots::{FilledSlot, Slots};
 pub(crate) use starting::{bind_to, die_with_starter, join, start_in, unshare_mounts, unshare_network};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::PacketSocket;
 
-/// The memory of a receive ring of version 2: slots of one size, of which each is the kernel's or ours.
+/// The memory of a receive ring of version 2: slots of one size, each owned by the kernel or by this process.
 pub(crate) struct Slots {
     memory: NonNull<u8>,
     slot: usize,
@@ -18,21 +18,21 @@ pub(crate) struct Slots {
 #[expect(unsafe_code, reason = "a pointer to shared memory is no thread's")]
 unsafe impl Send for Slots {}
 
-/// A slot that the kernel has filled and not yet got back.
-pub(crate) struct Filled<'a> {
+/// A slot that the kernel has filled and that was not yet returned.
+pub(crate) struct FilledSlot<'a> {
     /// `struct tpacket2_hdr`.
     pub header: libc::tpacket2_hdr,
-    /// The interface at which it came.
+    /// The number of the interface at which it arrived.
     pub interface: u32,
-    /// The frame from its first byte, as much of it as fitted.
+    /// The frame from its first byte, as far as it fits.
     pub bytes: &'a [u8],
 }
 
 impl Slots {
-    /// Shares `count` slots of `slot` bytes with the kernel, which the ring of `socket` was set up for.
+    /// Maps `count` slots of `slot` bytes, with which the ring of `socket` was set up.
     ///
     /// # Errors
-    /// If the ring is another one.
+    /// If the ring has another size.
     #[expect(unsafe_code, reason = "memory that is shared with the kernel")]
     pub fn map(socket: &PacketSocket, slot: usize, count: usize) -> io::Result<Self> {
         let aligned = slot.is_multiple_of(libc::TPACKET_ALIGNMENT);
@@ -47,7 +47,6 @@ impl Slots {
         }
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -59,24 +58,25 @@ impl Slots {
         unsafe { self.memory.as_ptr().add(place * self.slot) }
     }
 
-    /// Whose a slot is: the first word of its header.
+    /// The owner of a slot: the first word of its header.
     #[expect(unsafe_code, reason = "memory that is shared with the kernel")]
     fn status(&self, place: usize) -> &AtomicU32 {
-        // SAFETY: slots are aligned to 16 bytes and more, live as long as `self`, and this word is written by both sides,
-        // by the kernel with a barrier as an atomic word wants it (Documentation/networking/packet_mmap.rst).
+        // SAFETY: slots are aligned to at least 16 bytes and live as long as `self`. Both sides write this
+        // word, and the kernel uses the barrier that an atomic word needs
+        // (Documentation/networking/packet_mmap.rst).
         unsafe { AtomicU32::from_ptr(self.start(place).cast()) }
     }
 
-    /// What the kernel has put there, if the slot is ours.
+    /// The contents of a slot, if this process owns it.
     #[expect(unsafe_code, reason = "memory that is shared with the kernel")]
-    pub fn filled(&self, place: usize) -> Option<Filled<'_>> {
-        // Acquire: the rest is read after this.
+    pub fn filled(&self, place: usize) -> Option<FilledSlot<'_>> {
+        // Acquire: the rest of the slot is read after this.
         if self.status(place).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
         }
         let start = self.start(place);
-        // SAFETY: as long as the slot is ours the kernel leaves it alone; behind the header, aligned to 16 bytes, it has
-        // written a link-layer address. Both are numbers only.
+        // SAFETY: the kernel does not touch a slot that this process owns. Behind the header, aligned to 16
+        // bytes, the kernel has written a link-layer address. Both consist of numbers only.
         let (header, address) = unsafe {
             let header = start.cast::<libc::tpacket2_hdr>().read();
             let behind = size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
@@ -84,15 +84,15 @@ impl Slots {
         };
         let (from, length) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
         assert!(from + length <= self.slot, "a frame that ends behind its slot");
-        // SAFETY: within the slot, as was just looked at, and left alone by the kernel until `give_back`, which takes
-        // `self` mutably and so not before `bytes` is done with.
+        // SAFETY: the range is within the slot, as checked above. The kernel does not touch it until
+        // `give_back`, which takes `self` mutably and so only after `bytes` is dropped.
         let bytes = unsafe { std::slice::from_raw_parts(start.add(from), length) };
-        Some(Filled { header, interface: address.sll_ifindex as u32, bytes })
+        Some(FilledSlot { header, interface: address.sll_ifindex as u32, bytes })
     }
 
-    /// Gives a slot to the kernel.
+    /// Returns a slot to the kernel.
     pub fn give_back(&mut self, place: usize) {
-        // Release: what was read of it was read before this.
+        // Release: the slot was read before this.
         self.status(place).store(libc::TP_STATUS_KERNEL, Ordering::Release);
     }
 }

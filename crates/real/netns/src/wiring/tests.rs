@@ -62,7 +62,7 @@ fn names_fit_linux_and_differ() {
     let macs: BTreeSet<_> = ends().map(|end| end.mac).collect();
     let indices: BTreeSet<_> = ends().map(|end| end.index).collect();
     assert_eq!((macs.len(), indices.len()), (2 * long.len(), 2 * long.len()));
-    // Bit 0 of the first octet is of groups, bit 1 of addresses that nobody else assigns (IEEE 802).
+    // Bit 0 of the first octet marks group addresses, bit 1 locally administered addresses (IEEE 802).
     assert!(macs.iter().all(|mac| mac[0] & 0b11 == 0b10));
 }
 
@@ -73,14 +73,14 @@ fn a_link_too_narrow_for_ipv6_has_ipv4_alone() {
     let wiring = Wiring::new(&scenario("ip = 4", &links, &[path])).unwrap();
     let addresses = |wire: usize| wiring.links[wire].ends[0].addresses.len();
     assert_eq!((addresses(0), addresses(1)), (1, 2));
-    assert!(wiring.nodes.iter().flat_map(|node| &node.ways).all(|way| way.to.is_ipv4()));
+    assert!(wiring.nodes.iter().flat_map(|node| &node.routes).all(|way| way.to.is_ipv4()));
     let narrow = Wiring::new(&scenario("ip = 6", &links, &[path]));
     assert!(matches!(narrow, Err(WiringError::Mtu { mtu: 1279, needs: 1280, .. })), "{narrow:?}");
     let tiny = Wiring::new(&scenario("ip = 4", &[("one", "ab", "mtu = \"67 B\"")], &[DIRECT]));
     assert!(matches!(tiny, Err(WiringError::Mtu { mtu: 67, needs: 68, .. })), "{tiny:?}");
 }
 
-/// One direction may be narrower: what is too long for it is the link's to drop, as in the simulator.
+/// One direction may be narrower. The link drops packets that are too long for it, as in the simulator.
 #[test]
 fn the_interfaces_of_a_link_fit_its_wider_direction() {
     let links = [("one", "ab", "mtu = \"1400 B\"\nreverse = { mtu = \"9000 B\" }"), ("two", "ab", "")];
@@ -94,16 +94,16 @@ fn ways_lead_there_and_back_and_nodes_in_between_forward() {
     let wiring = Wiring::new(&scenario("", &links, &["from = \"a\"\nto = \"d\""])).unwrap();
     let forwards: Vec<_> = wiring.nodes.iter().map(|node| node.forwards).collect();
     assert_eq!(forwards, [false, true, true, false]);
-    let ways = |node: usize| -> Vec<_> {
-        let v4 = wiring.nodes[node].ways.iter().filter(|way| way.to.is_ipv4());
+    let routes = |node: usize| -> Vec<_> {
+        let v4 = wiring.nodes[node].routes.iter().filter(|way| way.to.is_ipv4());
         v4.map(|way| (way.from, way.to.to_string(), way.via.to_string(), way.link)).collect()
     };
     // a 10.0.0.1 – 10.0.0.2 b 10.0.0.5 – 10.0.0.6 c 10.0.0.9 – 10.0.0.10 d
     let way = |to: &str, via: &str, link| (None, to.to_owned(), via.to_owned(), link);
-    assert_eq!(ways(0), [way("10.0.0.10", "10.0.0.2", 0)]);
-    assert_eq!(ways(1), [way("10.0.0.10", "10.0.0.6", 1)]);
-    assert_eq!(ways(2), [way("10.0.0.1", "10.0.0.5", 1)]);
-    assert_eq!(ways(3), [way("10.0.0.1", "10.0.0.9", 2)]);
+    assert_eq!(routes(0), [way("10.0.0.10", "10.0.0.2", 0)]);
+    assert_eq!(routes(1), [way("10.0.0.10", "10.0.0.6", 1)]);
+    assert_eq!(routes(2), [way("10.0.0.1", "10.0.0.5", 1)]);
+    assert_eq!(routes(3), [way("10.0.0.1", "10.0.0.9", 2)]);
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! What is built is what the wiring says, as `ip` and `/proc` tell it.
+//! The built testbed matches its wiring, as `ip` and `/proc` show it.
 
 use netrig_netns::Testbed;
 use serde_json::Value;
 
 use super::common::{THREE_NODES, build, has, has_root, id, ip, journals, namespaces, says, wiring};
 
-/// One field of each.
+/// One field of each value.
 fn all<'a>(values: &'a [Value], field: &str) -> Vec<&'a str> {
     values.iter().filter_map(|value| value[field].as_str()).collect()
 }
@@ -23,7 +23,7 @@ fn interfaces_have_their_names_numbers_addresses_and_mtu() {
         found.unwrap_or_else(|| panic!("no {name} in {client:?}"))
     };
     assert!(interface("lo")["flags"].as_array().unwrap().contains(&"UP".into()));
-    // The address of the simulator's first link, 10.0.0.0/30, and beside it that of its IPv6.
+    // The address of the simulator's first link, 10.0.0.0/30, and its IPv6 counterpart.
     for (name, mtu, mac, expected) in [
         ("primary", 1500, "02:6e:00:00:00:01", [("10.0.0.1", 30), ("fd00::1", 64)]),
         ("a-very-long-a~1", 1400, "02:6e:00:00:01:01", [("10.0.0.5", 30), ("fd00:0:0:1::1", 64)]),
@@ -37,7 +37,7 @@ fn interfaces_have_their_names_numbers_addresses_and_mtu() {
             .iter()
             .map(|address| (address["local"].as_str().unwrap(), address["prefixlen"].as_u64().unwrap()))
             .collect();
-        // All of them: no link-local one that nobody gave.
+        // No other address, so no link-local one.
         assert_eq!(addresses, expected);
         assert!(found.to_string().find("tentative").is_none(), "{found}");
     }
@@ -90,7 +90,8 @@ fn routes_follow_the_paths() {
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    // 10.0.0.10 is the server at the end of the second path, by the middle node on the client's second link.
+    // 10.0.0.10 is the server's address on the second path. The middle node is the next hop on the client's
+    // second link.
     for (to, via) in [("10.0.0.10", "10.0.0.6"), ("fd00:0:0:2::2", "fd00:0:0:1::2")] {
         let route = ip(testbed.namespace(0).unwrap(), &["route", "get", to]);
         assert_eq!((all(&route, "gateway"), all(&route, "dev")), (vec![via], vec!["a-very-long-a~1"]));
@@ -106,8 +107,8 @@ fn routes_follow_the_paths() {
     }
 }
 
-/// Two multi-homed paths that share their last link: the server's address is one, and the client's kernel must tell
-/// them apart by their sources.
+/// Two multi-homed paths share their last link. The server has one address there, so the client's kernel must
+/// route by the source address.
 #[test]
 fn a_source_has_its_own_way_where_paths_part() {
     if !(has_root() && has("ip")) {
@@ -160,7 +161,7 @@ fn a_source_has_its_own_way_where_paths_part() {
         let route = ip(client, &["route", "get", to, "from", from]);
         assert_eq!(all(&route, "dev"), [dev], "from {from}: {route:?}");
     }
-    // Whoever names no source goes the first path.
+    // Without a source address, packets take the first path.
     assert_eq!(all(&ip(client, &["route", "get", "10.0.0.10"]), "dev"), ["first"]);
 }
 
@@ -194,7 +195,7 @@ fn nothing_remains_of_one_that_is_dropped() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-/// Whoever measures a testbed that does nothing measures nothing.
+/// A measurement of an idle testbed must find no traffic.
 #[test]
 fn a_testbed_in_which_nobody_speaks_is_silent() {
     if !(has_root() && has("ip")) {
@@ -202,8 +203,8 @@ fn a_testbed_in_which_nobody_speaks_is_silent() {
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    // Router solicitations and reports of listeners come within a second or two where they come at all
-    // (RFC 4861 section 10: MAX_RTR_SOLICITATION_DELAY 1 s; RFC 3810 section 9.11: 1 s).
+    // Router solicitations and listener reports, if any, arrive within a second or two (RFC 4861 section 10:
+    // MAX_RTR_SOLICITATION_DELAY 1 s; RFC 3810 section 9.11: 1 s).
     std::thread::sleep(std::time::Duration::from_millis(2500));
     for link in ip(testbed.router_namespace(), &["-s", "link"]) {
         let received = &link["stats64"]["rx"]["packets"];
@@ -220,7 +221,7 @@ fn the_wiring_is_kept() {
     assert_eq!(build(&journals).wiring(), &wiring(THREE_NODES));
 }
 
-/// One pair from node to node, which the router's namespace does not have, beside a line that has two.
+/// A direct link is one veth pair that the router's namespace does not have. A line beside it has two.
 #[test]
 fn a_cable_is_one_pair_and_goes_with_its_testbed() {
     if !(has_root() && has("ip")) {

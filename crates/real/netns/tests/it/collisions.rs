@@ -1,4 +1,4 @@
-//! What is there already stays.
+//! Objects that exist already are not touched.
 
 use netrig_netns::{Testbed, TestbedError, TestbedId, left_behind};
 
@@ -41,7 +41,7 @@ fn an_identity_is_small_letters_and_digits() {
     assert!(TestbedId::new("lab1").is_ok());
 }
 
-/// Mounts are undone and processes killed on a journal's word: one that cannot be understood is not guessed at.
+/// A journal leads to unmounts and kills, so an invalid one is not interpreted.
 #[test]
 fn a_journal_that_cannot_be_understood_is_told_and_kept() {
     if !has_root() {
@@ -56,7 +56,7 @@ fn a_journal_that_cannot_be_understood_is_told_and_kept() {
         let (folder, journals) = journals();
         let file = folder.path().join("x.journal");
         std::fs::write(&file, text).unwrap();
-        // Another one beside it is removed all the same.
+        // A valid journal beside it is still removed.
         std::fs::write(folder.path().join("y.journal"), "netrig-testbed 1\n").unwrap();
         let left = left_behind(&journals).unwrap();
         assert_eq!(left.iter().map(|left| left.id()).collect::<Vec<_>>(), ["x", "y"]);
@@ -66,7 +66,7 @@ fn a_journal_that_cannot_be_understood_is_told_and_kept() {
     }
 }
 
-/// The journal names a process by its number and by when it started: who has the number now lives on.
+/// The journal names a process by number and start time. A later process with the same number lives on.
 #[test]
 fn a_process_that_only_has_the_number_lives_on() {
     if !has_root() {

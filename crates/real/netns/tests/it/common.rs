@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared helpers of the tests.
 
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,11 +6,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use netrig_experiment::Experiment;
-use netrig_netns::{Journals, Testbed, TestbedId, Wiring, lacks};
+use netrig_netns::{Journals, Testbed, TestbedId, Wiring, missing_requirements};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A client and a server joined by a link of their own and by way of a router, whose names are too long for Linux.
+/// A client and a server with a direct path and a path over a router. The link names are too long for Linux.
 pub const THREE_NODES: &str = r#"
 format = 1
 name = "three-nodes"
@@ -61,14 +61,14 @@ pub fn wiring(text: &str) -> Wiring {
     Wiring::new(&scenario).unwrap()
 }
 
-/// A folder of journals that only one test knows.
+/// A folder of journals for one test.
 pub fn journals() -> (TempDir, Journals) {
     let folder = tempfile::tempdir().unwrap();
     let journals = Journals::at(folder.path());
     (folder, journals)
 }
 
-/// An identity that no other test has, in this process or another, and that none begins with.
+/// An identity that is unique across tests and processes, and no prefix of another one.
 pub fn id() -> TestbedId {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -79,12 +79,13 @@ pub fn build(journals: &Journals) -> Testbed {
     Testbed::build(journals, &id(), wiring(THREE_NODES)).unwrap()
 }
 
-/// Whether a testbed can be made here; if not, says so past the test harness, which would hide it.
+/// Whether a testbed can be made here. If not, prints so directly to standard error, since the test harness
+/// hides output.
 pub fn has_root() -> bool {
-    skips_unless(lacks().is_empty(), "root")
+    skips_unless(missing_requirements().is_empty(), "root")
 }
 
-/// Whether a program is here.
+/// Whether a program is installed.
 pub fn has(program: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     skips_unless(std::env::split_paths(&folders).any(|folder| folder.join(program).is_file()), program)
@@ -97,14 +98,14 @@ fn skips_unless(found: bool, what: &str) -> bool {
     found
 }
 
-/// What a program says.
+/// The output of a program.
 pub fn says(program: &str, arguments: &[&str]) -> String {
     let out = Command::new(program).args(arguments).output().unwrap();
     assert!(out.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
     String::from_utf8(out.stdout).unwrap()
 }
 
-/// What `ip -j` says of a namespace; a list.
+/// The list that `ip -j` prints for a namespace.
 pub fn ip(namespace: &str, arguments: &[&str]) -> Vec<Value> {
     let said = says("ip", &[&["-d", "-j", "-n", namespace], arguments].concat());
     serde_json::from_str(if said.trim().is_empty() { "[]" } else { &said }).unwrap()
@@ -117,7 +118,7 @@ pub fn namespaces(part: &str) -> Vec<String> {
     names.filter(|name| name.contains(part)).collect()
 }
 
-/// Numbers of all processes that have `part` in their environment or command line, but for zombies, which have neither.
+/// IDs of processes with `part` in their environment or command line. Zombies have neither.
 pub fn processes(part: &str) -> Vec<u32> {
     let numbers = std::fs::read_dir("/proc")
         .unwrap()
@@ -131,7 +132,7 @@ pub fn processes(part: &str) -> Vec<u32> {
     numbers.filter(|pid| *pid != std::process::id()).filter(has).collect()
 }
 
-/// A namespace that somebody else made; gone when it is dropped.
+/// A namespace that netrig did not make; removed when it is dropped.
 pub struct Foreign(String);
 
 impl Foreign {
@@ -151,7 +152,7 @@ impl Drop for Foreign {
     }
 }
 
-/// The processes, but for this one, that are in the namespace of this name.
+/// The processes in the namespace of this name, except this process.
 pub fn residents(namespace: &str) -> Vec<i32> {
     let place = |path: String| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
     let Some(wanted) = place(format!("/run/netns/{namespace}")) else { return Vec::new() };
@@ -161,7 +162,7 @@ pub fn residents(namespace: &str) -> Vec<i32> {
     pids.filter(|pid| *pid != own && place(format!("/proc/{pid}/ns/net")) == Some(wanted)).collect()
 }
 
-/// Whether there is a process of this number that has not ended.
+/// Whether a process with this number exists and has not ended.
 pub fn lives(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))

@@ -1,11 +1,11 @@
-//! Frames through the ring and out again.
+//! Frames through the ring and the frame sender.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use netrig_netns::{Counts, Outlet, ReceivedFrame, Ring, Testbed};
+use netrig_netns::{FrameSender, ReceiveRing, ReceivedFrame, RingCounters, Testbed};
 
 use super::common::{build, has_root, journals};
 
@@ -20,13 +20,13 @@ fn socket(testbed: &Testbed, node: usize, at: &str) -> UdpSocket {
     socket
 }
 
-/// Reads a frame, at latest after a time that nothing here takes.
-fn take<T>(ring: &mut Ring, read: impl FnOnce(&ReceivedFrame<'_>) -> T) -> T {
+/// Reads one frame, or fails after a long time-out.
+fn take<T>(ring: &mut ReceiveRing, read: impl FnOnce(&ReceivedFrame<'_>) -> T) -> T {
     assert!(ring.wait(Duration::from_secs(20)).unwrap(), "no frame comes");
     ring.read(1, |frames| read(&frames[0]))
 }
 
-fn is_empty(ring: &mut Ring) -> bool {
+fn is_empty(ring: &mut ReceiveRing) -> bool {
     ring.read(1, |frames| frames.is_empty())
 }
 
@@ -40,12 +40,12 @@ fn frames_come_in_order_with_their_bytes_and_the_moment_they_came() {
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    let mut ring = Ring::open(&testbed, 64).unwrap();
+    let mut ring = ReceiveRing::open(&testbed, 64).unwrap();
     assert!(!ring.wait(Duration::ZERO).unwrap() && is_empty(&mut ring));
     let client = socket(&testbed, 0, FROM);
     let end = &testbed.wiring().links[0].ends[0];
     let mut before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    // More than the ring has slots: each is used again.
+    // More than the slots of the ring, so each slot is reused.
     for n in 0..200_u32 {
         let payload = vec![n as u8; 18 + n as usize];
         client.send_to(&payload, TO).unwrap();
@@ -58,11 +58,11 @@ fn frames_come_in_order_with_their_bytes_and_the_moment_they_came() {
             before = frame.at;
         });
     }
-    assert_eq!(ring.counts().unwrap(), Counts { offered: 200, dropped: 0 });
+    assert_eq!(ring.counts().unwrap(), RingCounters { offered: 200, dropped: 0 });
     assert!(is_empty(&mut ring));
 }
 
-/// Nothing is lost unseen: what was offered was read, or is counted as dropped.
+/// No loss without notice: every frame is read or counted as dropped.
 #[test]
 fn what_finds_no_room_is_counted() {
     if !has_root() {
@@ -70,27 +70,27 @@ fn what_finds_no_room_is_counted() {
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    let mut ring = Ring::open(&testbed, 32).unwrap();
+    let mut ring = ReceiveRing::open(&testbed, 32).unwrap();
     let client = socket(&testbed, 0, FROM);
     for n in 0..100_u8 {
         client.send_to(&[n; 18], TO).unwrap();
     }
     let numbers =
         |frames: &[ReceivedFrame<'_>]| frames.iter().map(|frame| frame.bytes[HEADERS]).collect::<Vec<_>>();
-    // A part, and then all the rest.
+    // First a part, then the rest.
     let mut read = ring.read(10, numbers);
     assert_eq!(read.len(), 10);
     read.extend(ring.read(1000, numbers));
     let counts = ring.counts().unwrap();
     assert_eq!(counts.offered, 100);
     assert_eq!(counts.dropped + read.len() as u64, 100);
-    // The ring was asked for 32 slots and has no fewer; what came first is in it.
+    // The ring has at least the requested 32 slots, and holds the first frames.
     assert_eq!(read, (0..read.len() as u8).collect::<Vec<_>>());
     assert!((32..100).contains(&read.len()), "{}", read.len());
-    // There is room again.
+    // The ring has room again.
     client.send_to(&[7; 18], TO).unwrap();
     assert_eq!(take(&mut ring, |frame| frame.bytes[HEADERS]), 7);
-    assert_eq!(ring.counts().unwrap(), Counts { offered: 101, ..counts });
+    assert_eq!(ring.counts().unwrap(), RingCounters { offered: 101, ..counts });
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn what_is_sent_out_arrives_in_order_and_does_not_come_back() {
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    let mut ring = Ring::open(&testbed, 256).unwrap();
+    let mut ring = ReceiveRing::open(&testbed, 256).unwrap();
     let (client, server) = (socket(&testbed, 0, FROM), socket(&testbed, 2, TO));
-    let outlet = Outlet::open(&testbed, testbed.wiring().links[0].ends[1].index).unwrap();
+    let sender = FrameSender::open(&testbed, testbed.wiring().links[0].ends[1].index).unwrap();
     let frames: Vec<_> = (0..150_u8)
         .map(|n| {
             client.send_to(&[n; 18], TO).unwrap();
@@ -110,9 +110,9 @@ fn what_is_sent_out_arrives_in_order_and_does_not_come_back() {
         })
         .collect();
     let frames: Vec<_> = frames.iter().map(Vec::as_slice).collect();
-    // More than fit one system call.
-    assert_eq!(outlet.send(&frames).unwrap(), 150);
-    assert_eq!(outlet.send(&[]).unwrap(), 0);
+    // More frames than one system call takes.
+    assert_eq!(sender.send(&frames).unwrap(), 150);
+    assert_eq!(sender.send(&[]).unwrap(), 0);
     let mut heard = [0; 100];
     for n in 0..150_u8 {
         let (length, from) = server.recv_from(&mut heard).unwrap();
@@ -129,24 +129,24 @@ fn an_outlet_is_one_of_the_routers_interfaces() {
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    let none = Outlet::open(&testbed, 999).err().unwrap().to_string();
+    let none = FrameSender::open(&testbed, 999).err().unwrap().to_string();
     assert!(none.contains("interface 999") && none.contains("No such device"), "{none}");
 }
 
-/// Moves every frame to the other end of its link until it is told to stop.
-fn forward(ring: &mut Ring, ends: &[(u32, Outlet)], stop: &AtomicBool) {
+/// Moves every frame to the other end of its link until `stop`.
+fn forward(ring: &mut ReceiveRing, ends: &[(u32, FrameSender)], stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         ring.wait(Duration::from_millis(10)).unwrap();
         ring.read(64, |frames| {
             for frame in frames {
-                let (_, outlet) = ends.iter().find(|(index, _)| *index == frame.interface).unwrap();
-                assert_eq!(outlet.send(&[frame.bytes]).unwrap(), 1);
+                let (_, sender) = ends.iter().find(|(index, _)| *index == frame.interface).unwrap();
+                assert_eq!(sender.send(&[frame.bytes]).unwrap(), 1);
             }
         });
     }
 }
 
-/// Tells the forwarder to stop when it is dropped, also by a test that fails.
+/// Stops the forwarder when it is dropped, also if a test fails.
 struct Stopped<'a>(&'a AtomicBool);
 
 impl Drop for Stopped<'_> {
@@ -155,7 +155,7 @@ impl Drop for Stopped<'_> {
     }
 }
 
-/// With an offload left on, TCP would not complete its handshake: nobody finishes the checksums.
+/// If an offload stayed on, TCP would not complete its handshake, since no hardware completes the checksums.
 #[test]
 fn tcp_runs_through_the_ring_in_both_versions_of_ip_and_over_a_node_that_forwards() {
     if !has_root() {
@@ -163,12 +163,12 @@ fn tcp_runs_through_the_ring_in_both_versions_of_ip_and_over_a_node_that_forward
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    let mut ring = Ring::open(&testbed, 4096).unwrap();
+    let mut ring = ReceiveRing::open(&testbed, 4096).unwrap();
     let pairs = testbed.wiring().links.iter().flat_map(|wire| {
         let [a, b] = &wire.ends;
         [(a.index, b.index), (b.index, a.index)]
     });
-    let ends: Vec<_> = pairs.map(|(from, to)| (from, Outlet::open(&testbed, to).unwrap())).collect();
+    let ends: Vec<_> = pairs.map(|(from, to)| (from, FrameSender::open(&testbed, to).unwrap())).collect();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _stopped = Stopped(&stop);

@@ -1,4 +1,4 @@
-//! Owners that are killed, and what they leave.
+//! Owners that are killed, and their remains.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
@@ -12,12 +12,12 @@ use super::common::{
     Foreign, THREE_NODES, build, has, has_root, id, journals, lives, namespaces, processes, residents, wiring,
 };
 
-/// Where the owner below finds its journals, and its identity.
+/// Environment variables with the folder of journals and the identity for the owner process.
 const FOLDER: &str = "OWNER_JOURNALS";
 const ID: &str = "OWNER_ID";
 
-/// No test of its own: a process that the tests start and kill. It builds a testbed with programs of which one turns into
-/// a daemon and one hides, says so, and waits for its end.
+/// Not a test: the process that the tests start and kill. It builds a testbed with programs, one of which
+/// becomes a daemon and one removes its mark. It prints a line and waits for its end.
 #[test]
 #[ignore = "started by the tests that kill it"]
 fn owner() {
@@ -48,7 +48,7 @@ fn start_owner(folder: &Path, id: &TestbedId) -> (Child, BufReader<ChildStdout>)
     (owner, out)
 }
 
-/// The number of the first program, once all is built.
+/// The ID of the first program, after everything is built.
 fn built(out: &mut BufReader<ChildStdout>) -> u32 {
     loop {
         let mut line = String::new();
@@ -59,8 +59,8 @@ fn built(out: &mut BufReader<ChildStdout>) -> u32 {
     }
 }
 
-/// What is left. A child that the owner had forked, and that was no program of its own yet, has the journal's lock for a moment
-/// longer than its owner lived.
+/// The remains. A child that the owner had forked, and that had not yet called exec, holds the journal's lock
+/// for a moment longer than the owner lived.
 fn left(journals: &Journals, journal: &Path) -> Vec<LeftBehind> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -72,7 +72,7 @@ fn left(journals: &Journals, journal: &Path) -> Vec<LeftBehind> {
     }
 }
 
-/// Removes what is left, and looks whether anything is. How many processes were in the nodes.
+/// Removes the remains and checks that none is left. Returns the number of processes that were in the nodes.
 fn clean(journals: &Journals, folder: &Path, id: &TestbedId) -> usize {
     let mut ended = 0;
     let journal = folder.join(format!("{}.journal", id.as_str()));
@@ -105,7 +105,7 @@ fn whenever_an_owner_is_killed_exactly_what_it_left_is_removed() {
     let (folder, journals) = journals();
     let decoy = Foreign::make(format!("netrig-foreign{}", std::process::id()));
     let living = build(&journals);
-    // How long building takes tells where the moments are.
+    // The duration of building gives the moments for kills.
     let begun = Instant::now();
     let id_of_first = id();
     let (mut owner, mut out) = start_owner(folder.path(), &id_of_first);
@@ -127,7 +127,7 @@ fn whenever_an_owner_is_killed_exactly_what_it_left_is_removed() {
     assert_eq!(namespaces(&format!("netrig-{}", living.id())).len(), 4);
 }
 
-/// Without anybody's help, and even one that left its starter's process group.
+/// Programs die without a clean-up by netrig, also one that left its starter's process group.
 #[test]
 fn a_program_dies_with_its_owner() {
     if !(has_root() && has("setsid")) {
@@ -147,7 +147,7 @@ fn a_program_dies_with_its_owner() {
     clean(&journals, folder.path(), &id);
 }
 
-/// Two that clean up at the same moment: one does it, and neither fails.
+/// Two clean up at the same time: one does it, and neither fails.
 #[test]
 fn what_one_removes_another_does_not_take() {
     if !(has_root() && has("setsid")) {

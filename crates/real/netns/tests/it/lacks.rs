@@ -1,11 +1,11 @@
-//! A user who may not, and a machine that can.
+//! A user without capabilities on a capable machine.
 
-use netrig_netns::{Testbed, TestbedError, lacks, left_behind, try_out};
+use netrig_netns::{Testbed, TestbedError, left_behind, missing_requirements, try_requirements};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 use super::common::{THREE_NODES, has_root, id, journals, namespaces, wiring};
 
-/// Without a capability of which nothing works, what is missing is told before anything is made.
+/// If a capability is missing, it is reported before anything is made.
 #[test]
 fn whoever_lacks_a_capability_is_told_which_and_what_does_without() {
     if !has_root() {
@@ -16,7 +16,7 @@ fn whoever_lacks_a_capability_is_told_which_and_what_does_without() {
         (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
         (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN"),
     ] {
-        // Capabilities are a thread's own.
+        // Capabilities belong to a thread.
         let told = std::thread::spawn(move || {
             let own = capabilities(None).unwrap();
             set_capabilities(None, CapabilitySets { effective: own.effective - dropped, ..own }).unwrap();
@@ -25,8 +25,8 @@ fn whoever_lacks_a_capability_is_told_which_and_what_does_without() {
             let refused = Testbed::build(&journals, &id, wiring(THREE_NODES)).err();
             assert_eq!(namespaces(id.as_str()), [""; 0]);
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-            let Some(TestbedError::Incapable(lacks)) = &refused else { panic!("{refused:?}") };
-            assert_eq!(lacks.len(), 1);
+            let Some(TestbedError::Incapable(missing_requirements)) = &refused else { panic!("{refused:?}") };
+            assert_eq!(missing_requirements.len(), 1);
             refused.unwrap().to_string()
         });
         let told = told.join().unwrap();
@@ -39,11 +39,11 @@ fn a_machine_that_can_lacks_nothing_and_keeps_nothing_of_the_trial() {
     if !has_root() {
         return;
     }
-    assert_eq!((lacks(), try_out()), (Vec::new(), Vec::new()));
+    assert_eq!((missing_requirements(), try_requirements()), (Vec::new(), Vec::new()));
     assert_eq!(namespaces("trial"), [""; 0]);
 }
 
-/// Whoever looks for what was left makes nothing, and needs no root where there is nothing.
+/// A search for remains makes nothing, and needs no root if there are none.
 #[test]
 fn where_nothing_was_left_nothing_is_made() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Testbeds on the kernel that runs the tests, looked at with programs that know nothing of netrig. They need root.
+//! Testbeds on the kernel of this machine, examined with programs other than netrig. The tests need root.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,

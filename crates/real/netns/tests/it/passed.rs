@@ -1,5 +1,5 @@
-//! Packets through a testbed whose router is a kernel's bridge: addresses, neighbours, routes and checksums are such that
-//! whoever moves frames as they are makes nodes reach each other.
+//! Packets through a testbed with a kernel bridge as its router. Addresses, neighbours, routes and checksums
+//! must let nodes reach each other if frames are moved unchanged.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -11,7 +11,7 @@ use netrig_netns::Testbed;
 
 use super::common::{build, has, has_root, journals, says};
 
-/// Joins the two router ends of each link by a bridge of their own.
+/// Joins the two router interfaces of each link with a bridge.
 fn bridge(testbed: &Testbed) {
     let router = testbed.router_namespace();
     for (n, wire) in testbed.wiring().links.iter().enumerate() {
@@ -45,7 +45,7 @@ fn nodes_reach_each_other_over_every_path_in_both_versions_of_ip() {
         let mut dialled = dialled.unwrap_or_else(|error| panic!("{from} to {to}: {error}"));
         let (mut accepted, seen) = listener.accept().unwrap();
         assert_eq!(seen.ip(), from, "it left by its own link");
-        // More than fits one packet of the smaller MTU on the way.
+        // More than one packet of the smaller MTU on the path.
         dialled.write_all(&[7; 5000]).unwrap();
         drop(dialled);
         let mut heard = Vec::new();
@@ -54,7 +54,7 @@ fn nodes_reach_each_other_over_every_path_in_both_versions_of_ip() {
     }
 }
 
-/// What the router gets is what a wire would carry: checksums that hold, and no frame longer than the MTU.
+/// The router receives frames as on a wire: valid checksums, and no frame longer than the MTU.
 #[test]
 fn frames_at_the_router_are_whole() {
     if !(has_root() && has("ip") && has("tshark")) {
@@ -84,7 +84,7 @@ fn frames_at_the_router_are_whole() {
         let socket = testbed.in_node(0, move || UdpSocket::bind(from)).unwrap().unwrap();
         socket.send_to(b"hello", to).unwrap();
     }
-    // What was sent last is the last that is written.
+    // The last packet that was sent is the last one in the file.
     let fields = |filter: &str, field: &str| -> Vec<String> {
         let path = capture.to_str().unwrap();
         let checks = [
@@ -118,11 +118,11 @@ fn frames_at_the_router_are_whole() {
     }
 }
 
-/// A running tshark; ended when it is dropped.
+/// A running tshark, stopped when it is dropped.
 struct Capture(Child);
 
 impl Capture {
-    /// The file gets its heading when the socket and its filter are at work.
+    /// tshark writes the file's header when its socket and filter are active.
     fn wait_until_it_runs(&mut self, file: &Path) {
         while std::fs::metadata(file).map_or(0, |file| file.len()) == 0 {
             assert!(self.0.try_wait().unwrap().is_none(), "tshark does not capture");
@@ -133,7 +133,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // An interrupt lets it write what it has.
+        // On SIGINT tshark writes what it has captured.
         says("kill", &["-INT", &self.0.id().to_string()]);
         self.0.wait().unwrap();
     }

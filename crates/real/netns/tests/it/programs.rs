@@ -8,7 +8,7 @@ use netrig_netns::TestbedError;
 
 use super::common::{build, has, has_root, journals, lives, processes, residents};
 
-/// Longer than anything here takes; reached only if something is wrong.
+/// A time-out that is reached only on failure.
 const LONG: Duration = Duration::from_secs(60);
 
 fn shell(script: &str) -> Command {
@@ -35,7 +35,7 @@ fn a_program_lives_in_its_nodes_namespace_and_its_output_is_kept() {
     assert!(matches!(testbed.spawn(3, shell("true")), Err(TestbedError::NoNode(3))));
 }
 
-/// A node answers itself, in both versions of IP, on addresses that are usable at once.
+/// A node answers itself in both versions of IP, on addresses that are usable at once.
 #[test]
 fn a_node_talks_to_itself_over_its_own_addresses() {
     if !has_root() {
@@ -63,7 +63,7 @@ fn one_that_cannot_be_started_is_told() {
     let mut testbed = build(&journals);
     let none = testbed.spawn(1, Command::new("/nonexistent/program")).err();
     assert!(none.unwrap().to_string().contains("cannot start `/nonexistent/program`"));
-    // SIGTERM ends one that heeds it.
+    // SIGTERM ends a program that handles it.
     use std::os::unix::process::ExitStatusExt as _;
     let mut sleep = Command::new("sleep");
     sleep.arg("1000");

@@ -2,22 +2,22 @@ use super::*;
 
 const US: i64 = 1000;
 
-/// Packets that each take the line `takes` and should have come at `dues`, `late` later, all ns: mean waiting, and what was
-/// added.
+/// Packets that each occupy the line for `takes`, due at `dues` and late by `late`, all ns: the mean waiting
+/// time, and the added part.
 fn line(takes: i64, packets: impl Iterator<Item = (i64, i64)>) -> (f64, f64, Displacement) {
     let (mut clear, mut displaced) = (0, Displacement::default());
     for (due, late) in packets {
         let at = due + late;
         let moment = |ns: i64| Instant::from_nanos(ns as u64);
-        displaced.comes(moment(at), moment(clear), Some(late));
+        displaced.arrives(moment(at), moment(clear), Some(late));
         clear = clear.max(at) + takes;
     }
     let (waited, added) = displaced.means().unwrap();
     (waited, added, displaced)
 }
 
-/// The mean waiting in a queue that is asked when packets come in time, and when they come late: the difference is what was
-/// added, to the nanosecond.
+/// The mean waiting time of a simulated queue, once with punctual and once with late packets. The difference
+/// is the added part, to the nanosecond.
 #[test]
 fn what_was_added_is_the_difference_to_what_would_have_been() {
     // Gaps of 20 to 420 µs before a line that takes 200 µs; a stall of 3 ms in a second, and some jitter.
@@ -51,7 +51,7 @@ fn a_lateness_that_is_the_same_for_all_adds_nothing() {
     assert_eq!((added, displaced.fault_of_waiting("x")), (0.0, None));
 }
 
-/// One stall of 14 ms in 2 s: half a percent of the packets come late, and the mean is another.
+/// One stall of 14 ms in 2 s: 0.5 % of the packets are late, and the mean changes.
 #[test]
 fn one_stall_moves_a_mean_and_is_told() {
     let stalled =
@@ -62,7 +62,7 @@ fn one_stall_moves_a_mean_and_is_told() {
     let fault = displaced.fault_of_waiting("link x (forward)").unwrap();
     assert!(
         fault.starts_with("9999 packets waited 0.1")
-            && fault.ends_with("10 % of that and 20 us are the most"),
+            && fault.ends_with("the limit is 10 % of the punctual waiting time, but at least 20 us"),
         "{fault}"
     );
 }
@@ -71,10 +71,10 @@ fn one_stall_moves_a_mean_and_is_told() {
 fn who_does_not_say_when_it_was_due_is_not_judged() {
     let mut displaced = Displacement::default();
     for n in 1..1000 {
-        displaced.comes(Instant::from_nanos(n * 1000), Instant::from_nanos(n * 990), None);
+        displaced.arrives(Instant::from_nanos(n * 1000), Instant::from_nanos(n * 990), None);
     }
     assert_eq!(displaced.means(), Some((0.0, 0.0)));
-    displaced.comes(Instant::from_nanos(1), Instant::NEVER, Some(7));
+    displaced.arrives(Instant::from_nanos(1), Instant::NEVER, Some(7));
     assert_eq!(Displacement::default().means(), None);
 }
 
@@ -84,14 +84,15 @@ fn what_a_node_sends_on_is_known_again() {
         let bytes = [0x45, 0, 2, 16, 0, id, 0, 0, hops, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 6];
         IpHeader::read(&bytes).unwrap()
     };
-    let mut underway = Underway::default();
+    let mut underway = NodeTransit::default();
     for n in 1..=3 {
         underway.enters(&packet(n, 64), Instant::from_nanos(n.into()), Instant::ZERO);
     }
     let sent_on = packet(2, 63);
     assert_eq!(underway.leaves(&sent_on), Some(Instant::from_nanos(2)));
     assert_eq!(underway.leaves(&sent_on), None);
-    // Of what a router that stood still hands over late, nothing is forgotten for what the links have done meanwhile.
+    // After a stall of the router, packets that it delivers late are still known, whatever the links have
+    // done meanwhile.
     let late = Instant::ZERO + SETTLING;
     underway.enters(&packet(4, 64), Instant::from_nanos(4), late);
     underway.enters(&packet(5, 64), late, late);
@@ -101,7 +102,8 @@ fn what_a_node_sends_on_is_known_again() {
     assert_eq!(underway.leaves(&packet(4, 64)), Some(Instant::from_nanos(4)));
 }
 
-/// A stall that is over soon moves the mean waiting of an idle line by much of itself, and by little of what packets take there.
+/// A short stall moves the mean waiting time of an idle line by a large share, and its passage time by a
+/// small share.
 #[test]
 fn a_passage_is_moved_by_less_than_the_waiting_in_it() {
     let passes = |stall: i64| {
@@ -109,7 +111,7 @@ fn a_passage_is_moved_by_less_than_the_waiting_in_it() {
         for due in (1..2000).map(|n| n * 1000 * US) {
             let at = if (0..stall).contains(&(due - 1_000_000 * US)) { 1_000_000 * US + stall } else { due };
             let moment = |ns: i64| Instant::from_nanos(ns as u64);
-            displaced.comes(moment(at), moment(clear), Some(at - due));
+            displaced.arrives(moment(at), moment(clear), Some(at - due));
             clear = clear.max(at) + 900 * US;
             displaced.is_sent(900 * US);
         }
@@ -119,6 +121,9 @@ fn a_passage_is_moved_by_less_than_the_waiting_in_it() {
     assert!(short.fault_of_waiting("x").is_some(), "{short:?}");
     assert_eq!(short.fault_of_passage("x"), None, "{short:?}");
     let long = passes(40_000 * US);
-    let told = long.fault_of_passage("x").unwrap();
-    assert!(told.ends_with("5 % of that and of what it took to send them and 20 us are the most"), "{told}");
+    let fault = long.fault_of_passage("x").unwrap();
+    assert!(
+        fault.ends_with("the limit is 5 % of the punctual waiting and sending time, but at least 20 us"),
+        "{fault}"
+    );
 }

@@ -1,13 +1,13 @@
 use super::*;
 use crate::router::parcel::ETHERNET;
 
-/// A packet of IPv4 with UDP from 10.0.0.1:5000 to 10.0.0.6:7000, or a fragment of one: its number, where it begins and
-/// whether more follows, with so many bytes behind the header of IP.
+/// A packet of IPv4 with UDP from 10.0.0.1:5000 to 10.0.0.6:7000, or a fragment of one: its identification,
+/// its offset, whether more fragments follow, and its bytes behind the IP header.
 fn packet(id: u16, offset: u16, more: bool, len: u16) -> Parcel {
     with_flags(id, (offset / 8) | if more { 0x2000 } else { 0 }, 64, len)
 }
 
-/// The same, by what stands where flags and offset are, and with so many hops to go.
+/// The same, with the given flags and offset field and hop limit.
 fn with_flags(id: u16, flags: u16, hops: u8, len: u16) -> Parcel {
     let mut frame = vec![0; ETHERNET + 20 + usize::from(len)];
     frame[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
@@ -24,23 +24,31 @@ fn with_flags(id: u16, flags: u16, hops: u8, len: u16) -> Parcel {
     Parcel::read(&frame, 1, None).unwrap()
 }
 
-fn node(name: &str) -> Node {
-    let (to_send_on, sent_on) = (Passed::default(), Passed::default());
+fn node(name: &str) -> NodePassage {
+    let (to_forward, forwarded) = (PassedTraffic::default(), PassedTraffic::default());
     let constrained = false;
-    Node { name: name.into(), fits: 1500, shuts: false, has_cable: false, constrained, to_send_on, sent_on }
+    NodePassage {
+        name: name.into(),
+        fits: 1500,
+        shuts: false,
+        has_cable: false,
+        constrained,
+        to_forward,
+        forwarded,
+    }
 }
 
 /// a (10.0.0.1) – R – b (10.0.0.6), with the flow `x` from a to b.
 fn passages() -> Passages {
     let owners = [([10, 0, 0, 1], 0), ([10, 0, 0, 2], 1), ([10, 0, 0, 5], 1), ([10, 0, 0, 6], 2)];
-    let end = |node| AtEnd { flow: "x".into(), node, ..AtEnd::default() };
+    let end = |node| EndPassage { flow: "x".into(), node, ..EndPassage::default() };
     Passages {
         nodes: ["a", "R", "b"].map(node).into(),
         owners: owners.map(|(octets, node)| (IpAddr::from(octets), node)).into(),
         flows: [(SocketAddr::from(([10, 0, 0, 6], 7000)), (0, [0, 2]))].into(),
         ends: [((0, FlowSide::Client), end(0)), ((0, FlowSide::Server), end(2))].into(),
         on_cables: Vec::new(),
-        fresh: VecDeque::new(),
+        pending: VecDeque::new(),
         offered: Fragments::default(),
         handed: Fragments::default(),
         end: ms(1000),
@@ -51,7 +59,7 @@ fn ms(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)
 }
 
-/// What the passages found, against sockets that say so.
+/// The faults of the passages if the sockets have these counts.
 fn faults(passages: Passages, sent: u64, received: u64, dropped: u64) -> Vec<String> {
     let report = passages.report(ms(2000), ms(1000));
     let at = |side, socket| {
@@ -60,10 +68,10 @@ fn faults(passages: Passages, sent: u64, received: u64, dropped: u64) -> Vec<Str
     };
     let client = at(FlowSide::Client, SocketPassage { sent, ..SocketPassage::default() });
     let server = at(FlowSide::Server, SocketPassage { received, dropped, ..SocketPassage::default() });
-    report.nodes.iter().filter_map(Node::fault).chain(client).chain(server).collect()
+    report.nodes.iter().filter_map(NodePassage::fault).chain(client).chain(server).collect()
 }
 
-/// Lets a packet pass from a to b, unless it is lost in R.
+/// Lets a packet pass from a to b, unless R loses it.
 fn pass(passages: &mut Passages, at: Instant, parcel: &Parcel, lost_in_r: bool) {
     assert!(!passages.offered(0, parcel));
     assert!(passages.handed(at, 1, parcel));
@@ -80,7 +88,10 @@ fn what_a_node_does_not_send_on_is_its_own_loss() {
     assert_eq!(faults(all, 10, 9, 1), [""; 0]);
     let mut some = passages();
     (0..10).for_each(|n| pass(&mut some, ms(n.into()), &packet(n, 0, false, 100), n == 4));
-    assert_eq!(faults(some, 10, 9, 0), ["node `R` did not send on 1 of 10 packets that links handed it"]);
+    assert_eq!(
+        faults(some, 10, 9, 0),
+        ["node `R` did not forward 1 of 10 packets that links delivered to it"]
+    );
 }
 
 #[test]
@@ -91,7 +102,7 @@ fn what_sockets_say_must_be_what_links_say() {
         faults(all, 12, 7, 1),
         [
             "flow `x`: 2 of 12 datagrams that node `a` sent did not reach its link",
-            "flow `x`: 2 of 10 datagrams that node `b` was handed did not reach their socket"
+            "flow `x`: 2 of 10 datagrams that links delivered to node `b` did not reach their socket"
         ]
     );
 }
@@ -102,7 +113,7 @@ fn a_datagram_in_fragments_has_passed_when_all_of_them_have() {
         |id| [packet(id, 0, true, 1480), packet(id, 1480, true, 1480), packet(id, 2960, false, 48)];
     let mut all = passages();
     for id in 0..4 {
-        // In another order they are the same.
+        // The order of fragments has no effect.
         let mut fragments = fragments(id);
         fragments.reverse();
         fragments.iter().for_each(|parcel| pass(&mut all, ms(1), parcel, false));
@@ -114,7 +125,7 @@ fn a_datagram_in_fragments_has_passed_when_all_of_them_have() {
     }
     assert_eq!(
         faults(cut, 1, 0, 0),
-        ["node `R` did not send on 48 B of 3008 in the fragments that links handed it"]
+        ["node `R` did not forward 48 B of 3008 in the fragments that links delivered to it"]
     );
 }
 
@@ -127,7 +138,7 @@ fn what_is_on_its_way_at_the_end_is_not_missed() {
     assert_eq!(faults(late, 0, 0, 0), [""; 0]);
     let mut lost = passages();
     lost.handed(ms(1979), 1, &parcel);
-    assert_eq!(faults(lost, 0, 0, 0), ["node `R` did not send on 1 of 1 packets that links handed it"]);
+    assert_eq!(faults(lost, 0, 0, 0), ["node `R` did not forward 1 of 1 packets that links delivered to it"]);
 }
 
 #[test]
@@ -150,7 +161,10 @@ fn a_node_answers_what_may_go_no_further() {
     let mut goes_on = passages();
     goes_on.handed(ms(1), 1, &with_flags(1, 0, 2, 100));
     goes_on.handed(ms(1), 1, &with_flags(2, 0x4000, 64, 1480));
-    assert_eq!(faults(goes_on, 0, 0, 0), ["node `R` did not send on 2 of 2 packets that links handed it"]);
+    assert_eq!(
+        faults(goes_on, 0, 0, 0),
+        ["node `R` did not forward 2 of 2 packets that links delivered to it"]
+    );
 }
 
 #[test]
@@ -159,5 +173,8 @@ fn on_cables_a_socket_has_what_the_other_sent() {
         |sent, received, dropped| SocketPassage { sent, received, dropped, ..SocketPassage::default() };
     assert_eq!(fault_on_cables("x", &socket(10, 0, 0), &socket(0, 8, 2)), None);
     let lost = fault_on_cables("x", &socket(10, 0, 0), &socket(0, 8, 1)).unwrap();
-    assert_eq!(lost, "flow `x`: 1 of 10 datagrams that were sent on cables did not reach their socket");
+    assert_eq!(
+        lost,
+        "flow `x`: 1 of 10 datagrams that were sent over direct links did not reach their socket"
+    );
 }

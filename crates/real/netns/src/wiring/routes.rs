@@ -1,4 +1,4 @@
-//! Where each node sends the packets of which path.
+//! The routes of each node for the paths of a scenario.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,41 +6,40 @@ use std::net::IpAddr;
 use netrig_core::Direction;
 use netrig_experiment::Route;
 
-use super::{LinkWiring, WiringError};
+use super::link::{LinkWiring, WiringError};
 
-/// Packets for one address take this way.
+/// A route to one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
-    /// Only packets from this address, if there is one: others for the same destination go elsewhere.
+pub struct NodeRoute {
+    /// The source address of the packets. `None`: the route holds for every other source.
     pub from: Option<IpAddr>,
     /// Destination.
     pub to: IpAddr,
-    /// The next node's address.
+    /// The address of the next node.
     pub via: IpAddr,
-    /// Place of the link that leads there.
+    /// Index of the link to the next node.
     pub link: usize,
 }
 
-/// What one node knows: by destination, and then by source in the order of the paths, the next address and its link.
+/// By destination, and then by source in the order of the paths: the next address and its link.
 #[derive(Default)]
-struct Node {
+struct RoutingTable {
     forwards: bool,
-    destinations: BTreeMap<IpAddr, Vec<(IpAddr, Next)>>,
+    destinations: BTreeMap<IpAddr, Vec<(IpAddr, NextHop)>>,
 }
 
-type Next = (IpAddr, usize);
+type NextHop = (IpAddr, usize);
 
-/// What all nodes know.
-pub(super) struct Table(Vec<Node>);
+pub(super) struct RoutingTables(Vec<RoutingTable>);
 
-impl Table {
-    /// Reads all paths, each with the node from which it leads, there and back, in both versions of IP.
+impl RoutingTables {
+    /// Reads all paths in both directions and in both versions of IP. A path comes with its first node.
     pub(super) fn new<'a>(
         names: &[&str],
         links: &[LinkWiring],
         paths: impl Iterator<Item = (usize, &'a Route)>,
     ) -> Result<Self, WiringError> {
-        let mut table = Self(names.iter().map(|_| Node::default()).collect());
+        let mut table = Self(names.iter().map(|_| RoutingTable::default()).collect());
         for (from, path) in paths {
             let there: Vec<_> = path.hops.iter().map(|hop| (hop.link, far_end(hop.direction))).collect();
             debug_assert_eq!(there.first().map(|&(link, end)| links[link].ends[1 - end].node), Some(from));
@@ -52,7 +51,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Reads one direction of a path: its links, each with the end that it comes to.
+    /// Reads one direction of a path: its links, each with the end at which packets leave the link.
     fn read(
         &mut self,
         names: &[&str],
@@ -67,7 +66,7 @@ impl Table {
         }
         for to in &links[last].ends[end].addresses {
             let Some(from) = links[first].ends[1 - entered].address_like(to) else { continue };
-            // A link on the way that IPv6 does not fit: in IPv6 there is no such path.
+            // IPv6 does not fit a link of the path: IPv6 has no such path.
             if hops.iter().any(|&(link, end)| links[link].ends[end].address_like(to).is_none()) {
                 continue;
             }
@@ -75,9 +74,9 @@ impl Table {
             for &(link, end) in &hops[..hops.len() - 1] {
                 let node = links[link].ends[1 - end].node;
                 let Some(via) = links[link].ends[end].address_like(to) else { continue };
-                let ways = self.0[node].destinations.entry(*to).or_default();
-                match ways.iter().find(|(source, _)| *source == from) {
-                    None => ways.push((from, (via, link))),
+                let routes = self.0[node].destinations.entry(*to).or_default();
+                match routes.iter().find(|(source, _)| *source == from) {
+                    None => routes.push((from, (via, link))),
                     Some((_, next)) if *next == (via, link) => {}
                     Some(_) => {
                         return Err(WiringError::Parting { node: names[node].to_owned(), from, to: *to });
@@ -88,22 +87,27 @@ impl Table {
         Ok(())
     }
 
-    /// For each node whether it forwards, and its ways. The first path to an address is the way for whoever names no
-    /// source; a source gets a way of its own only where its path leads elsewhere.
-    pub(super) fn into_nodes(self) -> impl Iterator<Item = (bool, Vec<Way>)> {
+    /// For each node, whether it forwards, and its routes. The first path to an address is the default route.
+    /// A source has a route of its own only if its path differs.
+    pub(super) fn into_nodes(self) -> impl Iterator<Item = (bool, Vec<NodeRoute>)> {
         self.0.into_iter().map(|node| {
-            let ways = node.destinations.into_iter().flat_map(|(to, ways)| {
-                let usual = ways[0].1;
+            let routes = node.destinations.into_iter().flat_map(|(to, routes)| {
+                let usual = routes[0].1;
                 let own =
-                    ways.into_iter().enumerate().filter(move |(i, (_, next))| *i == 0 || *next != usual);
-                own.map(move |(i, (from, (via, link)))| Way { from: (i > 0).then_some(from), to, via, link })
+                    routes.into_iter().enumerate().filter(move |(i, (_, next))| *i == 0 || *next != usual);
+                own.map(move |(i, (from, (via, link)))| NodeRoute {
+                    from: (i > 0).then_some(from),
+                    to,
+                    via,
+                    link,
+                })
             });
-            (node.forwards, ways.collect())
+            (node.forwards, routes.collect())
         })
     }
 }
 
-/// Which end of a link a packet comes to.
+/// The end of a link at which packets in this direction arrive.
 fn far_end(direction: Direction) -> usize {
     match direction {
         Direction::Forward => 1,

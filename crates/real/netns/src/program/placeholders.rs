@@ -1,4 +1,4 @@
-//! What stands for others in what a program is told, and its folder.
+//! Placeholders in a program's arguments and files, and the program's folder.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,16 +7,16 @@ use std::process::{Command, Stdio};
 
 use netrig_experiment::{RunError, Scenario};
 
-use super::Errand;
+use super::planned::PlannedProgram;
 
-/// What `{folder}` and `{address}` stand for.
-pub(super) struct Names<'a> {
+/// The values of `{folder}`, `{address}` and `{address:NODE}`.
+pub(super) struct Placeholders<'a> {
     folder: &'a Path,
     own: Option<IpAddr>,
     addresses: BTreeMap<&'a str, IpAddr>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> Placeholders<'a> {
     pub fn of(scenario: &'a Scenario, node: usize, folder: &'a Path) -> Self {
         let address = |node: usize| (0..scenario.links.len()).find_map(|link| scenario.address(node, link));
         let named = scenario.nodes.iter().enumerate();
@@ -24,7 +24,7 @@ impl<'a> Names<'a> {
         Self { folder, own: address(node), addresses: addresses.collect() }
     }
 
-    pub fn put_into(&self, text: &str) -> Result<String, RunError> {
+    pub fn substitute(&self, text: &str) -> Result<String, RunError> {
         let mut rest = text;
         let mut out = String::new();
         while let Some((before, after)) = rest.split_once('{') {
@@ -36,7 +36,7 @@ impl<'a> Names<'a> {
                 (_, Some(node)) => {
                     Some(self.addresses.get(node).map(IpAddr::to_string).ok_or_else(|| {
                         RunError::Failed(format!(
-                            "`{{{name}}}` of a program: there is no node `{node}` with an address"
+                            "`{{{name}}}` in a program: no node `{node}` has an address"
                         ))
                     })?)
                 }
@@ -44,7 +44,7 @@ impl<'a> Names<'a> {
             };
             match value {
                 Some(value) => (out, rest) = (out + &value, behind),
-                // A brace of the program's own.
+                // A brace that is no placeholder stays.
                 None => {
                     out.push('{');
                     rest = after;
@@ -54,17 +54,16 @@ impl<'a> Names<'a> {
         Ok(out + rest)
     }
 
-    /// The node's first address.
     pub fn own_address(&self) -> Option<IpAddr> {
         self.own
     }
 
-    /// The arguments of a command, without the program.
+    /// The arguments of a command after substitution, without the program.
     pub fn arguments(&self, words: &[String]) -> Result<Vec<String>, RunError> {
-        words.iter().skip(1).map(|argument| self.put_into(argument)).collect()
+        words.iter().skip(1).map(|argument| self.substitute(argument)).collect()
     }
 
-    /// The command of these words, whose program is this file, in the program's folder and with its output to be read.
+    /// The command with these words, run from `executable` in the program's folder, with its output piped.
     pub fn command(&self, executable: &Path, words: &[String]) -> Result<Command, RunError> {
         let mut command = Command::new(executable);
         command.args(self.arguments(words)?).current_dir(self.folder);
@@ -72,20 +71,20 @@ impl<'a> Names<'a> {
         Ok(command)
     }
 
-    /// Makes the program's folder with all that is to be in it.
-    pub fn furnish(&self, errand: &Errand) -> Result<(), RunError> {
+    /// Makes the program's folder and its files.
+    pub fn create_folder(&self, planned: &PlannedProgram) -> Result<(), RunError> {
         let at = |name: &str| self.folder.join(name);
         let written = |path: PathBuf, made: std::io::Result<()>| {
             made.map_err(|error| RunError::Failed(format!("cannot write {}: {error}", path.display())))
         };
         written(self.folder.to_owned(), std::fs::create_dir(self.folder))?;
-        for name in &errand.folders {
+        for name in &planned.folders {
             written(at(name), std::fs::create_dir(at(name)))?;
         }
-        for (name, text) in &errand.program.files {
-            written(at(name), std::fs::write(at(name), self.put_into(text)?))?;
+        for (name, text) in &planned.program.files {
+            written(at(name), std::fs::write(at(name), self.substitute(text)?))?;
         }
-        for (name, length) in &errand.zeros {
+        for (name, length) in &planned.zeros {
             let made = std::fs::File::create(at(name)).and_then(|file| file.set_len(*length));
             written(at(name), made)?;
         }
@@ -97,18 +96,18 @@ impl<'a> Names<'a> {
 mod tests {
     use super::*;
 
-    fn names(folder: &Path) -> Names<'_> {
+    fn names(folder: &Path) -> Placeholders<'_> {
         let address: IpAddr = [10, 0, 0, 2].into();
-        Names { folder, own: Some(address), addresses: [("proxy", [10, 0, 0, 9].into())].into() }
+        Placeholders { folder, own: Some(address), addresses: [("proxy", [10, 0, 0, 9].into())].into() }
     }
 
     #[test]
     fn what_stands_for_folders_and_addresses() {
         let folder = PathBuf::from("/tmp/x");
-        let put = |text: &str| names(&folder).put_into(text).unwrap();
+        let put = |text: &str| names(&folder).substitute(text).unwrap();
         assert_eq!(put("{folder}/a {address}:{address:proxy}"), "/tmp/x/a 10.0.0.2:10.0.0.9");
-        // Braces of the program's own stay as they are.
+        // Braces that are no placeholders stay.
         assert_eq!(put("route { drop; } {x} {"), "route { drop; } {x} {");
-        assert!(names(&folder).put_into("{address:none}").is_err());
+        assert!(names(&folder).substitute("{address:none}").is_err());
     }
 }

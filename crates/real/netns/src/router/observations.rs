@@ -1,31 +1,30 @@
-//! What the router tells, on its way to whoever wants it: its own thread must not wait for them.
+//! Observations of the router on their way to the sink, so that the router's thread does not wait for it.
 
 use netrig_core::{Frame, Heading, Instant, Note, PacketEvent, Sample, Sink, Subject};
 
-/// How many findings and words of agents may wait for whoever takes them: those of 25 s at the usual interval of samples, and
-/// at most [`FULL`] bytes each, or little more. Then the router and the events of interfaces wait too: what they do is late,
-/// which they measure, so that the run says that it is worth nothing. Nothing is lost, and no memory fills.
+/// How many batches and agent messages may be queued: those of 25 s at the usual sample interval, at most
+/// about [`FULL`] bytes each. If the queue is full, the router and the interface events wait. They record
+/// this lateness, which makes the run invalid. Nothing is lost, and memory stays bounded.
 pub(crate) const UNTAKEN: usize = 256;
 
-/// So many bytes of findings are told at once, be the interval of samples ever so long.
+/// A batch is sent when it reaches this size, bytes, however long the sample interval is.
 pub(super) const FULL: usize = 1 << 20;
 
-/// What was found since the last time it was told.
+/// Observations since the last batch.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
+pub(crate) struct ObservationBatch {
     samples: Vec<(Subject, Sample)>,
     notes: Vec<Note>,
     packets: Vec<PacketEvent>,
-    frames: Vec<Captured>,
-    /// Whether the run is over and nothing is on its way any more.
+    frames: Vec<CapturedFrame>,
+    /// Whether the run is over and no frame is in transit.
     drained: bool,
-    /// Memory that all of it takes, about.
+    /// Approximate memory, bytes.
     bytes: usize,
 }
 
-/// A frame, with its bytes.
 #[derive(Debug)]
-struct Captured {
+struct CapturedFrame {
     at: Instant,
     node: u32,
     link: u32,
@@ -34,40 +33,39 @@ struct Captured {
     original_len: u32,
 }
 
-impl Findings {
-    /// That the run is over and nothing is on its way any more.
+impl ObservationBatch {
+    /// The run is over and no frame is in transit.
     pub fn drained() -> Self {
         Self { drained: true, ..Self::default() }
     }
 
-    /// One line of the time line.
+    /// A batch with one note.
     pub fn of_note(note: Note) -> Self {
         Self { notes: vec![note], ..Self::default() }
     }
 
-    /// Whether it is that.
     pub const fn is_drained(&self) -> bool {
         self.drained
     }
 
-    /// Memory that it takes, bytes: what is in its lists, and what that leads to.
+    /// Memory of its lists and their contents, bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Tells all of it.
-    pub fn tell(self, sink: &mut dyn Sink) {
+    /// Passes everything to `sink`.
+    pub fn send_to(self, sink: &mut dyn Sink) {
         self.samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
         self.notes.into_iter().for_each(|note| sink.note(note));
         self.packets.iter().for_each(|event| sink.packet(event));
-        for Captured { at, node, link, heading, bytes, original_len } in &self.frames {
+        for CapturedFrame { at, node, link, heading, bytes, original_len } in &self.frames {
             let (at, node, link, heading, original_len) = (*at, *node, *link, *heading, *original_len);
             sink.frame(&Frame { at, node, link, heading, bytes, original_len });
         }
     }
 }
 
-impl Sink for Findings {
+impl Sink for ObservationBatch {
     fn sample(&mut self, subject: Subject, sample: Sample) {
         self.bytes += size_of::<(Subject, Sample)>();
         self.samples.push((subject, sample));
@@ -86,7 +84,7 @@ impl Sink for Findings {
     fn frame(&mut self, frame: &Frame<'_>) {
         let Frame { at, node, link, heading, bytes, original_len } = *frame;
         let bytes = bytes.to_vec();
-        self.bytes += size_of::<Captured>() + bytes.len();
-        self.frames.push(Captured { at, node, link, heading, bytes, original_len });
+        self.bytes += size_of::<CapturedFrame>() + bytes.len();
+        self.frames.push(CapturedFrame { at, node, link, heading, bytes, original_len });
     }
 }
