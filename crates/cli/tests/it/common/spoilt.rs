@@ -12,7 +12,7 @@ const ATTEMPTS: usize = 4;
 
 /// Words of the reasons that a busy machine gives: something came late, or found no room. Whatever else makes a run invalid
 /// is a mistake of netrig's, and so is whatever does in virtual time.
-const OF_THE_MACHINE: [&str; 10] = [
+const OF_THE_MACHINE: [&str; 11] = [
     " late;",
     " late,",
     " late by",
