@@ -20,14 +20,13 @@ use netrig_core::{Duration, Rate};
 use netrig_host::{Clock, SourceReport, monotonic_nanos, random};
 use rustix::net::sockopt;
 
-use self::readings::{heard_of, tell_taken, until_silence};
+use self::readings::{STRAGGLERS, heard_of, lasted, tell_taken, until_silence};
 use crate::protocol::{Carrier, Counted, Datagrams, EndReport, Heard, Load, Phase, Way};
 
 /// Readings that nobody has taken yet; more of them are kept for the end only.
 const UNTAKEN: usize = 64;
 
-/// After all was sent, datagrams are waited for until none has come for so long, and no longer than the other.
-const STRAGGLERS: Duration = Duration::from_millis(200);
+/// Datagrams are waited for no longer than this after all were sent.
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 /// Which end of a phase this is.
@@ -502,12 +501,6 @@ impl Drop for Carrying {
         self.source.take().map(joined);
         self.sink.take().map(joined);
     }
-}
-
-/// For how long a phase lasted that began and ended at these moments, ns. Datagrams leave until the phase is to be over, and
-/// who receives them knows when that is: the word that says so may be lost, and comes later then.
-fn lasted([begun, ended]: [u64; 2], stopped: Option<u64>, lasts: u64) -> u64 {
-    stopped.map_or(ended.saturating_sub(begun), |stopped| stopped.saturating_sub(begun).min(lasts))
 }
 
 /// What each of so many may carry, B/s, if all together may carry no more than so much.

@@ -3,8 +3,10 @@
 use netrig_bulk::{Borne, Carried, Taken};
 use netrig_core::{Duration, Instant};
 
-use super::STRAGGLERS;
 use crate::protocol::{Counted, Datagrams, Heard};
+
+/// The end of a phase waits for datagrams until none has arrived for this long.
+pub(super) const STRAGGLERS: Duration = Duration::from_millis(200);
 
 /// A connection, in the protocol's words.
 impl From<&Carried> for Counted {
@@ -66,6 +68,12 @@ pub(super) fn heard_of(taken: &Taken, begun: u64) -> Heard {
 /// One datagram alone tells of no change, s.
 fn jitter_of(taken: &Taken) -> Option<f64> {
     (taken.arrivals.received > 1).then_some(taken.jitter)
+}
+
+/// For how long a phase lasted that began and ended at these moments, ns. Datagrams leave until the phase is to be over, and
+/// who receives them knows when that is: the word that says so may be lost, and comes later then.
+pub(super) fn lasted([begun, ended]: [u64; 2], stopped: Option<u64>, lasts: u64) -> u64 {
+    stopped.map_or(ended.saturating_sub(begun), |stopped| stopped.saturating_sub(begun).min(lasts))
 }
 
 /// The readings of datagrams without those behind the last one: what was waited for after all had been sent is no time in which
@@ -134,14 +142,14 @@ mod tests {
             (1..=16).map(reading).collect()
         };
         let (begun, told) = (7 * MS, 1607 * MS);
-        let lasted = super::super::lasted([begun, told], Some(told), 1000 * MS);
-        assert_eq!(lasted, 1000 * MS);
-        let kept = until_silence(came(), lasted);
+        let lasts = lasted([begun, told], Some(told), 1000 * MS);
+        assert_eq!(lasts, 1000 * MS);
+        let kept = until_silence(came(), lasts);
         assert_eq!((kept.len(), kept.last().map(|last| last.bytes)), (10, Some(100)));
         // A phase that is broken off before its time is over when that is told.
-        assert_eq!(super::super::lasted([begun, 507 * MS], Some(507 * MS), 1000 * MS), 500 * MS);
+        assert_eq!(lasted([begun, 507 * MS], Some(507 * MS), 1000 * MS), 500 * MS);
         // Connections are carried until the end.
-        assert_eq!(super::super::lasted([begun, told], None, 1000 * MS), 1600 * MS);
+        assert_eq!(lasted([begun, told], None, 1000 * MS), 1600 * MS);
     }
 
     #[test]

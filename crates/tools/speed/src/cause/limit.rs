@@ -3,6 +3,25 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::protocol::Way;
+
+/// What limited one way, in words.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct Verdict {
+    /// Which way.
+    pub way: Way,
+    /// Whether the other way was full meanwhile.
+    pub at_once: bool,
+    /// What limited it.
+    pub limit: Limit,
+    /// The same as a sentence.
+    pub sentence: String,
+    /// What was counted that proves it.
+    pub proof: String,
+    /// What mends it, if something does.
+    pub advice: Option<String>,
+}
+
 /// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -12,31 +12,11 @@ mod evidence;
 mod limit;
 mod sentence;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
 use crate::measure::Report;
 use crate::protocol::Way;
 use evidence::Evidence;
 pub(crate) use evidence::is_by_hosts;
-pub use limit::{End, Limit};
-
-/// What limited one way, in words.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct Verdict {
-    /// Which way.
-    pub way: Way,
-    /// Whether the other way was full meanwhile.
-    pub at_once: bool,
-    /// What limited it.
-    pub limit: Limit,
-    /// The same as a sentence.
-    pub sentence: String,
-    /// What was counted that proves it.
-    pub proof: String,
-    /// What mends it, if something does.
-    pub advice: Option<String>,
-}
+pub use limit::{End, Limit, Verdict};
 
 /// What limited each way that was measured, by itself and while both were full: where connections carried data it is theirs, and a
 /// search beside them is evidence.

@@ -24,7 +24,7 @@ use rustix::net::sockopt;
 pub use self::client::{TestError, TestOrder, Tested, test};
 pub use self::found::{Found, FoundStream, start};
 pub use self::record::{Mark, Record};
-use self::worker::{Work, Worked};
+use self::worker::{Board, Work, Worked};
 use crate::carry::joined;
 use crate::iperf3::{Code, Parameters, Refusal};
 use crate::protocol::EndReport;
@@ -71,17 +71,6 @@ pub struct FlowsOrder {
     pub every: Duration,
     /// What all streams of one direction together may carry.
     pub most: Option<Rate>,
-}
-
-/// What the threads of a test share.
-#[derive(Debug)]
-struct Board {
-    /// When the test ended, ns of `CLOCK_MONOTONIC`.
-    ended: AtomicU64,
-    stop_sending: AtomicBool,
-    stop: AtomicBool,
-    /// Bytes received and sent so far.
-    bytes: [AtomicU64; 2],
 }
 
 /// Bytes of all streams.

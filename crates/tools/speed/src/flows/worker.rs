@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use netrig_bulk::{
     Carried, DatagramSink, DatagramSource, Direction, Effort, SourceOrder, Spacing, StreamOrder, Streams,
@@ -13,7 +13,6 @@ use netrig_core::{Duration, Instant, Rate};
 use netrig_host::{Clock, DatagramFormat, STAMP_LEN, monotonic_nanos};
 use rustix::net::sockopt;
 
-use super::Board;
 use super::record::{Mark, Record};
 use crate::iperf3::datagram::{Counter, Header};
 use crate::iperf3::{Parameters, TcpReadings, Transport, UdpReadings};
@@ -24,6 +23,17 @@ const EVERY: Duration = Duration::from_millis(100);
 
 /// What datagrams leave at that nothing holds back, bit/s: more than any host can do.
 const UNLIMITED: u64 = 400_000_000_000;
+
+/// What the threads of a test share.
+#[derive(Debug)]
+pub(super) struct Board {
+    /// When the test ended, ns of `CLOCK_MONOTONIC`.
+    pub ended: AtomicU64,
+    pub stop_sending: AtomicBool,
+    pub stop: AtomicBool,
+    /// Bytes received and sent so far.
+    pub bytes: [AtomicU64; 2],
+}
 
 /// What a thread has to do.
 pub(super) struct Work {

@@ -9,8 +9,8 @@ use netrig_probe::ClockOffset;
 
 use super::call::{Call, CallOrder};
 use super::latency::Latency;
-use super::measurement::Progress;
 use super::probing::Probing;
+use super::progress::Progress;
 use crate::meter::{Delays, OneWay, Round, clocks};
 use crate::protocol::{Counted, Way};
 use crate::responsiveness::{Foreign, Responsiveness};

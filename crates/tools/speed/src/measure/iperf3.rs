@@ -8,8 +8,9 @@ use netrig_core::Duration;
 
 use super::beside::Watched;
 use super::call::{Carriage, PhaseOrder};
-use super::measurement::Progress;
-use super::report::{self, Report};
+use super::phase_reports;
+use super::progress::Progress;
+use super::report::Report;
 use crate::carry::Outcome;
 use crate::cause;
 use crate::flows::{self, FoundStream, Mark, TestError, TestOrder, Tested};
@@ -107,7 +108,8 @@ fn test_when_free(
 fn told(server: SocketAddr, client: SocketAddr, carriages: Vec<Carriage>, broken: Option<String>) -> Report {
     let v4 = server.is_ipv4();
     let nothing = Watched::nothing();
-    let phases = carriages.iter().flat_map(|carriage| report::phases(carriage, None, &nothing, v4)).collect();
+    let phases =
+        carriages.iter().flat_map(|carriage| phase_reports::phases(carriage, None, &nothing, v4)).collect();
     let mut report = Report {
         format: Report::FORMAT,
         server,
@@ -124,7 +126,7 @@ fn told(server: SocketAddr, client: SocketAddr, carriages: Vec<Carriage>, broken
         broken,
         carriages,
     };
-    report::complete(&mut report);
+    phase_reports::complete(&mut report);
     report.verdicts = cause::verdicts(&report);
     report
 }

@@ -8,9 +8,10 @@ use netrig_host::monotonic_nanos;
 use super::beside::Beside;
 use super::call::{Call, CallOrder, Carriage, News, PhaseOrder};
 use super::error::SpeedError;
-use super::report::{self, Report};
+use super::phase_reports;
+use super::progress::{Progress, tell};
+use super::report::Report;
 use super::searching::{SearchTask, Searching};
-use crate::carry::Live;
 use crate::cause;
 use crate::protocol::{Carrier, Way};
 use crate::search::Found;
@@ -40,29 +41,6 @@ pub enum Task {
     Carry(PhaseOrder),
     /// It searches for what the line carries.
     Search(SearchTask),
-}
-
-/// What becomes known while it goes on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Progress {
-    /// Others are served first.
-    Waits {
-        /// How many stand before us.
-        before: usize,
-        /// How many wait.
-        of: usize,
-    },
-    /// The next task, by its place.
-    Task(usize),
-    /// So much has arrived at the end that receives.
-    Arrived {
-        /// Which way.
-        way: Way,
-        /// Since the phase began, s.
-        at_s: f64,
-        /// Bytes.
-        bytes: u64,
-    },
 }
 
 /// A task that was carried out, and what its search has found.
@@ -143,14 +121,14 @@ pub fn measure(
         at.filter(|done| done.carriage.phase.carrier == Carrier::Idle).map(|done| done.carriage.span)
     };
     let (before, after) = (idle(done.first()), idle(done.get(1..).and_then(<[Done]>::last)));
-    let phases = |done: &Done| report::phases(&done.carriage, done.found, &watched, server.is_ipv4());
+    let reports = |done: &Done| phase_reports::phases(&done.carriage, done.found, &watched, server.is_ipv4());
     let mut report = Report {
         format: Report::FORMAT,
         server,
         client,
         idle: before.and_then(|span| watched.delays(span, 0.0)),
         idle_ways: before.and_then(|span| watched.ways(span, 0.0)),
-        phases: done.iter().flat_map(phases).collect(),
+        phases: done.iter().flat_map(reports).collect(),
         after: after.and_then(|span| watched.delays(span, 0.0)),
         after_ways: after.and_then(|span| watched.ways(span, 0.0)),
         no_ways: watched.no_ways(),
@@ -160,7 +138,7 @@ pub fn measure(
         broken,
         carriages: Vec::new(),
     };
-    report::complete(&mut report);
+    phase_reports::complete(&mut report);
     report.verdicts = cause::verdicts(&report);
     report.carriages = done.into_iter().map(|done| done.carriage).collect();
     Ok(report)
@@ -289,20 +267,6 @@ fn known(done: &[Done], way: Way) -> Option<f64> {
         .rev()
         .find(|done| done.carriage.phase.carrier.adapts() && done.carriage.phase.way() == Some(way))?;
     Some(carried.carriage.course(way).throughput()?.bits_per_s)
-}
-
-/// What of the news is progress: that of the end which receives.
-fn tell(way: Option<Way>, news: &News<'_>, progress: &mut dyn FnMut(Progress)) {
-    let (way, live) = match (way, news) {
-        (Some(Way::Down | Way::Both), News::Near(live)) => (Way::Down, live),
-        (Some(Way::Up), News::Far(live)) => (Way::Up, live),
-        _ => return,
-    };
-    let (at_ns, bytes) = match live {
-        Live::Bytes { at_ns, received, .. } => (*at_ns, *received),
-        Live::Datagrams(heard) => (heard.at_ns, heard.bytes),
-    };
-    progress(Progress::Arrived { way, at_s: at_ns as f64 * 1e-9, bytes });
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ mod error;
 mod iperf3;
 mod latency;
 mod measurement;
+mod phase_reports;
 mod probing;
+mod progress;
 mod report;
 mod searching;
 
@@ -14,7 +16,8 @@ pub use call::{Call, CallOrder, Carriage, News, PhaseOrder, Steering, server_nam
 pub use error::SpeedError;
 pub use iperf3::{Iperf3Error, Iperf3Order, measure_iperf3};
 pub use latency::Latency;
-pub use measurement::{MeasureOrder, Progress, Task, measure};
+pub use measurement::{MeasureOrder, Task, measure};
 pub use probing::Probing;
+pub use progress::Progress;
 pub use report::{Capacity, PhaseReport, Report};
 pub use searching::SearchTask;

@@ -3,17 +3,18 @@
 //! They are looked at by one thread, without waiting for any: whoever says nothing holds neither a thread nor the others up.
 
 use std::collections::VecDeque;
-use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_host::{Busy, ConnectionSlots, SlotId, SlotLimits, is_passing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::say_busy;
+use super::response;
 use super::tally::Failure;
 use crate::admission::HOUSEHOLDS_OF_A_SITE;
-use crate::protocol::{MOST_STREAMS, Opening, PREAMBLE_LEN};
+use crate::iperf3::State;
+use crate::protocol::{MOST_STREAMS, Opening, PREAMBLE_LEN, TLS_ACCESS_DENIED};
 use crate::talk::PATIENCE;
 
 /// Connections that may stand there.
@@ -105,6 +106,22 @@ impl TurnedAway {
         }
         is_known || StdInstant::now() > self.until
     }
+}
+
+/// Tells a client in the words of its protocol that there is no room for it, as far as it listens.
+pub(super) fn say_busy(mut socket: &TcpStream, why: Busy) {
+    let mut said = [0; 1 << 12];
+    let Ok(len) = socket.peek(&mut said) else { return };
+    let words = match Opening::of(&said[..len]) {
+        Opening::Http => response::busy(why),
+        Opening::Control => TLS_ACCESS_DENIED.to_vec(),
+        Opening::Iperf3(_) => vec![State::AccessDenied.byte()],
+        Opening::Data(_) | Opening::More | Opening::Unknown => return,
+    };
+    // What was read is no reason for the kernel to throw away what is said. Who does not take it at once need not know.
+    let _ = socket.read(&mut said);
+    let _ = socket.write(&words);
+    let _ = socket.shutdown(Shutdown::Write);
 }
 
 /// How many connections may stand at a door that has room for `most`, where the connections of one address and of one group have
@@ -232,7 +249,6 @@ fn has_finished(socket: &TcpStream) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
     use super::*;

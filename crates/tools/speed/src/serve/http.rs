@@ -10,9 +10,11 @@ use netrig_core::Duration;
 use netrig_probe::web::answer::{Answer, Objects};
 use netrig_probe::web::message::{HttpError, Request, Response};
 
+use super::ndt7;
+use super::response::{say, turn_away};
+use super::shared::{Caller, Shared};
 use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
-use super::{Caller, Shared, ndt7};
 use crate::admission::Refusal;
 use crate::ndt7::Test;
 use crate::talk::{PATIENCE, is_nothing, write_until};
@@ -22,9 +24,6 @@ const LOOK: StdDuration = StdDuration::from_millis(50);
 
 /// How often it is looked at how much of an object has gone.
 const EVERY: Duration = Duration::from_millis(100);
-
-/// After how long somebody who finds no place may ask again, s.
-const RETRY_AFTER: &str = "30";
 
 /// Where the counters are.
 const METRICS: &str = "/metrics";
@@ -128,32 +127,6 @@ fn read(socket: &mut TcpStream, shared: &Shared) -> Result<(Request, Vec<u8>), R
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// Says that there is no place now.
-pub(super) fn turn_away(socket: &mut TcpStream, refusal: Refusal) -> io::Result<()> {
-    write_until(socket, &busy(refusal), StdInstant::now() + PATIENCE)
-}
-
-/// The response for somebody for whom there is no room.
-pub(super) fn busy(why: impl std::fmt::Display) -> Vec<u8> {
-    let response = Response::last(503, "Service Unavailable", &[("Retry-After", RETRY_AFTER)]);
-    with_body(&response, format!("{why}\n").as_bytes())
-}
-
-/// Says something with so much behind it.
-pub(super) fn say(socket: &mut TcpStream, response: &Response, body: &[u8]) -> io::Result<()> {
-    write_until(socket, &with_body(response, body), StdInstant::now() + PATIENCE)
-}
-
-fn with_body(response: &Response, body: &[u8]) -> Vec<u8> {
-    let mut response = response.clone();
-    for (name, value) in &mut response.fields {
-        if name.eq_ignore_ascii_case("content-length") {
-            *value = body.len().to_string();
-        }
-    }
-    [response.to_string().as_bytes(), body].concat()
 }
 
 /// Gives an object, within what the place allows.

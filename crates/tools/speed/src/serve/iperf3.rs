@@ -9,9 +9,9 @@ use std::time::{Duration as StdDuration, Instant as StdInstant};
 use netrig_core::{Duration, Instant, Rate};
 
 use super::booths::Arrival;
+use super::shared::{Caller, Shared};
 use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
-use super::{Caller, Shared};
 use crate::admission;
 use crate::flows::{self, Flows, FlowsOrder, Socket, Stream};
 use crate::iperf3::{

@@ -12,14 +12,15 @@ mod http;
 mod iperf3;
 mod ndt7;
 mod order;
+mod response;
 mod rooms;
 mod session;
+mod shared;
 mod slot;
 mod tally;
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::ops::Deref;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,24 +28,19 @@ use std::time::Duration as StdDuration;
 
 use netrig_bulk as bulk;
 use netrig_core::Duration;
-use netrig_host::socket::Buffers;
 use netrig_host::tls::{self, Identity};
-use netrig_host::{
-    Busy, Clock, DescriptorShortage, NoSlot, SlotLimits, ThreadSlot, ThreadSlots, connections_within,
-};
+use netrig_host::{Clock, DescriptorShortage, NoSlot, SlotLimits, ThreadSlots, connections_within};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustls::ServerConfig;
 
 use self::booths::Booths;
-use self::door::{Door, Stranger};
+use self::door::{Door, Stranger, say_busy};
 pub use self::order::{ServerError, ServerOrder};
 use self::rooms::{Arrival, Rooms};
+use self::shared::{AT_ONCE, Caller, Shared};
 pub use self::tally::{Failure, Now, Protocol, Tally};
 use crate::admission::{Admission, HOUSEHOLDS_OF_A_SITE, Limits};
-use crate::iperf3::{COOKIE_LEN, Code, Cookie, Refusal, State, datagram};
-use crate::protocol::{
-    ECHO_LEN, Echo, Keyring, MOST_PROBES, MOST_STREAMS, Opening, PREAMBLE_LEN, Preamble, TLS_ACCESS_DENIED,
-};
+use crate::iperf3::{COOKIE_LEN, Code, Cookie, Refusal, State};
+use crate::protocol::{ECHO_LEN, MOST_PROBES, MOST_STREAMS, Opening, PREAMBLE_LEN};
 
 /// How often it looks whether it is to end.
 const LOOK: StdDuration = StdDuration::from_millis(50);
@@ -54,32 +50,11 @@ const LOOK: StdDuration = StdDuration::from_millis(50);
 const STRANGERS: usize = 64;
 const STRANGERS_OF_ONE: usize = 16;
 
-/// Connections, and datagrams, that are taken before the others are looked at again.
-const AT_ONCE: usize = 64;
-
 /// What is done about it that no connection can be accepted: others may end meanwhile.
 const RESPITE: StdDuration = StdDuration::from_millis(1);
 
 /// A connection for control whose other end acknowledges nothing for so long is gone (RFC 5482), ms.
 const UNANSWERED_MS: u32 = 30_000;
-
-/// What all threads of a server share.
-struct Shared {
-    keys: Keyring,
-    open: bool,
-    origins: Vec<String>,
-    tls: Arc<ServerConfig>,
-    clock: Clock,
-    limits: Limits,
-    admission: Mutex<Admission>,
-    rooms: Rooms,
-    booths: Booths,
-    /// Connections that have a thread: threads that have not ended, and who has a slot.
-    connections: AtomicUsize,
-    callers: Arc<ThreadSlots>,
-    tally: Tally,
-    stop: AtomicBool,
-}
 
 /// A server whose sockets stand.
 pub struct Server {
@@ -279,36 +254,6 @@ impl Server {
     }
 }
 
-/// A connection that has a thread, until it is dropped.
-struct Caller {
-    shared: Arc<Shared>,
-    slot: ThreadSlot,
-}
-
-impl Caller {
-    fn of(shared: &Arc<Shared>, socket: &TcpStream, peer: SocketAddr) -> Result<Self, NoSlot> {
-        let slot = shared.callers.enter(socket, peer.ip())?;
-        shared.connections.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { shared: Arc::clone(shared), slot })
-    }
-
-    /// The client has shown its key, or has asked a whole question: it does not give way to strangers any more.
-    ///
-    /// # Errors
-    /// If there are as many such clients as there may be.
-    fn prove(&self) -> Result<(), Busy> {
-        self.slot.prove()
-    }
-}
-
-impl Deref for Caller {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.shared
-    }
-}
-
 /// Connections that may have a thread.
 const fn slot_limits(limits: &Limits) -> SlotLimits {
     let per_address = threads(limits.per_household, limits.queue_per_household, STRANGERS_OF_ONE);
@@ -322,22 +267,6 @@ const fn slot_limits(limits: &Limits) -> SlotLimits {
         per_group: per_address.saturating_mul(HOUSEHOLDS_OF_A_SITE),
         on_loopback: false,
     }
-}
-
-/// Tells a client in the words of its protocol that there is no room for it, as far as it listens.
-fn say_busy(mut socket: &TcpStream, why: Busy) {
-    let mut said = [0; 1 << 12];
-    let Ok(len) = socket.peek(&mut said) else { return };
-    let words = match Opening::of(&said[..len]) {
-        Opening::Http => http::busy(why),
-        Opening::Control => TLS_ACCESS_DENIED.to_vec(),
-        Opening::Iperf3(_) => vec![State::AccessDenied.byte()],
-        Opening::Data(_) | Opening::More | Opening::Unknown => return,
-    };
-    // What was read is no reason for the kernel to throw away what is said. Who does not take it at once need not know.
-    let _ = socket.read(&mut said);
-    let _ = socket.write(&words);
-    let _ = socket.shutdown(Shutdown::Write);
 }
 
 /// Descriptors beside those of connections.
@@ -362,60 +291,6 @@ fn descriptors(limits: &Limits, listeners: usize) -> (usize, Option<DescriptorSh
 /// Connections that may have a thread where so many sessions may measure, and so many wait.
 const fn threads(measuring: usize, waiting: usize, strangers: usize) -> usize {
     measuring.saturating_mul(1 + MOST_PROBES).saturating_add(waiting).saturating_add(strangers)
-}
-
-impl Drop for Caller {
-    fn drop(&mut self) {
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Shared {
-    /// Whether somebody who can prove no key may measure over this connection.
-    fn serves_strangers(&self, socket: &TcpStream) -> bool {
-        self.open || socket.local_addr().is_ok_and(|local| local.ip().to_canonical().is_loopback())
-    }
-
-    fn now(&self) -> Now {
-        let (measuring, waiting) = self.admission().tally();
-        Now { measuring, waiting, connections: self.connections.load(Ordering::Relaxed) }
-    }
-
-    /// A datagram has come that belongs to nobody yet.
-    fn hear(&self, bytes: &[u8], from: SocketAddr) {
-        let own = |token, arrival| self.rooms.visit(token, from.ip(), arrival);
-        let welcome = match (Echo::decode(bytes), Preamble::decode(bytes)) {
-            (Some(echo), _) => own(echo.preamble.token, Arrival::Echo(from)),
-            (None, Some(preamble)) if bytes.len() == PREAMBLE_LEN => {
-                own(preamble.token, Arrival::Knock(preamble, from))
-            }
-            _ => match bytes.try_into() {
-                Ok(words) if datagram::reply(bytes).is_some() => self.booths.knock(from, words),
-                _ => false,
-            },
-        };
-        // It is not answered: who sent it may have given another's address.
-        if !welcome {
-            self.tally.strays.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// A socket for datagrams to and from one address.
-    ///
-    /// Between being bound and being connected it is taken for the listening one: what came from others meanwhile is heard as if
-    /// it had come there.
-    fn datagram_socket(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
-        let socket = bulk::datagram_socket(local, peer, Buffers::default()).map_err(io::Error::other)?;
-        let mut buffer = [0; ECHO_LEN + 1];
-        for _ in 0..AT_ONCE {
-            match socket.recv_from(&mut buffer) {
-                Ok((len, from)) if from != peer => self.hear(&buffer[..len], from),
-                Ok(_) => {}
-                Err(_) => break,
-            }
-        }
-        Ok(socket)
-    }
 }
 
 /// Sockets for both protocols at one address and port. One of IPv6 takes no IPv4, which has addresses of its own.

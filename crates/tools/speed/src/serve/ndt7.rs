@@ -11,9 +11,10 @@ use netrig_host::TcpInfo as Kernel;
 use netrig_probe::web::message::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::response::{say, turn_away};
+use super::shared::Shared;
 use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
-use super::{Shared, http};
 use crate::ndt7::{
     ConnectionInfo, ServerError, ServerEvent, ServerSession, TcpInfo, Upgrade, UpgradeError, check_origin,
 };
@@ -74,13 +75,13 @@ fn visit(
     let upgrade = match read {
         Ok(upgrade) => upgrade,
         Err(error) => {
-            http::say(&mut socket, &error.response(), b"")?;
+            say(&mut socket, &error.response(), b"")?;
             return Err(error.into());
         }
     };
     let slot = match Slot::ask_at_once(shared, Protocol::Ndt7, peer, None) {
         Ok(slot) => slot,
-        Err(refusal) => return Ok(http::turn_away(&mut socket, refusal)?),
+        Err(refusal) => return Ok(turn_away(&mut socket, refusal)?),
     };
     write_until(&socket, &upgrade.response(), StdInstant::now() + PATIENCE)?;
     let [client, server] = [peer, socket.local_addr()?].map(|end| end.to_string());

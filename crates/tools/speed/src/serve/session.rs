@@ -15,9 +15,9 @@ use netrig_probe::control::boot;
 
 use super::echo::Echoing;
 use super::rooms::Arrival;
+use super::shared::{Caller, Shared};
 use super::slot::{Overrun, Slot};
 use super::tally::{Failure, Protocol};
-use super::{Caller, Shared};
 use crate::admission::Refusal;
 use crate::carry::{Allowance, Carrying, Live, Outcome, Role, Sockets};
 use crate::protocol::greeting::{GreetingError, LONGEST_WORD, greet_client};

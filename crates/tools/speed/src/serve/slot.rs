@@ -1,14 +1,13 @@
 //! A place in the server: asked for, waited for, spent, left.
 
 use std::net::SocketAddr;
-use std::sync::{MutexGuard, PoisonError};
 
 use netrig_bulk::Bucket;
 use netrig_core::{Duration, Instant, Rate};
 
-use super::Shared;
+use super::shared::Shared;
 use super::tally::{Failure, Protocol};
-use crate::admission::{Admission, Answer, Household, Refusal, Ticket, Visitor};
+use crate::admission::{Answer, Household, Refusal, Ticket, Visitor};
 use crate::protocol::LONGEST_INTERVAL;
 
 /// A session may be ahead of the rate that it was let in for by so much of it, and by so many bytes: what was underway
@@ -143,18 +142,6 @@ impl<'a> Slot<'a> {
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
         self.shared.admission().leave(self.shared.clock.now(), self.ticket);
-    }
-}
-
-impl Shared {
-    pub(super) fn admission(&self) -> MutexGuard<'_, Admission> {
-        // A thread that panicked has left it whole: nothing in it is half done between two calls.
-        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn refuse(&self, protocol: Protocol, refusal: Refusal) -> Refusal {
-        self.tally.refused(protocol, refusal);
-        refusal
     }
 }
 

@@ -2,7 +2,9 @@
 
 use netrig_host::HostSettings;
 
-use super::{Finding, Path, Verdict, number, sysctl};
+use super::finding::{Finding, Verdict};
+use super::path::Path;
+use super::sysctl::{number, sysctl};
 
 /// From this share on the table of connections is as good as full: new ones come in bursts.
 const FULL: f64 = 0.9;

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use netrig_host::{HostSettings, Outlet};
 
-use super::{Finding, Path, Verdict, number, sysctl};
+use super::finding::{Finding, Verdict};
+use super::path::Path;
+use super::sysctl::{number, sysctl};
 
 /// The least that a link of IPv6 carries (RFC 8200 section 5), and a link of IPv4 should.
 const LEAST_MTU: u32 = 1280;

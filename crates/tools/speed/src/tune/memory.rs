@@ -2,7 +2,9 @@
 
 use netrig_host::HostSettings;
 
-use super::{Finding, Path, Verdict, number, sysctl, three};
+use super::finding::{Finding, Verdict};
+use super::path::Path;
+use super::sysctl::{number, sysctl, three};
 use crate::quantities::{rate, size};
 
 /// The round trip at which the reach of a buffer is told where the path's is not known, s.

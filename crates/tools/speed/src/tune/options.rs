@@ -2,7 +2,9 @@
 
 use netrig_host::HostSettings;
 
-use super::{Finding, Path, Verdict, number, sysctl};
+use super::finding::{Finding, Verdict};
+use super::path::Path;
+use super::sysctl::{number, sysctl};
 use crate::quantities::size;
 
 /// The largest window that can be told without scaling (RFC 7323 section 1.1), bytes.

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{Document, End as StreamEnd, Half, Interval, StreamReadings, UdpReadings};
+use super::readings::{Document, End as StreamEnd, Half, Interval, StreamReadings, TcpReadings, UdpReadings};
 
 /// A row. What a row of its kind has not is left out.
 #[derive(Clone, Default, Serialize)]
@@ -293,7 +293,7 @@ impl<'a> Ends<'a> {
 fn extremes(intervals: &[Interval]) -> Extremes {
     let read = || intervals.iter().filter_map(|interval| interval.tcp);
     let count = read().count() as u64;
-    let most = |of: fn(super::TcpReadings) -> u64| read().map(of).max().unwrap_or(0);
+    let most = |of: fn(TcpReadings) -> u64| read().map(of).max().unwrap_or(0);
     Extremes {
         max_snd_cwnd: most(|tcp| tcp.congestion_window),
         max_snd_wnd: most(|tcp| tcp.send_window),

@@ -1,6 +1,7 @@
 //! What stands in the document, by hand; its names are compared with those of the program in `tests/iperf3.rs`.
 
 use super::*;
+use crate::iperf3::{Cpu, Parameters};
 
 fn stream(socket: u32, sends: bool, bytes: u64) -> StreamReadings {
     let tcp = TcpReadings {
