@@ -25,7 +25,7 @@ const RECORD: usize = 16 << 10;
 
 /// One side of a control connection.
 #[derive(Debug)]
-pub struct Talk {
+pub struct ControlConnection {
     socket: TcpStream,
     tls: Connection,
     /// The longest frame that is heard, bytes.
@@ -38,7 +38,7 @@ pub struct Talk {
     said_until: Instant,
 }
 
-impl Talk {
+impl ControlConnection {
     /// The side that has called: after the handshake. It hears frames of any length that there is.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Talk {
     /// little memory, however many they are.
     ///
     /// # Errors
-    /// As of [`Talk::call`].
+    /// As of [`ControlConnection::call`].
     pub fn answer(socket: TcpStream, config: Arc<ServerConfig>, longest: usize) -> io::Result<Self> {
         let tls = ServerConnection::new(config).map_err(io::Error::other)?;
         Self::shake_hands(socket, tls.into(), longest)
@@ -244,7 +244,7 @@ fn unbroken<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-impl Read for Talk {
+impl Read for ControlConnection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.inbox.is_empty() {
             self.read_until(self.greeted_until)?;
@@ -256,7 +256,7 @@ impl Read for Talk {
     }
 }
 
-impl Write for Talk {
+impl Write for ControlConnection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.tls.writer().write(bytes)?;
         self.flush()?;
@@ -276,9 +276,9 @@ mod tests {
 
     use super::*;
     use crate::protocol::greeting::LONGEST_WORD;
-    use crate::protocol::{Carrier, FromClient, FromServer, Load, Phase, Way};
+    use crate::protocol::{Carrier, DataDirection, DatagramLoad, FromClient, FromServer, MeasurementPhase};
 
-    fn talks() -> [Talk; 2] {
+    fn talks() -> [ControlConnection; 2] {
         let identity = Identity::self_signed(vec!["localhost".into()]).unwrap();
         let (server, client) =
             (tls::server(&identity, None).unwrap(), tls::client(&Trust::Anyone, None).unwrap());
@@ -286,8 +286,8 @@ mod tests {
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let far = listener.accept().unwrap().0;
         std::thread::scope(|scope| {
-            let far = scope.spawn(|| Talk::answer(far, server, LONGEST_WORD).unwrap());
-            let near = Talk::call(near, client, "localhost".try_into().unwrap()).unwrap();
+            let far = scope.spawn(|| ControlConnection::answer(far, server, LONGEST_WORD).unwrap());
+            let near = ControlConnection::call(near, client, "localhost".try_into().unwrap()).unwrap();
             [near, far.join().unwrap()]
         })
     }
@@ -319,9 +319,10 @@ mod tests {
     fn words_of_clients_are_short() {
         let phase = |carrier| {
             let (number, lasts_ns, every_ns) = (u32::MAX, u64::MAX, u64::MAX);
-            FromClient::Prepare(Phase { number, carrier, lasts_ns, every_ns })
+            FromClient::Prepare(MeasurementPhase { number, carrier, lasts_ns, every_ns })
         };
-        let (way, load) = (Way::Both, Load::Poisson { bits_per_s: u64::MAX, seed: u64::MAX });
+        let (way, load) =
+            (DataDirection::Both, DatagramLoad::Poisson { bits_per_s: u64::MAX, seed: u64::MAX });
         for longest in [
             FromClient::Hello { version: u32::MAX, nonce: [255; 32], tag: Some([255; 32]) },
             FromClient::Ask { bits_per_s: Some(u64::MAX) },
@@ -346,6 +347,6 @@ mod tests {
         near.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         let identity = Identity::self_signed(vec!["localhost".into()]).unwrap();
         let far = listener.accept().unwrap().0;
-        Talk::answer(far, tls::server(&identity, None).unwrap(), LONGEST_WORD).unwrap_err();
+        ControlConnection::answer(far, tls::server(&identity, None).unwrap(), LONGEST_WORD).unwrap_err();
     }
 }

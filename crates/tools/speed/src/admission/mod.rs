@@ -1,6 +1,6 @@
 //! Who may measure now, who waits, and who is turned away.
 //!
-//! A server that serves everybody at once measures itself. [`Admission`] lets in as many as its [`Limits`] allow, keeps the
+//! A server that serves everybody at once measures itself. [`Admission`] lets in as many as its [`AdmissionLimits`] allow, keeps the
 //! others in the order in which they came, tells each its place, and forgets whoever leaves. It knows no socket and asks no
 //! clock; its memory is bounded by the limits, whoever asks.
 
@@ -15,7 +15,7 @@ pub use visitor::{HOUSEHOLDS_OF_A_SITE, Household, Site, Visitor};
 
 /// What a server allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct AdmissionLimits {
     /// Sessions that measure at the same time, at least 1.
     pub sessions: usize,
     /// Sessions that wait, beside those that measure.
@@ -35,7 +35,7 @@ pub struct Limits {
     pub bytes: u64,
 }
 
-impl Default for Limits {
+impl Default for AdmissionLimits {
     /// For a server on its own line: few at once, since each changes what the others measure.
     fn default() -> Self {
         Self {
@@ -57,19 +57,19 @@ pub struct Ticket(u64);
 
 /// What somebody who asks is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum AdmissionAnswer {
     /// It may begin.
     Admitted(Ticket),
     /// It waits until it is told [until when](Admission::until) it may stay.
     Waits(Ticket),
     /// It is turned away.
-    Refused(Refusal),
+    Refused(AdmissionRefusal),
 }
 
 /// Why somebody is turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Refusal {
+pub enum AdmissionRefusal {
     /// As many wait as may.
     #[error("the server is full, and as many wait as may; try again in a minute")]
     Full,
@@ -86,7 +86,7 @@ pub enum Refusal {
     TooMuch,
 }
 
-impl Refusal {
+impl AdmissionRefusal {
     /// In a word.
     pub const fn name(self) -> &'static str {
         match self {
@@ -111,14 +111,14 @@ pub fn fits(household: Household, others: impl Iterator<Item = Household>, most:
 /// Lets sessions in.
 #[derive(Debug)]
 pub struct Admission {
-    limits: Limits,
+    limits: AdmissionLimits,
     next: u64,
-    served: Vec<Session>,
-    waiting: VecDeque<Session>,
+    served: Vec<AdmittedSession>,
+    waiting: VecDeque<AdmittedSession>,
 }
 
 #[derive(Clone, Debug)]
-struct Session {
+struct AdmittedSession {
     ticket: Ticket,
     visitor: Visitor,
     /// Bits per second in its busier direction.
@@ -131,38 +131,38 @@ struct Session {
 
 impl Admission {
     /// Lets in what `limits` allow.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: AdmissionLimits) -> Self {
         let [sessions, per_household] = [limits.sessions, limits.per_household].map(|count| count.max(1));
-        let limits = Limits { sessions, per_household, ..limits };
+        let limits = AdmissionLimits { sessions, per_household, ..limits };
         Self { limits, next: 0, served: Vec::new(), waiting: VecDeque::new() }
     }
 
     /// Somebody asks to measure, with a rate that it will not exceed if it knows one.
-    pub fn ask(&mut self, now: Instant, visitor: Visitor, rate: Option<Rate>) -> Answer {
+    pub fn ask(&mut self, now: Instant, visitor: Visitor, rate: Option<Rate>) -> AdmissionAnswer {
         let needs = rate.unwrap_or_else(|| self.equal_part());
         if self.limits.rate.is_some_and(|most| needs > most) {
-            return Answer::Refused(Refusal::TooMuch);
+            return AdmissionAnswer::Refused(AdmissionRefusal::TooMuch);
         }
         let ticket = Ticket(self.next);
         let is_held = rate.is_some() || self.limits.rate.is_some();
-        let session = Session { ticket, visitor, needs, is_held, until: Instant::NEVER };
+        let session = AdmittedSession { ticket, visitor, needs, is_held, until: Instant::NEVER };
         // Nobody overtakes those who wait, but for those who wait for their own household or key only.
         let blocked = self.waiting.iter().any(|other| self.has_room_of_its_own(other));
         if !blocked && self.has_room_of_its_own(&session) && self.has_room(&session) {
             self.next += 1;
             self.serve(now, session);
-            return Answer::Admitted(ticket);
+            return AdmissionAnswer::Admitted(ticket);
         }
         let waiting = self.waiting.iter().map(|other| other.visitor.household);
         if !fits(session.visitor.household, waiting, self.limits.queue_per_household) {
-            return Answer::Refused(Refusal::TooManyFromThere);
+            return AdmissionAnswer::Refused(AdmissionRefusal::TooManyFromThere);
         }
         if self.waiting.len() >= self.limits.queue {
-            return Answer::Refused(Refusal::Full);
+            return AdmissionAnswer::Refused(AdmissionRefusal::Full);
         }
         self.next += 1;
         self.waiting.push_back(session);
-        Answer::Waits(ticket)
+        AdmissionAnswer::Waits(ticket)
     }
 
     /// A session is over, or whoever waited has gone.
@@ -200,13 +200,13 @@ impl Admission {
         now: Instant,
         visitor: Visitor,
         rate: Option<Rate>,
-    ) -> Result<Ticket, Refusal> {
+    ) -> Result<Ticket, AdmissionRefusal> {
         match self.ask(now, visitor, rate) {
-            Answer::Admitted(ticket) => Ok(ticket),
-            Answer::Refused(refusal) => Err(refusal),
-            Answer::Waits(ticket) => {
+            AdmissionAnswer::Admitted(ticket) => Ok(ticket),
+            AdmissionAnswer::Refused(refusal) => Err(refusal),
+            AdmissionAnswer::Waits(ticket) => {
                 self.leave(now, ticket);
-                Err(Refusal::Busy)
+                Err(AdmissionRefusal::Busy)
             }
         }
     }
@@ -226,12 +226,12 @@ impl Admission {
         }
     }
 
-    fn serve(&mut self, now: Instant, session: Session) {
-        self.served.push(Session { until: now + self.limits.lasts, ..session });
+    fn serve(&mut self, now: Instant, session: AdmittedSession) {
+        self.served.push(AdmittedSession { until: now + self.limits.lasts, ..session });
     }
 
     /// Whether it would be one of not too many of its household and of its key.
-    fn has_room_of_its_own(&self, session: &Session) -> bool {
+    fn has_room_of_its_own(&self, session: &AdmittedSession) -> bool {
         let served = self.served.iter().map(|other| other.visitor.household);
         let key = session.visitor.key.as_ref();
         let keyed = self.served.iter().filter(|other| other.visitor.key.as_ref() == key).count();
@@ -240,7 +240,7 @@ impl Admission {
     }
 
     /// Whether there is room for it beside all others.
-    fn has_room(&self, session: &Session) -> bool {
+    fn has_room(&self, session: &AdmittedSession) -> bool {
         // What somebody asks for is any number.
         let needs = self.served.iter().map(|other| other.needs.bits_per_s());
         let all = needs.fold(session.needs.bits_per_s(), u64::saturating_add);

@@ -21,7 +21,10 @@ use netrig_host::{Clock, SourceReport, monotonic_nanos, random};
 use rustix::net::sockopt;
 
 use self::readings::{STRAGGLERS, heard_of, lasted, tell_taken, until_silence};
-use crate::protocol::{Carrier, Counted, Datagrams, EndReport, Heard, Load, Phase, Way};
+use crate::protocol::{
+    Carrier, DataDirection, DatagramCounts, DatagramLoad, Datagrams, EndReport, MeasurementPhase,
+    StreamCounts,
+};
 
 /// Readings that nobody has taken yet; more of them are kept for the end only.
 const UNTAKEN: usize = 64;
@@ -31,27 +34,27 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 /// Which end of a phase this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum EndRole {
     /// Who asked.
     Client,
     /// Who was asked.
     Server,
 }
 
-impl Role {
+impl EndRole {
     /// What this end does with data that goes such a way.
-    pub const fn direction(self, way: Way) -> Direction {
+    pub const fn direction(self, way: DataDirection) -> Direction {
         match (self, way) {
-            (_, Way::Both) => Direction::Both,
-            (Self::Client, Way::Up) | (Self::Server, Way::Down) => Direction::Sends,
-            (Self::Client, Way::Down) | (Self::Server, Way::Up) => Direction::Receives,
+            (_, DataDirection::Both) => Direction::Both,
+            (Self::Client, DataDirection::Up) | (Self::Server, DataDirection::Down) => Direction::Sends,
+            (Self::Client, DataDirection::Down) | (Self::Server, DataDirection::Up) => Direction::Receives,
         }
     }
 }
 
 /// What a phase goes over.
 #[derive(Debug)]
-pub enum Sockets {
+pub enum PhaseSockets {
     /// Nothing.
     None,
     /// Connections.
@@ -72,7 +75,7 @@ pub enum Sockets {
     },
 }
 
-impl Sockets {
+impl PhaseSockets {
     /// The other end.
     fn peer(&self) -> Option<IpAddr> {
         let peer = match self {
@@ -86,7 +89,7 @@ impl Sockets {
 
 /// What becomes known while a phase lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Live {
+pub enum LiveReading {
     /// So many bytes have arrived over all connections.
     Bytes {
         /// Since the phase began, ns.
@@ -97,31 +100,31 @@ pub enum Live {
         sent: u64,
     },
     /// Datagrams have arrived.
-    Datagrams(Heard),
+    Datagrams(DatagramCounts),
 }
 
 /// What an end has counted of a phase.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct PhaseOutcome {
     /// Each connection at each reading.
-    pub counted: Vec<Counted>,
+    pub counted: Vec<StreamCounts>,
     /// The datagrams that arrived, at each reading.
-    pub heard: Vec<Heard>,
+    pub heard: Vec<DatagramCounts>,
     /// As a whole.
     pub report: EndReport,
 }
 
-impl Outcome {
+impl PhaseOutcome {
     /// Keeps what an end tells while a phase lasts: of connections, all of them together.
-    pub(crate) fn keep(&mut self, live: &Live) {
+    pub(crate) fn keep(&mut self, live: &LiveReading) {
         match live {
-            Live::Bytes { at_ns, received, sent } => self.counted.push(Counted {
+            LiveReading::Bytes { at_ns, received, sent } => self.counted.push(StreamCounts {
                 at_ns: *at_ns,
                 received: *received,
                 sent: *sent,
-                ..Counted::default()
+                ..StreamCounts::default()
             }),
-            Live::Datagrams(heard) => self.heard.push(*heard),
+            LiveReading::Datagrams(heard) => self.heard.push(*heard),
         }
     }
 }
@@ -136,7 +139,7 @@ pub struct Allowance {
 }
 
 /// A phase that is carried.
-pub struct Carrying {
+pub struct RunningPhase {
     begun: u64,
     /// When this end had sent all datagrams that it was to send, or its time was over.
     stopped: Option<u64>,
@@ -157,15 +160,15 @@ pub struct Carrying {
     sent: Option<SourceEnd>,
     /// Time between two readings.
     every: Duration,
-    live: Receiver<Live>,
-    counter: Counter,
+    live: Receiver<LiveReading>,
+    counter: PhaseCounter,
 }
 
 /// Bytes received and sent so far: payload, of datagrams all that came.
 #[derive(Clone, Debug, Default)]
-pub struct Counter(Arc<[AtomicU64; 2]>);
+pub struct PhaseCounter(Arc<[AtomicU64; 2]>);
 
-impl Counter {
+impl PhaseCounter {
     /// As they are now.
     pub fn bytes(&self) -> [u64; 2] {
         self.0.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
@@ -183,7 +186,7 @@ impl Counter {
 /// What a thread of connections leaves behind.
 #[derive(Default)]
 struct StreamsEnd {
-    counted: Vec<Counted>,
+    counted: Vec<StreamCounts>,
     effort: Effort,
     last: Vec<Carried>,
     buffers: Option<[u64; 2]>,
@@ -200,17 +203,17 @@ struct SourceEnd {
 }
 
 struct SinkEnd {
-    heard: Vec<Heard>,
+    heard: Vec<DatagramCounts>,
     sink: DatagramSink,
     effort: Effort,
 }
 
-impl Carrying {
+impl RunningPhase {
     /// Begins to carry a phase.
     ///
     /// # Errors
     /// If the kernel refuses a thread or a socket.
-    pub fn begin(phase: &Phase, role: Role, sockets: Sockets) -> io::Result<Self> {
+    pub fn begin(phase: &MeasurementPhase, role: EndRole, sockets: PhaseSockets) -> io::Result<Self> {
         Self::begin_within(phase, role, sockets, Allowance::default())
     }
 
@@ -219,9 +222,9 @@ impl Carrying {
     /// # Errors
     /// As of [`begin`](Self::begin).
     pub fn begin_within(
-        phase: &Phase,
-        role: Role,
-        sockets: Sockets,
+        phase: &MeasurementPhase,
+        role: EndRole,
+        sockets: PhaseSockets,
         allowance: Allowance,
     ) -> io::Result<Self> {
         let (most, bytes) = (allowance.rate, allowance.bytes);
@@ -247,10 +250,10 @@ impl Carrying {
             sent: None,
             every: phase.every(),
             live,
-            counter: Counter::default(),
+            counter: PhaseCounter::default(),
         };
         match (&phase.carrier, sockets) {
-            (Carrier::Tcp { way, congestion, .. }, Sockets::Tcp { streams, window }) => {
+            (Carrier::Tcp { way, congestion, .. }, PhaseSockets::Tcp { streams, window }) => {
                 let direction = role.direction(*way);
                 if let Some(name) = congestion.as_ref().filter(|_| direction != Direction::Receives) {
                     streams.iter().try_for_each(|socket| set_congestion(socket, name))?;
@@ -259,7 +262,7 @@ impl Carrying {
                 let order = StreamOrder { direction, every, bytes, pacing, window };
                 carrying.carry_streams(order, streams, told)?;
             }
-            (Carrier::Udp { way, size, load }, Sockets::Udp(socket)) => {
+            (Carrier::Udp { way, size, load }, PhaseSockets::Udp(socket)) => {
                 carrying.buffers = buffers(&socket);
                 let direction = role.direction(*way);
                 if direction != Direction::Sends {
@@ -269,10 +272,10 @@ impl Carrying {
                     carrying.send_datagrams(phase, *size, *load, socket)?;
                 }
             }
-            (Carrier::Sctp { way, streams, size }, Sockets::Sctp { socket, window }) => {
+            (Carrier::Sctp { way, streams, size }, PhaseSockets::Sctp { socket, window }) => {
                 let order = AssociationOrder {
                     count: *streams,
-                    opens: role == Role::Client,
+                    opens: role == EndRole::Client,
                     direction: role.direction(*way),
                     every: phase.every(),
                     size: *size,
@@ -293,7 +296,7 @@ impl Carrying {
     }
 
     /// The next of what has become known, if there is something.
-    pub fn poll_live(&self) -> Option<Live> {
+    pub fn poll_live(&self) -> Option<LiveReading> {
         self.live.try_recv().ok()
     }
 
@@ -303,7 +306,7 @@ impl Carrying {
     }
 
     /// What counts them, also when the phase has ended.
-    pub fn counter(&self) -> Counter {
+    pub fn counter(&self) -> PhaseCounter {
         self.counter.clone()
     }
 
@@ -330,7 +333,7 @@ impl Carrying {
     ///
     /// # Errors
     /// If carrying has failed.
-    pub fn end(self, sent_there: Option<u64>) -> io::Result<Outcome> {
+    pub fn end(self, sent_there: Option<u64>) -> io::Result<PhaseOutcome> {
         self.end_while(sent_there, &mut |_| true)
     }
 
@@ -342,7 +345,7 @@ impl Carrying {
         mut self,
         sent_there: Option<u64>,
         may: &mut dyn FnMut([u64; 2]) -> bool,
-    ) -> io::Result<Outcome> {
+    ) -> io::Result<PhaseOutcome> {
         self.stop_sending()?;
         if self.sink.is_some() {
             self.wait_for_stragglers(may);
@@ -352,7 +355,7 @@ impl Carrying {
         let stopped = self.stopped.filter(|_| self.sink.is_some() || self.sent.is_some());
         let (begun, lasts) = (self.begun, self.lasts);
         let lasted = |ended: u64| lasted([begun, ended], stopped, lasts);
-        let mut outcome = Outcome::default();
+        let mut outcome = PhaseOutcome::default();
         outcome.report.buffers = self.buffers;
         let mut effort = Vec::new();
         if let Some(streams) = self.streams.take() {
@@ -392,7 +395,7 @@ impl Carrying {
         let patience = STRAGGLERS.max(self.every * 2);
         while may(self.bytes()) && monotonic_nanos() - begun < LONGEST_WAIT.as_nanos() {
             while let Some(live) = self.poll_live() {
-                let Live::Datagrams(heard) = live else { continue };
+                let LiveReading::Datagrams(heard) = live else { continue };
                 if last.replace(heard.received) != Some(heard.received) {
                     since = monotonic_nanos();
                 }
@@ -408,7 +411,7 @@ impl Carrying {
         &mut self,
         order: StreamOrder,
         sockets: Vec<TcpStream>,
-        told: SyncSender<Live>,
+        told: SyncSender<LiveReading>,
     ) -> io::Result<()> {
         let (stop, begun, counter) = (Arc::clone(&self.stop), self.begun, self.counter.clone());
         let carry = move || {
@@ -431,7 +434,7 @@ impl Carrying {
         &mut self,
         order: AssociationOrder,
         socket: UdpSocket,
-        told: SyncSender<Live>,
+        told: SyncSender<LiveReading>,
     ) -> io::Result<()> {
         let (stop, begun, counter) = (Arc::clone(&self.stop), self.begun, self.counter.clone());
         let carry = move || {
@@ -447,7 +450,12 @@ impl Carrying {
         Ok(())
     }
 
-    fn take_datagrams(&mut self, phase: &Phase, socket: UdpSocket, told: SyncSender<Live>) -> io::Result<()> {
+    fn take_datagrams(
+        &mut self,
+        phase: &MeasurementPhase,
+        socket: UdpSocket,
+        told: SyncSender<LiveReading>,
+    ) -> io::Result<()> {
         let (stop, begun, every) = (Arc::clone(&self.stop), self.begun, phase.every());
         let counter = self.counter.clone();
         let flow = phase.number;
@@ -460,7 +468,7 @@ impl Carrying {
                 heard.push(now);
                 effort = taken.effort;
                 // Whoever does not take it in time has the next one.
-                let _ = told.try_send(Live::Datagrams(now));
+                let _ = told.try_send(LiveReading::Datagrams(now));
             })?;
             Ok(SinkEnd { heard, sink, effort })
         };
@@ -468,10 +476,16 @@ impl Carrying {
         Ok(())
     }
 
-    fn send_datagrams(&mut self, phase: &Phase, size: u16, load: Load, socket: UdpSocket) -> io::Result<()> {
+    fn send_datagrams(
+        &mut self,
+        phase: &MeasurementPhase,
+        size: u16,
+        load: DatagramLoad,
+        socket: UdpSocket,
+    ) -> io::Result<()> {
         let spacing = match load {
-            Load::Poisson { seed, .. } => Spacing::Poisson { seed },
-            Load::Fixed { .. } | Load::Told => Spacing::Constant,
+            DatagramLoad::Poisson { seed, .. } => Spacing::Poisson { seed },
+            DatagramLoad::Fixed { .. } | DatagramLoad::Told => Spacing::Constant,
         };
         let order = SourceOrder { flow: phase.number, size, spacing, every: phase.every() };
         let (stop, throttle, begun) =
@@ -492,7 +506,7 @@ impl Carrying {
 }
 
 /// What is broken off sends nothing more, and takes nothing: connections are aborted.
-impl Drop for Carrying {
+impl Drop for RunningPhase {
     fn drop(&mut self) {
         self.stop_sending.store(true, Ordering::Relaxed);
         self.stop.store(true, Ordering::Relaxed);
@@ -532,21 +546,26 @@ fn buffers(socket: impl AsFd) -> Option<[u64; 2]> {
 }
 
 impl StreamsEnd {
-    fn read<C>(&mut self, reading: &Reading<C>, begun: u64, counter: &Counter, told: &SyncSender<Live>)
-    where
-        for<'a> &'a C: Into<Counted>,
+    fn read<C>(
+        &mut self,
+        reading: &Reading<C>,
+        begun: u64,
+        counter: &PhaseCounter,
+        told: &SyncSender<LiveReading>,
+    ) where
+        for<'a> &'a C: Into<StreamCounts>,
     {
         let at_ns = reading.at - begun;
         let now = reading.connections.iter().zip(0..);
-        let now = now.map(|(carried, stream)| Counted { at_ns, stream, ..carried.into() });
+        let now = now.map(|(carried, stream)| StreamCounts { at_ns, stream, ..carried.into() });
         let before = self.counted.len();
         self.counted.extend(now);
-        let sum = |of: fn(&Counted) -> u64| self.counted[before..].iter().map(of).sum();
+        let sum = |of: fn(&StreamCounts) -> u64| self.counted[before..].iter().map(of).sum();
         let (received, sent) = (sum(|counted| counted.received), sum(|counted| counted.sent));
         counter.received(received);
         counter.sent(sent);
         // Whoever does not take it in time has the next one.
-        let _ = told.try_send(Live::Bytes { at_ns, received, sent });
+        let _ = told.try_send(LiveReading::Bytes { at_ns, received, sent });
         self.effort = reading.effort;
     }
 

@@ -3,13 +3,13 @@
 use netrig_bulk::{Borne, Carried, Taken};
 use netrig_core::{Duration, Instant};
 
-use crate::protocol::{Counted, Datagrams, Heard};
+use crate::protocol::{DatagramCounts, Datagrams, StreamCounts};
 
 /// The end of a phase waits for datagrams until none has arrived for this long.
 pub(super) const STRAGGLERS: Duration = Duration::from_millis(200);
 
 /// A connection, in the protocol's words.
-impl From<&Carried> for Counted {
+impl From<&Carried> for StreamCounts {
     fn from(carried: &Carried) -> Self {
         let info = carried.info.unwrap_or_default();
         Self {
@@ -33,7 +33,7 @@ impl From<&Carried> for Counted {
 }
 
 /// An association, in the protocol's words. Its send buffer is netrig's own and holds nothing back.
-impl From<&Borne> for Counted {
+impl From<&Borne> for StreamCounts {
     fn from(borne: &Borne) -> Self {
         Self {
             received: borne.received,
@@ -51,8 +51,8 @@ impl From<&Borne> for Counted {
 }
 
 /// A reading of datagrams, in the protocol's words.
-pub(super) fn heard_of(taken: &Taken, begun: u64) -> Heard {
-    Heard {
+pub(super) fn heard_of(taken: &Taken, begun: u64) -> DatagramCounts {
+    DatagramCounts {
         at_ns: taken.at - begun,
         received: taken.arrivals.received,
         dropped: Some(taken.dropped_before),
@@ -79,7 +79,7 @@ pub(super) fn lasted([begun, ended]: [u64; 2], stopped: Option<u64>, lasts: u64)
 /// The readings of datagrams without those behind the last one: what was waited for after all had been sent is no time in which
 /// nothing came. The last reading is of the moment when that datagram came, and has at least half an interval of its own.
 /// Silence before the phase was over, after so many ns, is the path's.
-pub(super) fn until_silence(mut heard: Vec<Heard>, lasted: u64) -> Vec<Heard> {
+pub(super) fn until_silence(mut heard: Vec<DatagramCounts>, lasted: u64) -> Vec<DatagramCounts> {
     let all = heard.last().map_or(0, |last| last.bytes);
     let Some(at) = heard.iter().position(|reading| reading.bytes == all).filter(|_| all > 0) else {
         return heard;
@@ -126,11 +126,16 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn heard(at_ms: u64, bytes: u64, last_arrival_ms: u64) -> Heard {
-        Heard { at_ns: at_ms * MS, bytes, last_arrival_ns: last_arrival_ms * MS, ..Heard::default() }
+    fn heard(at_ms: u64, bytes: u64, last_arrival_ms: u64) -> DatagramCounts {
+        DatagramCounts {
+            at_ns: at_ms * MS,
+            bytes,
+            last_arrival_ns: last_arrival_ms * MS,
+            ..DatagramCounts::default()
+        }
     }
 
-    fn times(heard: &[Heard]) -> Vec<u64> {
+    fn times(heard: &[DatagramCounts]) -> Vec<u64> {
         heard.iter().map(|reading| reading.at_ns / MS).collect()
     }
 
@@ -163,7 +168,7 @@ mod tests {
         assert_eq!(times(&until_silence(all(205), 200 * MS)), [100, 205]);
         // Silence within the phase stays.
         assert_eq!(times(&until_silence(all(205), 450 * MS)), [100, 200, 300, 400]);
-        let none: Vec<Heard> = (1..4).map(|n| heard(n * 100, 0, 0)).collect();
+        let none: Vec<DatagramCounts> = (1..4).map(|n| heard(n * 100, 0, 0)).collect();
         assert_eq!(times(&until_silence(none, 100 * MS)), [100, 200, 300]);
         assert!(until_silence(Vec::new(), 100).is_empty());
     }

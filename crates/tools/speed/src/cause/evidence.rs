@@ -1,9 +1,9 @@
 //! What was counted in one way, and what it proves.
 
-use super::limit::{End, Limit};
-use crate::measure::{Capacity, PhaseReport, Report};
-use crate::meter::{Connections, Delays, OneWay};
-use crate::protocol::{Carrier, Datagrams, EndReport, Way};
+use super::limit::{LimitingFactor, MeasuredHost};
+use crate::measure::{LineCapacity, PhaseReport, SpeedReport};
+use crate::meter::{ConnectionSummary, Delays, OneWay};
+use crate::protocol::{Carrier, DataDirection, Datagrams, EndReport};
 
 /// A thread that runs or waits to run for this share of the time has nothing left.
 const BUSY: f64 = 0.85;
@@ -61,12 +61,12 @@ const FEWEST: usize = 3;
 const ALL: f64 = 1e-3;
 
 /// What is known of one way.
-pub(super) struct Evidence<'a> {
-    way: Way,
+pub(super) struct LimitEvidence<'a> {
+    way: DataDirection,
     /// What is to be explained.
     phase: &'a PhaseReport,
     /// What a search found in the same way.
-    searched: Option<&'a Capacity>,
+    searched: Option<&'a LineCapacity>,
     idle: Option<&'a Delays>,
     idle_ways: Option<&'a OneWay>,
     /// What the server holds it to, payload bits per second.
@@ -75,11 +75,11 @@ pub(super) struct Evidence<'a> {
     within: bool,
 }
 
-impl<'a> Evidence<'a> {
+impl<'a> LimitEvidence<'a> {
     /// Of a way by itself, or of one while the other is full, too: connections are to be explained before datagrams.
-    pub fn of(report: &'a Report, way: Way, at_once: bool) -> Option<Self> {
+    pub fn of(report: &'a SpeedReport, way: DataDirection, at_once: bool) -> Option<Self> {
         let phases = || report.phases.iter().filter(|phase| phase.way == way);
-        let wanted = |phase: &&PhaseReport| (phase.carrier.way() == Some(Way::Both)) == at_once;
+        let wanted = |phase: &&PhaseReport| (phase.carrier.way() == Some(DataDirection::Both)) == at_once;
         let adapts = |phase: &&PhaseReport| phase.carrier.adapts();
         let phase = phases().filter(wanted).find(adapts).or_else(|| phases().find(wanted))?;
         Some(Self {
@@ -93,8 +93,8 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    pub fn limit(&self) -> Limit {
-        let limits: &[fn(&Self) -> Option<Limit>] = match self.phase.carrier {
+    pub fn limit(&self) -> LimitingFactor {
+        let limits: &[fn(&Self) -> Option<LimitingFactor>] = match self.phase.carrier {
             Carrier::Tcp { .. } | Carrier::Sctp { .. } => &[
                 Self::black_hole,
                 Self::too_little,
@@ -125,16 +125,16 @@ impl<'a> Evidence<'a> {
             ],
         };
         let steady = self.phase.throughput.is_none_or(|told| told.steady);
-        let limit = limits.iter().find_map(|limit| limit(self)).unwrap_or(Limit::Unknown { steady });
+        let limit = limits.iter().find_map(|limit| limit(self)).unwrap_or(LimitingFactor::Unknown { steady });
         self.by_radio(&limit).unwrap_or(limit)
     }
 
     /// The path's limit as that of a radio, if it is one's: what got through is a large part of what its frames go at, or
     /// frames that it gave up are what was lost.
-    fn by_radio(&self, limit: &Limit) -> Option<Limit> {
+    fn by_radio(&self, limit: &LimitingFactor) -> Option<LimitingFactor> {
         let (carries, loses) = match limit {
-            Limit::Line { bits_per_s, .. } => (*bits_per_s, false),
-            Limit::Loss { reached, .. } => (*reached, true),
+            LimitingFactor::Line { bits_per_s, .. } => (*bits_per_s, false),
+            LimitingFactor::Loss { reached, .. } => (*reached, true),
             _ => return None,
         };
         let ends = [(self.sends(), &self.phase.sender, true), (self.receives(), &self.phase.receiver, false)];
@@ -145,7 +145,7 @@ impl<'a> Evidence<'a> {
             let failed = share(radio.failed);
             let is_full = at.is_some_and(|at| carries > RADIO * at);
             let is_lossy = loses && sends && failed > LOSSY;
-            (is_full || is_lossy).then(|| Limit::Wifi {
+            (is_full || is_lossy).then(|| LimitingFactor::Wifi {
                 end,
                 bits_per_s: carries,
                 radio_bits_per_s: at,
@@ -156,12 +156,12 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    const fn sends(&self) -> End {
-        if matches!(self.way, Way::Up) { End::Client } else { End::Server }
+    const fn sends(&self) -> MeasuredHost {
+        if matches!(self.way, DataDirection::Up) { MeasuredHost::Client } else { MeasuredHost::Server }
     }
 
-    const fn receives(&self) -> End {
-        if matches!(self.way, Way::Up) { End::Server } else { End::Client }
+    const fn receives(&self) -> MeasuredHost {
+        if matches!(self.way, DataDirection::Up) { MeasuredHost::Server } else { MeasuredHost::Client }
     }
 
     /// What arrived, bits per second of IP packets.
@@ -179,8 +179,8 @@ impl<'a> Evidence<'a> {
 
     /// How long half of the echoes took one way, while data was carried and on the idle path, s. What is wrong with the clocks is
     /// wrong with both.
-    fn one_way_s(&self, way: Way) -> Option<[f64; 2]> {
-        let of = |ways: &OneWay| if matches!(way, Way::Up) { ways.up } else { ways.down }.p50_s;
+    fn one_way_s(&self, way: DataDirection) -> Option<[f64; 2]> {
+        let of = |ways: &OneWay| if matches!(way, DataDirection::Up) { ways.up } else { ways.down }.p50_s;
         let loaded = self.phase.ways.as_ref().and_then(of);
         loaded.zip(self.idle_ways.and_then(of)).map(Into::into)
     }
@@ -199,12 +199,12 @@ impl<'a> Evidence<'a> {
         self.passages_s().is_some_and(is_longer)
     }
 
-    fn connections(&self) -> Option<&Connections> {
+    fn connections(&self) -> Option<&ConnectionSummary> {
         self.phase.connections.as_ref()
     }
 
     /// Next to nothing arrives, what was sent is sent again, and the echoes, which are short, come back.
-    fn black_hole(&self) -> Option<Limit> {
+    fn black_hole(&self) -> Option<LimitingFactor> {
         let connections = self.connections()?;
         let echoes = self.phase.delays.is_some_and(|delays| delays.p50_s.is_some());
         // Of each connection not even a packet: what is sent again and again comes over a slow line, too.
@@ -214,61 +214,61 @@ impl<'a> Evidence<'a> {
         let (lasted_s, bytes) = series.at_s.last().copied().zip(series.bytes.last().copied())?;
         let stuck = bytes < one_each && lasted_s >= PATIENCE_S;
         let sent_again = connections.bytes_again.filter(|bytes| *bytes > 0)?;
-        (stuck && echoes && !self.is_queued()).then_some(Limit::BlackHole { mtu, sent_again })
+        (stuck && echoes && !self.is_queued()).then_some(LimitingFactor::BlackHole { mtu, sent_again })
     }
 
     /// Broken off before there was a rate, or nothing came over connections: nobody knows what they would have got. Of datagrams all
     /// may be lost.
-    fn too_little(&self) -> Option<Limit> {
+    fn too_little(&self) -> Option<LimitingFactor> {
         let few = self.phase.series.at_s.len() < FEWEST;
         (self.phase.throughput.is_none() && (few || self.phase.carrier.adapts()))
-            .then_some(Limit::Unknown { steady: false })
+            .then_some(LimitingFactor::Unknown { steady: false })
     }
 
     /// It has got what the server lets a session have, and the path would have carried that.
-    fn held_by_server(&self) -> Option<Limit> {
+    fn held_by_server(&self) -> Option<LimitingFactor> {
         let held_to = self.held_to?;
         let searched = self.phase.capacity.as_ref().filter(|capacity| !capacity.found.saturated);
         let searched = searched.map(|capacity| capacity.layers.payload);
         let reached = self.phase.throughput.map(|told| told.bits_per_s).or(searched)?;
-        (reached >= REACHED * held_to).then_some(Limit::Server { bits_per_s: held_to, reached })
+        (reached >= REACHED * held_to).then_some(LimitingFactor::Server { bits_per_s: held_to, reached })
     }
 
     /// The line, as a search has found it: one that no host was in the way of.
-    fn line(&self) -> Option<&Capacity> {
+    fn line(&self) -> Option<&LineCapacity> {
         self.searched.filter(|capacity| capacity.found.saturated && !capacity.by_hosts)
     }
 
     /// The transfer has got nearly all that the line carries.
-    fn line_reached(&self) -> Option<Limit> {
+    fn line_reached(&self) -> Option<LimitingFactor> {
         let line = self.line()?;
         let reached = self.reached();
         (reached >= REACHED * line.layers.ip).then(|| self.of_line(line))
     }
 
-    fn of_line(&self, line: &Capacity) -> Limit {
+    fn of_line(&self, line: &LineCapacity) -> LimitingFactor {
         let (bits_per_s, reached) = (line.layers.ip, self.reached());
         if is_policer(line) && self.within {
             return self.of_processor(false);
         }
         if is_policer(line) {
-            return Limit::Policer { bits_per_s, reached, lost: line.found.loss_above };
+            return LimitingFactor::Policer { bits_per_s, reached, lost: line.found.loss_above };
         }
         let headers = self.phase.layers.map_or(0.0, |layers| 1.0 - layers.payload / layers.ip);
         match self.phase.sender.path_mtu {
-            Some(mtu) if headers > HEADERS => Limit::PacketSize { mtu, bits_per_s, headers },
-            _ => Limit::Line { bits_per_s, reached, queue_s: self.queue_of(line) },
+            Some(mtu) if headers > HEADERS => LimitingFactor::PacketSize { mtu, bits_per_s, headers },
+            _ => LimitingFactor::Line { bits_per_s, reached, queue_s: self.queue_of(line) },
         }
     }
 
     /// How long what others send waits while a line is full, s: the search floods its own queue, which need not be theirs.
-    fn queue_of(&self, line: &Capacity) -> f64 {
+    fn queue_of(&self, line: &LineCapacity) -> f64 {
         self.passages_s().map_or(line.found.queue_ns as f64 * 1e-9, waited_s)
     }
 
     /// A processor that left its mark on the connections: nobody took what had arrived, so that the window closed, or nobody
     /// gave the kernel something to send.
-    fn processor(&self) -> Option<Limit> {
+    fn processor(&self) -> Option<LimitingFactor> {
         let connections = self.connections()?;
         let closed = connections.window_limited.unwrap_or(0.0);
         let idle = connections.busy.map_or(0.0, |share| 1.0 - share);
@@ -279,20 +279,20 @@ impl<'a> Evidence<'a> {
     }
 
     /// A processor at the end that sends, or at the one that receives.
-    fn of_processor(&self, sends: bool) -> Limit {
+    fn of_processor(&self, sends: bool) -> LimitingFactor {
         let (report, end) =
             if sends { (&self.phase.sender, self.sends()) } else { (&self.phase.receiver, self.receives()) };
         let stolen = report.host.processors.iter().map(|share| share.steal).fold(0.0, f64::max);
         let [ran, waited] = of_thread(report);
         // For the rest of the time programs of the host itself were before it.
         if stolen > STOLEN.max(MOST * waited) {
-            return Limit::Stolen { end, share: stolen };
+            return LimitingFactor::Stolen { end, share: stolen };
         }
-        Limit::Processor { end, sends, ran, waited, softirq: softirq(report) }
+        LimitingFactor::Processor { end, sends, ran, waited, softirq: softirq(report) }
     }
 
     /// A host whose processors had nothing left, where nothing else tells what the limit was; of both the one that wanted more.
-    fn starved(&self) -> Option<Limit> {
+    fn starved(&self) -> Option<LimitingFactor> {
         let wanted = |report: &EndReport| of_thread(report).iter().sum::<f64>();
         let flooded = |report: &EndReport| softirq(report) > SOFTIRQ;
         let (sender, receiver) = (&self.phase.sender, &self.phase.receiver);
@@ -305,14 +305,14 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    fn window(&self) -> Option<Limit> {
+    fn window(&self) -> Option<LimitingFactor> {
         let connections = self.connections()?;
         let (share, bytes) = connections.window_limited.zip(connections.window)?;
         let round_trip_s = connections.round_trip_s.unwrap_or(0.0);
         let streams = self.phase.carrier.streams().max(1);
         let in_flight = self.underway().unwrap_or(0.0);
         let filled = share > HELD_BACK_AT_TIMES && in_flight > FILLED * bytes;
-        (filled || share > HELD_BACK).then_some(Limit::Window {
+        (filled || share > HELD_BACK).then_some(LimitingFactor::Window {
             end: self.receives(),
             bytes,
             round_trip_s,
@@ -326,7 +326,7 @@ impl<'a> Evidence<'a> {
 
     /// The kernel counts for how long a buffer had nothing more to send, but of a sender that paces: of one that is as long as the
     /// program chose, what was underway beside what might have been tells.
-    fn send_buffer(&self) -> Option<Limit> {
+    fn send_buffer(&self) -> Option<LimitingFactor> {
         let connections = self.connections()?;
         let share = connections.buffer_limited?;
         let (chosen, bytes) =
@@ -335,7 +335,7 @@ impl<'a> Evidence<'a> {
         let filled = bytes.is_some_and(|bytes| underway > HELD * bytes as f64);
         let let_be = connections.cwnd.unwrap_or(0.0);
         let is_short = chosen && filled && let_be > LET * underway;
-        (share > HELD_BACK || is_short).then_some(Limit::SendBuffer {
+        (share > HELD_BACK || is_short).then_some(LimitingFactor::SendBuffer {
             end: self.sends(),
             bytes,
             share: if share > HELD_BACK { share } else { 0.0 },
@@ -352,20 +352,21 @@ impl<'a> Evidence<'a> {
     }
 
     /// Nothing waits on the way of the data, and what acknowledges it waits on the way back.
-    fn way_back(&self) -> Option<Limit> {
-        let back = if matches!(self.way, Way::Up) { Way::Down } else { Way::Up };
+    fn way_back(&self) -> Option<LimitingFactor> {
+        let back =
+            if matches!(self.way, DataDirection::Up) { DataDirection::Down } else { DataDirection::Up };
         let (there, back) = self.one_way_s(self.way).zip(self.one_way_s(back))?;
         (is_longer(back) && !is_longer(there))
-            .then(|| Limit::WayBack { reached: self.reached(), queue_s: waited_s(back) })
+            .then(|| LimitingFactor::WayBack { reached: self.reached(), queue_s: waited_s(back) })
     }
 
     /// A search that was broken off, or whose time was over, says nothing of the line.
-    fn unfinished(&self) -> Option<Limit> {
-        self.phase.capacity.filter(|capacity| !capacity.complete).map(|_| Limit::Unfinished)
+    fn unfinished(&self) -> Option<LimitingFactor> {
+        self.phase.capacity.filter(|capacity| !capacity.complete).map(|_| LimitingFactor::Unfinished)
     }
 
     /// No host held it back, and yet it has not got what the line carries: congestion control did, because of losses.
-    fn line_missed(&self) -> Option<Limit> {
+    fn line_missed(&self) -> Option<LimitingFactor> {
         let connections = self.connections()?;
         let Some(line) = self.line() else { return self.queue_or_loss() };
         // A search that ended before it had seen that says nothing of what is lost at random.
@@ -374,7 +375,7 @@ impl<'a> Evidence<'a> {
         if lossy > LOSSY {
             let reached = self.reached();
             let unqueued = self.passages_s().is_some() && !self.is_queued();
-            return Some(Limit::Loss {
+            return Some(LimitingFactor::Loss {
                 share: lossy,
                 reached,
                 beneath: true,
@@ -387,7 +388,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// What can be told without a search: a line keeps packets waiting, other losses do not.
-    fn queue_or_loss(&self) -> Option<Limit> {
+    fn queue_or_loss(&self) -> Option<LimitingFactor> {
         let reached = self.reached();
         let came = self.phase.receiver.datagrams.unwrap_or_default();
         let carried = 1.0 + dropped(&self.phase.receiver, &came) as f64 / came.received.max(1) as f64;
@@ -397,12 +398,12 @@ impl<'a> Evidence<'a> {
         };
         if self.is_queued() {
             let bits_per_s = reached * if self.phase.carrier.adapts() { 1.0 } else { carried };
-            return Some(Limit::Line { bits_per_s, reached, queue_s: self.queue_s() });
+            return Some(LimitingFactor::Line { bits_per_s, reached, queue_s: self.queue_s() });
         }
         let adapts = self.phase.carrier.adapts();
         let unqueued = self.passages_s().is_some();
         let searched = self.searched.is_some();
-        share.filter(|share| *share > LOSSY).map(|share| Limit::Loss {
+        share.filter(|share| *share > LOSSY).map(|share| LimitingFactor::Loss {
             share,
             reached,
             beneath: false,
@@ -413,7 +414,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// Datagrams had arrived and found no room in the socket: because nobody took them in time, or because it is small.
-    fn socket_buffer(&self) -> Option<Limit> {
+    fn socket_buffer(&self) -> Option<LimitingFactor> {
         let came = self.phase.receiver.datagrams?;
         if !is_dropped_by_host(self.phase) {
             return None;
@@ -421,7 +422,7 @@ impl<'a> Evidence<'a> {
         if is_starved(&self.phase.receiver) {
             return Some(self.of_processor(false));
         }
-        Some(Limit::SocketBuffer {
+        Some(LimitingFactor::SocketBuffer {
             end: self.receives(),
             dropped: dropped(&self.phase.receiver, &came),
             arrived: came.received,
@@ -431,7 +432,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// A search that never offered more than came through.
-    fn most_offered(&self) -> Option<Limit> {
+    fn most_offered(&self) -> Option<LimitingFactor> {
         let capacity = self.phase.capacity.as_ref()?;
         let found = &capacity.found;
         if found.saturated || found.arrived == 0.0 {
@@ -439,43 +440,43 @@ impl<'a> Evidence<'a> {
         }
         self.starved().or_else(|| self.not_sent()).or_else(|| {
             let bits_per_s = capacity.layers.ip * found.offered / found.arrived;
-            Some(Limit::Offered { bits_per_s, lost: found.loss_above })
+            Some(LimitingFactor::Offered { bits_per_s, lost: found.loss_above })
         })
     }
 
     /// A search whose hosts had not the processor that it took.
-    fn search_starved(&self) -> Option<Limit> {
+    fn search_starved(&self) -> Option<LimitingFactor> {
         self.phase.capacity.as_ref().filter(|capacity| capacity.by_hosts).and_then(|_| self.starved())
     }
 
-    fn line_found(&self) -> Option<Limit> {
+    fn line_found(&self) -> Option<LimitingFactor> {
         let line = self.phase.capacity.as_ref().filter(|capacity| capacity.found.saturated)?;
         let (bits_per_s, found) = (line.layers.ip, &line.found);
         Some(if is_policer(line) && self.within {
             // Nothing is on the way that could drop something: a host's own processors had no time for it.
             self.of_processor(false)
         } else if is_policer(line) {
-            Limit::Policer { bits_per_s, reached: bits_per_s, lost: found.loss_above }
+            LimitingFactor::Policer { bits_per_s, reached: bits_per_s, lost: found.loss_above }
         } else {
             // The search floods its own queue, in which others need not wait.
             let flooded = found.queue_ns as f64 * 1e-9;
             let others =
                 self.phase.delays.and_then(|delays| delays.p95_s).zip(self.idle.and_then(|idle| idle.p50_s));
             let queue_s = others.map_or(flooded, |others| waited_s(others.into()).min(flooded));
-            Limit::Line { bits_per_s, reached: bits_per_s, queue_s }
+            LimitingFactor::Line { bits_per_s, reached: bits_per_s, queue_s }
         })
     }
 
-    fn all_arrived(&self) -> Option<Limit> {
+    fn all_arrived(&self) -> Option<LimitingFactor> {
         let (sent, came) = (self.phase.sender.datagrams?, self.phase.receiver.datagrams?);
         let lost = came.lost as f64 / sent.sent.max(1) as f64;
         let skipped = sent.skipped as f64 / sent.sent.saturating_add(sent.skipped).max(1) as f64;
         (lost < ALL && skipped < ALL && sent.sent > 0)
-            .then(|| Limit::Offered { bits_per_s: self.reached() / (1.0 - lost), lost })
+            .then(|| LimitingFactor::Offered { bits_per_s: self.reached() / (1.0 - lost), lost })
     }
 
     /// The sender could not send what was due.
-    fn not_sent(&self) -> Option<Limit> {
+    fn not_sent(&self) -> Option<LimitingFactor> {
         let sent = self.phase.sender.datagrams?;
         (sent.skipped as f64 > ALL * sent.sent as f64).then(|| self.of_processor(true))
     }
@@ -492,7 +493,7 @@ fn is_longer(passages: [f64; 2]) -> bool {
 }
 
 /// Whether the line loses what exceeds its rate, and keeps no queue.
-fn is_policer(line: &Capacity) -> bool {
+fn is_policer(line: &LineCapacity) -> bool {
     let datagram_s = 1.0 / line.found.arrived.max(f64::MIN_POSITIVE);
     let queue_s = line.found.queue_ns as f64 * 1e-9;
     // Who has not seen what is lost beneath its rate does not know what exceeds that.

@@ -3,17 +3,17 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::protocol::Way;
+use crate::protocol::DataDirection;
 
 /// What limited one way, in words.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct Verdict {
+pub struct LimitVerdict {
     /// Which way.
-    pub way: Way,
+    pub way: DataDirection,
     /// Whether the other way was full meanwhile.
     pub at_once: bool,
     /// What limited it.
-    pub limit: Limit,
+    pub limit: LimitingFactor,
     /// The same as a sentence.
     pub sentence: String,
     /// What was counted that proves it.
@@ -25,7 +25,7 @@ pub struct Verdict {
 /// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum End {
+pub enum MeasuredHost {
     /// Who measures.
     Client,
     /// Whom it measures with.
@@ -35,7 +35,7 @@ pub enum End {
 /// What limited a measurement, with what proves it. Rates are bits per second of IP packets, shares are 0 to 1.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Limit {
+pub enum LimitingFactor {
     /// The slowest link of the path.
     Line {
         /// What it carries.
@@ -55,7 +55,7 @@ pub enum Limit {
     /// A radio of one of the hosts.
     Wifi {
         /// Of which host.
-        end: End,
+        end: MeasuredHost,
         /// What it carries.
         bits_per_s: f64,
         /// What its frames are sent at.
@@ -95,7 +95,7 @@ pub enum Limit {
     /// The window that the receiver offers.
     Window {
         /// Whose window it is.
-        end: End,
+        end: MeasuredHost,
         /// How much it offered, bytes.
         bytes: f64,
         /// The round trip, s.
@@ -114,7 +114,7 @@ pub enum Limit {
     /// The buffer of the sending socket.
     SendBuffer {
         /// Whose it is.
-        end: End,
+        end: MeasuredHost,
         /// Bytes that it may hold, as the kernel counts them.
         bytes: Option<u64>,
         /// Share of the time in which it held nothing more to send; of a sender that paces the kernel counts none.
@@ -127,7 +127,7 @@ pub enum Limit {
     /// A processor: a thread that carries data ran, or waited to run, nearly all the time.
     Processor {
         /// Of which host.
-        end: End,
+        end: MeasuredHost,
         /// Whether its host sent or received.
         sends: bool,
         /// Share of the time in which the thread ran.
@@ -140,14 +140,14 @@ pub enum Limit {
     /// A hypervisor gave the processors to others.
     Stolen {
         /// Of which host.
-        end: End,
+        end: MeasuredHost,
         /// Share of the time of its most stolen processor.
         share: f64,
     },
     /// A socket without room dropped datagrams that had arrived.
     SocketBuffer {
         /// Of which host.
-        end: End,
+        end: MeasuredHost,
         /// Datagrams.
         dropped: u64,
         /// Datagrams that arrived in all.

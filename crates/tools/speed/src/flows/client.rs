@@ -11,10 +11,10 @@ use netrig_host::socket::Buffers;
 use netrig_host::{Clock, HostAddress, random};
 
 use super::found::start;
-use super::{Flows, FlowsOrder, Found, Socket, Stream};
+use super::{Flows, FlowsOrder, StreamSocket, TestFindings, TestStream};
 use crate::iperf3::{
-    ClientEvent, ClientSession, Cookie, Document, Parameters, Refusal, Results, Role, SessionError, Start,
-    Transport, datagram, stream_id,
+    ClientEvent, ClientSession, Cookie, DocumentStart, Iperf3Refusal, SessionError, TestDocument,
+    TestParameters, TestResults, TestRole, TestTransport, datagram, stream_id,
 };
 use crate::talk::{PATIENCE, is_nothing};
 
@@ -32,22 +32,22 @@ pub struct TestOrder {
     /// Its name, as it was given.
     pub host: String,
     /// What is asked for.
-    pub asked: Parameters,
+    pub asked: TestParameters,
     /// Time between two readings.
     pub every: Duration,
 }
 
 /// What came of a test.
 #[derive(Debug)]
-pub struct Tested {
+pub struct TestOutcome {
     /// What was known when it began.
-    pub start: Start,
+    pub start: DocumentStart,
     /// The control connection's ends, this host's first.
     pub ends: [SocketAddr; 2],
     /// What this end has found.
-    pub found: Found,
+    pub found: TestFindings,
     /// What the server says that it has.
-    pub theirs: Option<Results>,
+    pub theirs: Option<TestResults>,
     /// Why it did not come to its end: what was found until then is partial.
     pub error: Option<TestError>,
 }
@@ -76,7 +76,7 @@ pub enum TestError {
     Session(#[from] SessionError),
     /// This host refuses what was asked for.
     #[error("this host refuses: {0}")]
-    Option(Refusal),
+    Option(Iperf3Refusal),
     /// This end cannot carry data.
     #[error("data could not be carried: {0}")]
     Carrying(#[from] io::Error),
@@ -85,11 +85,11 @@ pub enum TestError {
     Interrupted,
 }
 
-impl Tested {
+impl TestOutcome {
     /// As `iperf3 -c -J` would print it.
-    pub fn document(&self) -> Document {
+    pub fn document(&self) -> TestDocument {
         let document = self.found.document(self.start.clone(), self.theirs.as_ref());
-        Document { error: self.error.as_ref().map(ToString::to_string), ..document }
+        TestDocument { error: self.error.as_ref().map(ToString::to_string), ..document }
     }
 }
 
@@ -101,8 +101,8 @@ pub fn test(
     order: &TestOrder,
     cancel: &AtomicBool,
     watch: &mut dyn FnMut(f64, [u64; 2]),
-) -> Result<Tested, TestError> {
-    let mut call = Call::connect(order)?;
+) -> Result<TestOutcome, TestError> {
+    let mut call = ClientTest::connect(order)?;
     let error = call.carry(cancel, watch).err();
     let found = match (call.found.take(), call.flows.take(), error) {
         (Some(found), _, error) => Ok((found, error)),
@@ -110,13 +110,13 @@ pub fn test(
         (None, None, error) => Err(error.unwrap_or(TestError::Interrupted)),
     };
     let (found, error) = found?;
-    let role = Role::Client { host: order.host.clone(), port: order.server.port() };
+    let role = TestRole::Client { host: order.host.clone(), port: order.server.port() };
     let start = start(role, call.cookie.to_string(), order.asked.clone());
-    Ok(Tested { start, ends: [call.local, order.server], found, theirs: call.theirs, error })
+    Ok(TestOutcome { start, ends: [call.local, order.server], found, theirs: call.theirs, error })
 }
 
 /// A test that lasts.
-struct Call<'a> {
+struct ClientTest<'a> {
     order: &'a TestOrder,
     control: TcpStream,
     local: SocketAddr,
@@ -124,11 +124,11 @@ struct Call<'a> {
     clock: Clock,
     session: ClientSession,
     flows: Option<Flows>,
-    found: Option<Found>,
-    theirs: Option<Results>,
+    found: Option<TestFindings>,
+    theirs: Option<TestResults>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> ClientTest<'a> {
     fn connect(order: &'a TestOrder) -> Result<Self, TestError> {
         let absent = |source| TestError::Connect { server: order.server, source };
         let control = TcpStream::connect_timeout(&order.server, PATIENCE).map_err(absent)?;
@@ -191,35 +191,35 @@ impl<'a> Call<'a> {
     }
 
     /// Opens all streams, those that upload first.
-    fn open(&self) -> Result<Vec<Stream>, TestError> {
+    fn open(&self) -> Result<Vec<TestStream>, TestError> {
         let asked = &self.order.asked;
         let server = self.order.server;
         let one = |nth| {
             let (local, socket) = match asked.transport {
-                Transport::Udp => {
+                TestTransport::Udp => {
                     let failed = |source| TestError::NoDatagrams { server, source };
                     let local = HostAddress::from(self.local).at(0);
                     let socket = datagram_socket(local, server, Buffers::default());
                     let socket = socket.map_err(io::Error::other).map_err(failed)?;
                     knock(&socket).map_err(failed)?;
-                    (socket.local_addr()?, Socket::Udp(socket))
+                    (socket.local_addr()?, StreamSocket::Udp(socket))
                 }
                 _ => {
                     let failed = |source| TestError::Connect { server, source };
                     let mut socket = TcpStream::connect_timeout(&server, PATIENCE).map_err(failed)?;
                     socket.write_all(&self.cookie.bytes()).map_err(failed)?;
-                    (socket.local_addr()?, Socket::Tcp(socket))
+                    (socket.local_addr()?, StreamSocket::Tcp(socket))
                 }
             };
             let stream =
-                Stream { id: stream_id(nth), sends: asked.uploads(nth), ends: [local, server], socket };
+                TestStream { id: stream_id(nth), sends: asked.uploads(nth), ends: [local, server], socket };
             stream.set_options(asked).map_err(TestError::Option)?;
             Ok(stream)
         };
         (0..asked.streams()).map(one).collect()
     }
 
-    fn start(&mut self, streams: Vec<Stream>) -> Result<(), TestError> {
+    fn start(&mut self, streams: Vec<TestStream>) -> Result<(), TestError> {
         let order = FlowsOrder { asked: self.order.asked.clone(), every: self.order.every, most: None };
         self.flows = Some(Flows::begin(order, streams)?);
         Ok(())

@@ -3,31 +3,32 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::worker::Worked;
-use super::{Mark, Record};
+use super::worker::StreamWorkResult;
+use super::{StreamMark, StreamRecord};
 use crate::iperf3::{
-    Cpu, Document, End, Parameters, Path, Results, Role, Start, StreamReadings, StreamResult, UdpReadings,
+    CpuUse, DocumentStart, StreamPath, StreamReadings, StreamResult, StreamTotals, TestDocument,
+    TestParameters, TestResults, TestRole, UdpReadings,
 };
 use crate::protocol::EndReport;
 
 /// What an end has found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct TestFindings {
     /// What was asked for.
-    pub asked: Parameters,
+    pub asked: TestParameters,
     /// All streams, in the order of their numbers.
-    pub streams: Vec<FoundStream>,
+    pub streams: Vec<StreamFindings>,
     /// When data began to flow, ns of `CLOCK_MONOTONIC`.
     pub begun: u64,
     /// What carrying took of processors.
-    pub cpu: Cpu,
+    pub cpu: CpuUse,
     /// What this end says of the test as a whole, in netrig's own words; of its datagrams nothing.
     pub report: EndReport,
 }
 
 /// What an end has found of a stream.
 #[derive(Clone, Debug)]
-pub struct FoundStream {
+pub struct StreamFindings {
     /// Its number.
     pub id: u32,
     /// Whether this end sends.
@@ -35,23 +36,23 @@ pub struct FoundStream {
     /// This end and the other one.
     pub ends: [SocketAddr; 2],
     /// It and those that it shares a thread with.
-    record: Arc<Record>,
+    record: Arc<StreamRecord>,
     /// Its place there.
     place: usize,
 }
 
-impl Found {
+impl TestFindings {
     pub(super) fn of(
-        asked: &Parameters,
+        asked: &TestParameters,
         streams: &[(u32, bool, [SocketAddr; 2])],
         begun: u64,
-        ended: Vec<(Vec<usize>, Worked)>,
+        ended: Vec<(Vec<usize>, StreamWorkResult)>,
     ) -> Self {
         let mut found = Self {
             asked: asked.clone(),
             streams: Vec::new(),
             begun,
-            cpu: Cpu::default(),
+            cpu: CpuUse::default(),
             report: EndReport::default(),
         };
         let (report, mut threads) = (&mut found.report, 0);
@@ -74,21 +75,21 @@ impl Found {
             let record = Arc::new(worked.record);
             for (place, stream) in places.into_iter().enumerate() {
                 let (id, sends, ends) = streams[stream];
-                found.streams.push(FoundStream { id, sends, ends, record: Arc::clone(&record), place });
+                found.streams.push(StreamFindings { id, sends, ends, record: Arc::clone(&record), place });
             }
         }
         report.threads_ns = threads * (lasted_s * 1e9) as u64;
         found.streams.sort_by_key(|stream| stream.id);
         let [user, system] = ran_s.map(|ran| if lasted_s > 0.0 { 100.0 * ran / lasted_s } else { 0.0 });
-        found.cpu = Cpu { total: user + system, user, system };
+        found.cpu = CpuUse { total: user + system, user, system };
         found
     }
 
     /// What is told to the other end.
-    pub fn results(&self) -> Results {
+    pub fn results(&self) -> TestResults {
         let tcp = self.asked.is_tcp();
         let sends = self.streams.iter().any(|stream| stream.sends);
-        Results {
+        TestResults {
             cpu: self.cpu,
             // Over UDP iperf3 says that it does not, whoever sends.
             counts_retransmits: if tcp { sends.then_some(true) } else { Some(false) },
@@ -99,17 +100,17 @@ impl Found {
     }
 
     /// The document that is printed of it, with what the other end has said, if it has.
-    pub fn document(&self, start: Start, theirs: Option<&Results>) -> Document {
-        let readings = |stream: &FoundStream| StreamReadings {
-            path: Path { socket: 4 + stream.id, local: stream.ends[0], remote: stream.ends[1] },
+    pub fn document(&self, start: DocumentStart, theirs: Option<&TestResults>) -> TestDocument {
+        let readings = |stream: &StreamFindings| StreamReadings {
+            path: StreamPath { socket: 4 + stream.id, local: stream.ends[0], remote: stream.ends[1] },
             sends: stream.sends,
             intervals: stream.record.intervals(stream.place),
             local: Some(stream.end()),
             remote: theirs.and_then(|theirs| theirs.stream(stream.id)).map(|told| end(told, stream)),
         };
         let [send_buffer, receive_buffer] = self.report.buffers_in_32_bits();
-        Document {
-            start: Start {
+        TestDocument {
+            start: DocumentStart {
                 mss: self.report.segment.unwrap_or(start.mss),
                 send_buffer,
                 receive_buffer,
@@ -117,7 +118,7 @@ impl Found {
             },
             streams: self.streams.iter().map(readings).collect(),
             cpu: self.cpu,
-            remote_cpu: theirs.map_or(Cpu::default(), |theirs| theirs.cpu),
+            remote_cpu: theirs.map_or(CpuUse::default(), |theirs| theirs.cpu),
             congestion: self.report.congestion.clone(),
             remote_congestion: theirs.and_then(|theirs| theirs.congestion.clone()),
             server_output: theirs.and_then(|theirs| theirs.server_output.clone()),
@@ -126,14 +127,14 @@ impl Found {
     }
 }
 
-impl FoundStream {
+impl StreamFindings {
     /// What this end knows on the whole, without the warm-up.
-    pub fn end(&self) -> End {
+    pub fn end(&self) -> StreamTotals {
         self.record.end(self.place)
     }
 
     /// When, ns since the streams began, and what it had carried by then.
-    pub fn marks(&self) -> impl Iterator<Item = (u64, Mark)> {
+    pub fn marks(&self) -> impl Iterator<Item = (u64, StreamMark)> {
         self.record.rows().iter().map(|(at, marks)| (*at, marks[self.place]))
     }
 
@@ -154,8 +155,8 @@ impl FoundStream {
 }
 
 /// What the other end has said of a stream.
-fn end(told: &StreamResult, stream: &FoundStream) -> End {
-    End {
+fn end(told: &StreamResult, stream: &StreamFindings) -> StreamTotals {
+    StreamTotals {
         seconds: told.seconds.unwrap_or_else(|| stream.end().seconds),
         bytes: told.bytes,
         retransmits: told.retransmits,
@@ -169,12 +170,12 @@ fn end(told: &StreamResult, stream: &FoundStream) -> End {
 }
 
 /// What this host and program are, for the head of a document.
-pub fn start(role: Role, cookie: String, asked: Parameters) -> Start {
+pub fn start(role: TestRole, cookie: String, asked: TestParameters) -> DocumentStart {
     let kernel = |file: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/kernel/{file}")).unwrap_or_default();
         text.trim().to_owned()
     };
-    Start {
+    DocumentStart {
         // Readers look for `iperf 3.` at its beginning.
         version: format!("iperf 3.12 (netrig {})", env!("CARGO_PKG_VERSION")),
         system: ["ostype", "hostname", "osrelease", "version"].map(kernel).join(" "),

@@ -21,12 +21,12 @@ use netrig_host::monotonic_nanos;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-pub use self::client::{TestError, TestOrder, Tested, test};
-pub use self::found::{Found, FoundStream, start};
-pub use self::record::{Mark, Record};
-use self::worker::{Board, Work, Worked};
+pub use self::client::{TestError, TestOrder, TestOutcome, test};
+pub use self::found::{StreamFindings, TestFindings, start};
+pub use self::record::{StreamMark, StreamRecord};
+use self::worker::{FlowsControl, StreamWork, StreamWorkResult};
 use crate::carry::joined;
-use crate::iperf3::{Code, Parameters, Refusal};
+use crate::iperf3::{Iperf3Code, Iperf3Refusal, TestParameters};
 use crate::protocol::EndReport;
 
 /// After the other end has stopped, what is underway is waited for until nothing has come for so long, and no longer than the
@@ -42,7 +42,7 @@ const LOOK: StdDuration = StdDuration::from_millis(10);
 
 /// What a stream goes over.
 #[derive(Debug)]
-pub enum Socket {
+pub enum StreamSocket {
     /// A connection, behind its cookie.
     Tcp(TcpStream),
     /// A socket that is connected to the other end's.
@@ -51,7 +51,7 @@ pub enum Socket {
 
 /// A stream that stands.
 #[derive(Debug)]
-pub struct Stream {
+pub struct TestStream {
     /// Its number.
     pub id: u32,
     /// Whether this end sends.
@@ -59,14 +59,14 @@ pub struct Stream {
     /// This end and the other one.
     pub ends: [SocketAddr; 2],
     /// What it goes over.
-    pub socket: Socket,
+    pub socket: StreamSocket,
 }
 
 /// How an end carries a test.
 #[derive(Clone, Debug)]
 pub struct FlowsOrder {
     /// What was asked for.
-    pub asked: Parameters,
+    pub asked: TestParameters,
     /// Time between two readings that are kept.
     pub every: Duration,
     /// What all streams of one direction together may carry.
@@ -75,9 +75,9 @@ pub struct FlowsOrder {
 
 /// Bytes of all streams.
 #[derive(Clone, Debug)]
-pub struct Counter(Arc<Board>);
+pub struct FlowsCounter(Arc<FlowsControl>);
 
-impl Counter {
+impl FlowsCounter {
     /// Received and sent so far: over UDP all that came.
     pub fn bytes(&self) -> [u64; 2] {
         self.0.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
@@ -85,24 +85,24 @@ impl Counter {
 }
 
 /// A thread, and the streams whose readings it has.
-struct Hand {
+struct StreamThread {
     streams: Vec<usize>,
     sends: bool,
-    thread: JoinHandle<io::Result<Worked>>,
+    thread: JoinHandle<io::Result<StreamWorkResult>>,
 }
 
 /// Streams that carry data.
 pub struct Flows {
     order: FlowsOrder,
     streams: Vec<(u32, bool, [SocketAddr; 2])>,
-    board: Arc<Board>,
+    board: Arc<FlowsControl>,
     begun: u64,
     /// What this host had counted when data began to flow, and the radio by which packets leave it.
     host: HostCounters,
     radio: Option<Radio>,
-    hands: Vec<Hand>,
+    hands: Vec<StreamThread>,
     /// What senders have left behind that have ended; their connections stand as long as it does.
-    sent: Vec<(Vec<usize>, Worked)>,
+    sent: Vec<(Vec<usize>, StreamWorkResult)>,
 }
 
 impl Flows {
@@ -110,8 +110,8 @@ impl Flows {
     ///
     /// # Errors
     /// If the kernel refuses a thread.
-    pub fn begin(order: FlowsOrder, streams: Vec<Stream>) -> io::Result<Self> {
-        let board = Arc::new(Board {
+    pub fn begin(order: FlowsOrder, streams: Vec<TestStream>) -> io::Result<Self> {
+        let board = Arc::new(FlowsControl {
             ended: AtomicU64::new(u64::MAX),
             stop_sending: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -130,12 +130,12 @@ impl Flows {
         let mut connections: [(Vec<usize>, Vec<TcpStream>); 2] = Default::default();
         for (place, stream) in streams.into_iter().enumerate() {
             match stream.socket {
-                Socket::Tcp(socket) => {
+                StreamSocket::Tcp(socket) => {
                     let (places, sockets) = &mut connections[usize::from(stream.sends)];
                     places.push(place);
                     sockets.push(socket);
                 }
-                Socket::Udp(socket) => {
+                StreamSocket::Udp(socket) => {
                     flows.hand(vec![place], stream.sends, |work| work.datagrams(socket))?
                 }
             }
@@ -152,9 +152,9 @@ impl Flows {
         &mut self,
         streams: Vec<usize>,
         sends: bool,
-        carry: impl FnOnce(Work) -> io::Result<Worked> + Send + 'static,
+        carry: impl FnOnce(StreamWork) -> io::Result<StreamWorkResult> + Send + 'static,
     ) -> io::Result<()> {
-        let work = Work {
+        let work = StreamWork {
             asked: self.order.asked.clone(),
             sends,
             every: self.order.every,
@@ -165,13 +165,13 @@ impl Flows {
         };
         let thread = std::thread::Builder::new().name("speed-iperf3".to_owned());
         let thread = thread.spawn(move || carry(work)).inspect_err(|_| self.stop())?;
-        self.hands.push(Hand { streams, sends, thread });
+        self.hands.push(StreamThread { streams, sends, thread });
         Ok(())
     }
 
     /// What counts the bytes that all streams receive and send, also when the test has ended.
-    pub fn counter(&self) -> Counter {
-        Counter(Arc::clone(&self.board))
+    pub fn counter(&self) -> FlowsCounter {
+        FlowsCounter(Arc::clone(&self.board))
     }
 
     /// When data began to flow, ns of `CLOCK_MONOTONIC`.
@@ -203,7 +203,7 @@ impl Flows {
     ///
     /// # Errors
     /// If carrying has failed.
-    pub fn end(self) -> io::Result<Found> {
+    pub fn end(self) -> io::Result<TestFindings> {
         self.end_while(&mut |_| true)
     }
 
@@ -211,7 +211,7 @@ impl Flows {
     ///
     /// # Errors
     /// As of [`end`](Self::end).
-    pub fn end_while(mut self, may: &mut dyn FnMut([u64; 2]) -> bool) -> io::Result<Found> {
+    pub fn end_while(mut self, may: &mut dyn FnMut([u64; 2]) -> bool) -> io::Result<TestFindings> {
         self.stop_sending()?;
         let mut ended = std::mem::take(&mut self.sent);
         // Whoever receives from them hears that nothing follows.
@@ -221,10 +221,10 @@ impl Flows {
         for hand in self.hands.drain(..) {
             ended.push((hand.streams, joined(hand.thread)?));
         }
-        let found = Found::of(&self.order.asked, &self.streams, self.begun, ended);
+        let found = TestFindings::of(&self.order.asked, &self.streams, self.begun, ended);
         let host = HostCounters::read().since(&self.host);
         let radio = self.radio.take().and_then(Radio::report);
-        Ok(Found { report: EndReport { host, radio, ..found.report }, ..found })
+        Ok(TestFindings { report: EndReport { host, radio, ..found.report }, ..found })
     }
 
     /// Until nothing has come for a while, nothing can come, or more has been carried than may be.
@@ -269,43 +269,43 @@ impl FlowsOrder {
     }
 }
 
-impl Stream {
+impl TestStream {
     /// Gives its socket what the test asks for.
     ///
     /// # Errors
     /// With what iperf3 has for an option that the kernel refuses.
-    pub fn set_options(&self, asked: &Parameters) -> Result<(), Refusal> {
-        let refused = |code| move |error: Errno| Refusal { code, errno: error.raw_os_error() };
+    pub fn set_options(&self, asked: &TestParameters) -> Result<(), Iperf3Refusal> {
+        let refused = |code| move |error: Errno| Iperf3Refusal { code, errno: error.raw_os_error() };
         let socket = match &self.socket {
-            Socket::Tcp(socket) => socket.as_fd(),
-            Socket::Udp(socket) => socket.as_fd(),
+            StreamSocket::Tcp(socket) => socket.as_fd(),
+            StreamSocket::Udp(socket) => socket.as_fd(),
         };
         if asked.window > 0 {
             let bytes = asked.window as usize;
-            sockopt::set_socket_send_buffer_size(socket, bytes).map_err(refused(Code::SET_BUFFER))?;
-            sockopt::set_socket_recv_buffer_size(socket, bytes).map_err(refused(Code::SET_BUFFER))?;
+            sockopt::set_socket_send_buffer_size(socket, bytes).map_err(refused(Iperf3Code::SET_BUFFER))?;
+            sockopt::set_socket_recv_buffer_size(socket, bytes).map_err(refused(Iperf3Code::SET_BUFFER))?;
         }
         match (asked.tos, self.ends[0].is_ipv4()) {
             (0, _) => {}
-            (tos, true) => sockopt::set_ip_tos(socket, tos).map_err(refused(Code::SET_TOS))?,
+            (tos, true) => sockopt::set_ip_tos(socket, tos).map_err(refused(Iperf3Code::SET_TOS))?,
             (tos, false) => {
-                sockopt::set_ipv6_tclass(socket, tos.into()).map_err(refused(Code::SET_TOS))?;
+                sockopt::set_ipv6_tclass(socket, tos.into()).map_err(refused(Iperf3Code::SET_TOS))?;
             }
         }
-        if let (Socket::Tcp(_), Some(name)) = (&self.socket, &asked.congestion) {
-            sockopt::set_tcp_congestion(socket, name).map_err(refused(Code::CONGESTION))?;
+        if let (StreamSocket::Tcp(_), Some(name)) = (&self.socket, &asked.congestion) {
+            sockopt::set_tcp_congestion(socket, name).map_err(refused(Iperf3Code::CONGESTION))?;
         }
-        if let Socket::Udp(socket) = &self.socket
+        if let StreamSocket::Udp(socket) = &self.socket
             && asked.streams() > FEW
         {
-            let refused = |error: io::Error| Refusal {
-                code: Code::SET_BUFFER,
+            let refused = |error: io::Error| Iperf3Refusal {
+                code: Iperf3Code::SET_BUFFER,
                 errno: error.raw_os_error().unwrap_or(0),
             };
             take_one_by_one(socket).map_err(refused)?;
         }
-        if matches!(self.socket, Socket::Tcp(_)) && asked.no_delay {
-            sockopt::set_tcp_nodelay(socket, true).map_err(refused(Code::SET_NO_DELAY))?;
+        if matches!(self.socket, StreamSocket::Tcp(_)) && asked.no_delay {
+            sockopt::set_tcp_nodelay(socket, true).map_err(refused(Iperf3Code::SET_NO_DELAY))?;
         }
         Ok(())
     }

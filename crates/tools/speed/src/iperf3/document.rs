@@ -9,17 +9,18 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use self::readings::{
-    Document, End, Interval, Path, Role, Start, StreamReadings, TcpReadings, UdpReadings,
+    DocumentStart, StreamInterval, StreamPath, StreamReadings, StreamTotals, TcpReadings, TestDocument,
+    TestRole, UdpReadings,
 };
-use self::rows::{End as EndRows, Rows, interval_rows};
-use super::parameters::{Direction, Transport};
+use self::rows::{JsonEnd, JsonInterval, interval_rows};
+use super::parameters::{TestDirection, TestTransport};
 use super::results::ServerOutput;
 
 #[derive(Serialize)]
-struct Whole<'a> {
-    start: Started<'a>,
-    intervals: Vec<Rows>,
-    end: EndRows<'a>,
+struct JsonDocument<'a> {
+    start: JsonStart<'a>,
+    intervals: Vec<JsonInterval>,
+    end: JsonEnd<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,7 +34,7 @@ struct Whole<'a> {
 }
 
 #[derive(Serialize)]
-struct Started<'a> {
+struct JsonStart<'a> {
     connected: Vec<Connected>,
     version: &'a str,
     system_info: &'a str,
@@ -49,7 +50,7 @@ struct Started<'a> {
     sock_bufsize: u32,
     sndbuf_actual: u32,
     rcvbuf_actual: u32,
-    test_start: TestStart,
+    test_start: JsonTestStart,
 }
 
 #[derive(Serialize)]
@@ -75,7 +76,7 @@ struct Connected {
 }
 
 #[derive(Serialize)]
-struct TestStart {
+struct JsonTestStart {
     protocol: &'static str,
     num_streams: u32,
     blksize: u32,
@@ -88,7 +89,7 @@ struct TestStart {
     target_bitrate: u64,
 }
 
-impl Document {
+impl TestDocument {
     /// As JSON, with iperf3's names in its order. `Infinity` and the like, which JSON has not, are 0.
     pub fn json(&self) -> String {
         let asked = &self.start.asked;
@@ -97,10 +98,10 @@ impl Document {
             Some(ServerOutput::Text(text)) => (None, Some(text.as_str())),
             None => (None, None),
         };
-        let whole = Whole {
+        let whole = JsonDocument {
             start: self.started(),
             intervals: interval_rows(self),
-            end: EndRows::new(self),
+            end: JsonEnd::new(self),
             title: asked.title.as_deref(),
             extra_data: asked.extra_data.as_deref(),
             server_output_json: json,
@@ -111,11 +112,11 @@ impl Document {
         serde_json::to_string_pretty(&whole).unwrap_or_default()
     }
 
-    fn started(&self) -> Started<'_> {
-        let Start { asked, .. } = &self.start;
-        let tcp = asked.transport == Transport::Tcp;
+    fn started(&self) -> JsonStart<'_> {
+        let DocumentStart { asked, .. } = &self.start;
+        let tcp = asked.transport == TestTransport::Tcp;
         let connected = |stream: &StreamReadings| {
-            let Path { socket, local, remote } = stream.path;
+            let StreamPath { socket, local, remote } = stream.path;
             let host = |address: SocketAddr| address.ip().to_canonical().to_string();
             Connected {
                 socket,
@@ -125,7 +126,7 @@ impl Document {
                 remote_port: remote.port(),
             }
         };
-        Started {
+        JsonStart {
             connected: self.streams.iter().map(connected).collect(),
             version: &self.start.version,
             system_info: &self.start.system,
@@ -134,8 +135,8 @@ impl Document {
                 timesecs: self.start.unix_seconds,
             },
             peer: match &self.start.role {
-                Role::Client { host, port } => Peer::ConnectingTo { host: host.clone(), port: *port },
-                Role::Server { client } => Peer::AcceptedConnection {
+                TestRole::Client { host, port } => Peer::ConnectingTo { host: host.clone(), port: *port },
+                TestRole::Server { client } => Peer::AcceptedConnection {
                     host: client.ip().to_canonical().to_string(),
                     port: client.port(),
                 },
@@ -147,7 +148,7 @@ impl Document {
             sock_bufsize: asked.window,
             sndbuf_actual: self.start.send_buffer,
             rcvbuf_actual: self.start.receive_buffer,
-            test_start: TestStart {
+            test_start: JsonTestStart {
                 protocol: if tcp { "TCP" } else { "UDP" },
                 num_streams: asked.parallel,
                 blksize: asked.len,
@@ -155,7 +156,7 @@ impl Document {
                 duration: asked.time,
                 bytes: asked.bytes,
                 blocks: asked.blocks,
-                reverse: (asked.direction == Direction::Download).into(),
+                reverse: (asked.direction == TestDirection::Download).into(),
                 tos: asked.tos,
                 target_bitrate: asked.rate,
             },

@@ -7,13 +7,13 @@ use netrig_core::Duration;
 use netrig_host::HostAddress;
 use netrig_probe::ClockOffset;
 
-use super::call::{Call, CallOrder};
+use super::call::{CallOrder, SpeedCall};
 use super::latency::Latency;
 use super::probing::Probing;
-use super::progress::Progress;
-use crate::meter::{Delays, OneWay, Round, clocks};
-use crate::protocol::{Counted, Way};
-use crate::responsiveness::{Foreign, Responsiveness};
+use super::progress::MeasureProgress;
+use crate::meter::{Delays, EchoRound, OneWay, clocks};
+use crate::protocol::{DataDirection, StreamCounts};
+use crate::responsiveness::{ForeignProbe, Responsiveness};
 
 /// What a phase has carried so soon after its beginning says little of its rate, s.
 const BEGINNING_S: f64 = 0.5;
@@ -24,7 +24,7 @@ const LEAST_UP: f64 = 1.0 / 25.0;
 
 /// Echoes and probes that go on.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct PathObserver {
     latency: Latency,
     probing: Option<Probing>,
     one_clock: bool,
@@ -32,13 +32,13 @@ pub(super) struct Beside {
     known: Cell<[Option<f64>; 2]>,
 }
 
-impl Beside {
+impl PathObserver {
     /// Begins to send echoes and, if it is to be known how the path responds, gets ready to probe.
     ///
     /// # Errors
     /// If the kernel refuses a socket or a thread.
     pub(super) fn begin(
-        call: &Call,
+        call: &SpeedCall,
         order: &CallOrder,
         every: Duration,
         responsive: bool,
@@ -52,15 +52,15 @@ impl Beside {
 
     /// What has arrived over connections: echoes and probes, which begin, take their share of it, and of what the direction carries
     /// that their other halves go.
-    pub(super) fn watch(&self, progress: &Progress) {
-        if let Progress::Arrived { at_s, bytes, way } = progress
+    pub(super) fn watch(&self, progress: &MeasureProgress) {
+        if let MeasureProgress::Arrived { at_s, bytes, way } = progress
             && *at_s >= BEGINNING_S
         {
             let full = *bytes as f64 * 8.0 / at_s;
             let [down, up] = self.known.get();
             let carried = match way {
-                Way::Up => [down.unwrap_or(full), full],
-                Way::Down | Way::Both => [full, up.unwrap_or(LEAST_UP * full)],
+                DataDirection::Up => [down.unwrap_or(full), full],
+                DataDirection::Down | DataDirection::Both => [full, up.unwrap_or(LEAST_UP * full)],
             };
             self.latency.carries(carried);
             if let Some(probing) = &self.probing {
@@ -70,12 +70,12 @@ impl Beside {
     }
 
     /// What a direction carries, bit/s.
-    pub(super) fn knows(&self, way: Way, bits_per_s: f64) {
+    pub(super) fn knows(&self, way: DataDirection, bits_per_s: f64) {
         let [down, up] = self.known.get();
         let known = match way {
-            Way::Down => [Some(bits_per_s), up],
-            Way::Up => [down, Some(bits_per_s)],
-            Way::Both => [Some(bits_per_s); 2],
+            DataDirection::Down => [Some(bits_per_s), up],
+            DataDirection::Up => [down, Some(bits_per_s)],
+            DataDirection::Both => [Some(bits_per_s); 2],
         };
         self.known.set(known);
         self.latency.carries(known.map(|known| known.unwrap_or(f64::INFINITY)));
@@ -93,24 +93,24 @@ impl Beside {
     ///
     /// # Errors
     /// What the kernel answered.
-    pub(super) fn end(self) -> io::Result<Watched> {
+    pub(super) fn end(self) -> io::Result<PathObservations> {
         let rounds = self.latency.end()?;
         let probes = self.probing.map(Probing::end).transpose()?;
         let clocks = clocks(&rounds, self.one_clock);
-        Ok(Watched { rounds, probes, clocks })
+        Ok(PathObservations { rounds, probes, clocks })
     }
 }
 
 /// What came of it. A span is two moments, ns of `CLOCK_MONOTONIC`, and what is left away of its beginning, s.
 #[derive(Debug)]
-pub(super) struct Watched {
-    pub(super) rounds: Vec<Round>,
+pub(super) struct PathObservations {
+    pub(super) rounds: Vec<EchoRound>,
     /// Nothing if nobody wanted to know how the path responds.
-    probes: Option<Vec<Foreign>>,
+    probes: Option<Vec<ForeignProbe>>,
     clocks: ClockOffset,
 }
 
-impl Watched {
+impl PathObservations {
     /// Nothing: there was nobody who sent echoes back.
     pub(super) fn nothing() -> Self {
         Self { rounds: Vec::new(), probes: None, clocks: ClockOffset::of(&[]) }
@@ -121,14 +121,14 @@ impl Watched {
         &self,
         [begun, ended]: [u64; 2],
         without_s: f64,
-    ) -> impl Iterator<Item = &Round> + Clone {
+    ) -> impl Iterator<Item = &EchoRound> + Clone {
         let from = begun + (without_s * 1e9) as u64;
         self.rounds.iter().filter(move |round| (from..=ended).contains(&round.sent))
     }
 
     /// The echoes that came back between two moments.
-    pub(super) fn came_back_within(&self, [from, until]: [u64; 2]) -> impl Iterator<Item = &Round> {
-        let came = |round: &Round| Some(round.sent.saturating_add(round.took_ns?));
+    pub(super) fn came_back_within(&self, [from, until]: [u64; 2]) -> impl Iterator<Item = &EchoRound> {
+        let came = |round: &EchoRound| Some(round.sent.saturating_add(round.took_ns?));
         self.rounds.iter().filter(move |round| came(round).is_some_and(|at| at > from && at <= until))
     }
 
@@ -151,7 +151,7 @@ impl Watched {
     /// number, if somebody wanted one.
     pub(super) fn responsiveness(
         &self,
-        sender: &[Counted],
+        sender: &[StreamCounts],
         span: [u64; 2],
         without_s: f64,
     ) -> (Option<Responsiveness>, Option<&'static str>) {
@@ -181,13 +181,13 @@ mod tests {
     /// A queue of 4.7 s: what was sent in the first second comes when the time in question is over.
     #[test]
     fn echoes_take_of_the_line_what_comes_back_in_a_time() {
-        let round = |n: u64, took_s: Option<u64>| Round {
+        let round = |n: u64, took_s: Option<u64>| EchoRound {
             sent: n * 20_000_000,
             took_ns: took_s.map(|seconds| seconds * 1_000_000_000),
             moments: None,
         };
         let rounds = (0..50).map(|n| round(n, Some(4))).chain((50..100).map(|n| round(n, None))).collect();
-        let watched = Watched { rounds, ..Watched::nothing() };
+        let watched = PathObservations { rounds, ..PathObservations::nothing() };
         let count = |from_s: u64, until_s: u64| {
             watched.came_back_within([from_s, until_s].map(|seconds| seconds * 1_000_000_000)).count()
         };
@@ -198,10 +198,10 @@ mod tests {
     fn a_number_is_left_out_with_a_reason() {
         const MS: u64 = 1_000_000;
         let of = |parts_ns, acknowledged| {
-            let probes = Some(vec![Foreign { begun: 2000 * MS, parts_ns }]);
-            let watched = Watched { probes, ..Watched::nothing() };
+            let probes = Some(vec![ForeignProbe { begun: 2000 * MS, parts_ns }]);
+            let watched = PathObservations { probes, ..PathObservations::nothing() };
             let srtt_ns = Some(90 * MS);
-            let counted = Counted { at_ns: 2000 * MS, srtt_ns, acknowledged, ..Counted::default() };
+            let counted = StreamCounts { at_ns: 2000 * MS, srtt_ns, acknowledged, ..StreamCounts::default() };
             move |span| watched.responsiveness(&[counted], span, 0.5)
         };
         let whole = [1000 * MS, 4000 * MS];
@@ -218,6 +218,6 @@ mod tests {
             assert!(told.is_none_or(|told| told.rpm.both.is_none()));
         }
         // Nobody wanted one.
-        assert_eq!(Watched::nothing().responsiveness(&[], whole, 0.0), (None, None));
+        assert_eq!(PathObservations::nothing().responsiveness(&[], whole, 0.0), (None, None));
     }
 }

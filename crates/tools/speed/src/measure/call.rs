@@ -16,15 +16,15 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use super::error::SpeedError;
-use crate::admission::Refusal;
-use crate::carry::{Carrying, Live, Outcome, Role, Sockets};
-use crate::meter::Course;
+use crate::admission::AdmissionRefusal;
+use crate::carry::{EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
+use crate::meter::ArrivalCourse;
 use crate::protocol::greeting::greet_server;
 use crate::protocol::{
-    Budget, Carrier, Counted, EndReport, FromClient, FromServer, Heard, PREAMBLE_LEN, Phase, PhaseError,
-    Preamble, Way, clock_mark,
+    Budget, Carrier, DataDirection, DatagramCounts, EndReport, FromClient, FromServer, MeasurementPhase,
+    PREAMBLE_LEN, PhaseError, Preamble, StreamCounts, clock_mark,
 };
-use crate::talk::{PATIENCE, Talk, is_nothing};
+use crate::talk::{ControlConnection, PATIENCE, is_nothing};
 
 /// How often it looks at what has come beside words.
 const LOOK: StdDuration = StdDuration::from_millis(5);
@@ -95,32 +95,32 @@ impl PhaseOrder {
         self.phase(1).check()
     }
 
-    pub(super) fn phase(&self, number: u32) -> Phase {
+    pub(super) fn phase(&self, number: u32) -> MeasurementPhase {
         let (lasts_ns, every_ns) = (self.lasts.as_nanos(), self.every.as_nanos());
-        Phase { number, carrier: self.carrier.clone(), lasts_ns, every_ns }
+        MeasurementPhase { number, carrier: self.carrier.clone(), lasts_ns, every_ns }
     }
 }
 
 /// What was carried.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Carriage {
+pub struct CarriedPhase {
     /// The phase.
-    pub phase: Phase,
+    pub phase: MeasurementPhase,
     /// When data began to flow and when it ended here, ns of `CLOCK_MONOTONIC`.
     pub span: [u64; 2],
     /// What this end has counted.
-    pub near: Outcome,
+    pub near: PhaseOutcome,
     /// What the server has.
-    pub far: Outcome,
+    pub far: PhaseOutcome,
     /// What the control connection sent and received meanwhile, a full or an empty segment each; nothing of servers of iperf3.
-    pub talked: Option<Talked>,
+    pub talked: Option<ControlTraffic>,
     /// It ended before its time: its connections broke, or somebody interrupted it.
     pub cut_short: bool,
 }
 
 /// What a control connection took of the line, towards the server and back.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Talked {
+pub struct ControlTraffic {
     /// Segments of any kind, each way.
     pub segments: [u64; 2],
     /// Payload in them, bytes.
@@ -129,7 +129,7 @@ pub struct Talked {
     pub timestamps: bool,
 }
 
-impl Talked {
+impl ControlTraffic {
     /// What passed between two readings.
     pub(super) fn between(first: &TcpInfo, last: &TcpInfo) -> Self {
         let of = |count: fn(&TcpCounts) -> u64| count(&last.counts).saturating_sub(count(&first.counts));
@@ -141,32 +141,32 @@ impl Talked {
     }
 }
 
-impl Carriage {
+impl CarriedPhase {
     /// How long data flowed, s; more than nothing.
     pub fn lasted_s(&self) -> f64 {
         self.span[1].saturating_sub(self.span[0]).max(1) as f64 * 1e-9
     }
 
     /// What arrived over its connections that way, over time.
-    pub fn course(&self, way: Way) -> Course {
-        let receiver = if way == Way::Up { &self.far } else { &self.near };
-        Course::of_streams(&receiver.counted)
+    pub fn course(&self, way: DataDirection) -> ArrivalCourse {
+        let receiver = if way == DataDirection::Up { &self.far } else { &self.near };
+        ArrivalCourse::of_streams(&receiver.counted)
     }
 }
 
 /// What becomes known while a phase lasts, and what may be asked for.
-pub enum News<'a> {
+pub enum PhaseEvent<'a> {
     /// This end has counted something.
-    Near(Live),
+    Near(LiveReading),
     /// The server has.
-    Far(Live),
+    Far(LiveReading),
     /// Nothing new; so often that a rate may be steered by it.
-    Tick(&'a mut Steering),
+    Tick(&'a mut PhaseSteering),
 }
 
 /// What a client that looks on may ask for.
 #[derive(Debug, Default)]
-pub struct Steering {
+pub struct PhaseSteering {
     /// From now on datagrams leave at this rate, whoever sends them.
     pub rate: Option<Rate>,
     /// The phase is to end.
@@ -175,19 +175,19 @@ pub struct Steering {
 
 /// A session that was let in.
 #[derive(Debug)]
-pub struct Call {
+pub struct SpeedCall {
     order: CallOrder,
-    talk: Talk,
+    talk: ControlConnection,
     local: SocketAddr,
     budget: Budget,
     number: u32,
     /// What the kernel had found out of the path when the connection was made.
     path: TcpInfo,
     /// What this end had counted of the phase in which the connection broke.
-    broken: Option<Carriage>,
+    broken: Option<CarriedPhase>,
 }
 
-impl Call {
+impl SpeedCall {
     /// Calls a server, and waits until it lets us in: `waits` is told how many stand before us, and of how many.
     ///
     /// # Errors
@@ -203,13 +203,12 @@ impl Call {
         let socket = connect(server, &options, WAIT).map_err(absent)?;
         let local = socket.local_addr().map_err(absent)?;
         let path = TcpInfo::read(&socket).unwrap_or_default();
-        let mut talk =
-            Talk::call(socket, Arc::clone(&order.tls), order.name.clone()).map_err(
-                |source| match is_busy(&source) {
-                    true => SpeedError::Refused(Refusal::Full),
-                    false => SpeedError::Tls { server, source },
-                },
-            )?;
+        let mut talk = ControlConnection::call(socket, Arc::clone(&order.tls), order.name.clone()).map_err(
+            |source| match is_busy(&source) {
+                true => SpeedError::Refused(AdmissionRefusal::Full),
+                false => SpeedError::Tls { server, source },
+            },
+        )?;
         let binding = talk.binding().map_err(|source| SpeedError::Tls { server, source })?;
         let nonce = random().map_err(SpeedError::Carrying)?;
         greet_server(&mut talk, order.key.as_ref(), nonce, &binding)
@@ -270,8 +269,8 @@ impl Call {
         &mut self,
         order: PhaseOrder,
         cancel: &AtomicBool,
-        watch: &mut dyn FnMut(News<'_>),
-    ) -> Result<Carriage, SpeedError> {
+        watch: &mut dyn FnMut(PhaseEvent<'_>),
+    ) -> Result<CarriedPhase, SpeedError> {
         self.number += 1;
         let phase = order.phase(self.number);
         phase.check().map_err(SpeedError::Phase)?;
@@ -279,19 +278,19 @@ impl Call {
         self.wait_for(&FromServer::Ready)?;
         let sockets = self.open(&phase)?;
         // Who receives is there before anything is sent.
-        let carrying = Carrying::begin(&phase, Role::Client, sockets).map_err(SpeedError::Carrying)?;
+        let carrying = RunningPhase::begin(&phase, EndRole::Client, sockets).map_err(SpeedError::Carrying)?;
         self.talk.say(&FromClient::Begin)?;
         self.wait_for(&FromServer::Begun)?;
         self.watch(phase, carrying, cancel, watch)
     }
 
     /// Opens what carries a phase.
-    fn open(&self, phase: &Phase) -> Result<Sockets, SpeedError> {
+    fn open(&self, phase: &MeasurementPhase) -> Result<PhaseSockets, SpeedError> {
         let server = self.order.server;
         let failed = |source| SpeedError::Connect { server, source };
         let preamble = |stream| Preamble { token: self.budget.token, phase: phase.number, stream };
         match &phase.carrier {
-            Carrier::Idle => Ok(Sockets::None),
+            Carrier::Idle => Ok(PhaseSockets::None),
             Carrier::Tcp { streams, .. } => {
                 let connect = |stream: u16| {
                     let socket = connect(server, &self.order.options, WAIT)?;
@@ -299,7 +298,7 @@ impl Call {
                     Ok(socket)
                 };
                 let streams = (0..*streams).map(connect).collect::<io::Result<_>>().map_err(failed)?;
-                Ok(Sockets::Tcp { streams, window: self.order.options.window_clamp })
+                Ok(PhaseSockets::Tcp { streams, window: self.order.options.window_clamp })
             }
             Carrier::Udp { .. } | Carrier::Sctp { .. } => {
                 let local = HostAddress::from(self.local).at(0);
@@ -307,8 +306,10 @@ impl Call {
                 let socket = socket.map_err(io::Error::other).map_err(failed)?;
                 knock(&socket, &preamble(0)).map_err(|source| SpeedError::NoDatagrams { server, source })?;
                 Ok(match phase.carrier {
-                    Carrier::Sctp { .. } => Sockets::Sctp { socket, window: self.order.options.window_clamp },
-                    _ => Sockets::Udp(socket),
+                    Carrier::Sctp { .. } => {
+                        PhaseSockets::Sctp { socket, window: self.order.options.window_clamp }
+                    }
+                    _ => PhaseSockets::Udp(socket),
                 })
             }
         }
@@ -316,22 +317,22 @@ impl Call {
 
     fn watch(
         &mut self,
-        phase: Phase,
-        mut carrying: Carrying,
+        phase: MeasurementPhase,
+        mut carrying: RunningPhase,
         cancel: &AtomicBool,
-        watch: &mut dyn FnMut(News<'_>),
-    ) -> Result<Carriage, SpeedError> {
+        watch: &mut dyn FnMut(PhaseEvent<'_>),
+    ) -> Result<CarriedPhase, SpeedError> {
         let begun = monotonic_nanos();
         let before = self.talk.info();
-        let (mut far, mut told_of_far) = (Outcome::default(), Outcome::default());
+        let (mut far, mut told_of_far) = (PhaseOutcome::default(), PhaseOutcome::default());
         let told = self.follow(&phase, begun, &carrying, cancel, &mut |news| {
-            if let News::Far(live) = &news {
+            if let PhaseEvent::Far(live) = &news {
                 told_of_far.keep(live);
             }
             watch(news);
         });
         let ended = monotonic_nanos();
-        let talked = before.and_then(|first| Ok(Talked::between(&first, &self.talk.info()?))).ok();
+        let talked = before.and_then(|first| Ok(ControlTraffic::between(&first, &self.talk.info()?))).ok();
         let settled = told.and_then(|over| {
             let sent = carrying.stop_sending().map_err(SpeedError::Carrying)?;
             self.talk.say(&FromClient::End { sent })?;
@@ -342,7 +343,7 @@ impl Call {
             Err(error) => {
                 // What was counted here stands, and what was told of there, be the server gone.
                 let near = carrying.end(None).ok();
-                self.broken = near.map(|near| Carriage {
+                self.broken = near.map(|near| CarriedPhase {
                     phase,
                     span: [begun, ended],
                     near,
@@ -358,19 +359,19 @@ impl Call {
         far.report = report;
         let Buffers { send, receive } = self.order.options.buffers;
         near.report.chosen_buffers = [send.is_some(), receive.is_some()];
-        Ok(Carriage { phase, span: [begun, ended], near, far, talked, cut_short: over })
+        Ok(CarriedPhase { phase, span: [begun, ended], near, far, talked, cut_short: over })
     }
 
     /// Follows a phase until its time is over, or somebody has had enough; whether it was cut short.
     fn follow(
         &mut self,
-        phase: &Phase,
+        phase: &MeasurementPhase,
         begun: u64,
-        carrying: &Carrying,
+        carrying: &RunningPhase,
         cancel: &AtomicBool,
-        watch: &mut dyn FnMut(News<'_>),
+        watch: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Result<bool, SpeedError> {
-        let (mut steering, mut said) = (Steering::default(), 0);
+        let (mut steering, mut said) = (PhaseSteering::default(), 0);
         loop {
             if monotonic_nanos() - begun >= phase.lasts_ns || steering.enough {
                 return Ok(false);
@@ -379,7 +380,7 @@ impl Call {
                 return Ok(true);
             }
             while let Some(live) = carrying.poll_live() {
-                watch(News::Near(live));
+                watch(PhaseEvent::Near(live));
             }
             if let Some(word) = self.talk.hear::<FromServer>(LOOK)? {
                 said += 1;
@@ -388,13 +389,13 @@ impl Call {
                 }
                 match word {
                     FromServer::Arrived { at_ns, bytes } => {
-                        watch(News::Far(Live::Bytes { at_ns, received: bytes, sent: 0 }));
+                        watch(PhaseEvent::Far(LiveReading::Bytes { at_ns, received: bytes, sent: 0 }));
                     }
-                    FromServer::Heard(heard) => watch(News::Far(Live::Datagrams(heard))),
+                    FromServer::Heard(heard) => watch(PhaseEvent::Far(LiveReading::Datagrams(heard))),
                     other => return Err(unexpected(other)),
                 }
             }
-            watch(News::Tick(&mut steering));
+            watch(PhaseEvent::Tick(&mut steering));
             if let Some(rate) = steering.rate.take() {
                 carrying.pace(rate);
                 self.talk.say(&FromClient::Rate { bits_per_s: rate.bits_per_s() })?;
@@ -403,12 +404,16 @@ impl Call {
     }
 
     /// What this end had counted of the phase in which the connection broke, if it was in one; once.
-    pub fn take_broken(&mut self) -> Option<Carriage> {
+    pub fn take_broken(&mut self) -> Option<CarriedPhase> {
         self.broken.take()
     }
 
     /// What the server tells of a phase that is over.
-    fn hear_report(&mut self, phase: &Phase, far: &mut Outcome) -> Result<EndReport, SpeedError> {
+    fn hear_report(
+        &mut self,
+        phase: &MeasurementPhase,
+        far: &mut PhaseOutcome,
+    ) -> Result<EndReport, SpeedError> {
         let mut until = StdInstant::now() + PATIENCE;
         loop {
             let before = far.counted.len() + far.heard.len();
@@ -472,25 +477,25 @@ const OUT_OF_TIME: &str = "a reading that is out of its time";
 const LESS: &str = "less than it had counted before";
 
 /// How long a server's phase lasts at most, ns.
-const fn longest(phase: &Phase) -> u64 {
+const fn longest(phase: &MeasurementPhase) -> u64 {
     phase.lasts_ns.saturating_add(LONGER.as_nanos())
 }
 
 /// Readings of each of its streams that a server may make of a phase: one at each end and whenever a connection ends, beside
 /// those in time.
-fn most_readings(phase: &Phase) -> usize {
+fn most_readings(phase: &MeasurementPhase) -> usize {
     let in_time = longest(phase) / phase.every_ns.max(1);
     usize::try_from(in_time).unwrap_or(usize::MAX).saturating_add(2 + usize::from(phase.streams().max(1)))
 }
 
 /// Whether a server's readings can be those of a phase: what comes from elsewhere is any number.
-fn check(phase: &Phase, far: &Outcome) -> Result<(), &'static str> {
+fn check(phase: &MeasurementPhase, far: &PhaseOutcome) -> Result<(), &'static str> {
     let streams = usize::from(phase.streams().max(1));
     let (most, lasts) = (most_readings(phase), longest(phase));
     if far.counted.len() > most.saturating_mul(streams) || far.heard.len() > most {
         return Err(MORE_READINGS);
     }
-    let mut before = vec![Counted::default(); streams];
+    let mut before = vec![StreamCounts::default(); streams];
     for now in &far.counted {
         let before = before.get_mut(usize::from(now.stream)).ok_or("a connection that nobody has made")?;
         if !(before.at_ns..=lasts).contains(&now.at_ns) {
@@ -501,7 +506,7 @@ fn check(phase: &Phase, far: &Outcome) -> Result<(), &'static str> {
         }
         *before = *now;
     }
-    let mut before = Heard::default();
+    let mut before = DatagramCounts::default();
     for now in &far.heard {
         if !(before.at_ns..=lasts).contains(&now.at_ns) {
             return Err(OUT_OF_TIME);
@@ -548,22 +553,22 @@ fn knock(socket: &UdpSocket, preamble: &Preamble) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn phase(streams: u16) -> Phase {
-        let carrier = Carrier::Tcp { way: Way::Up, streams, congestion: None };
-        Phase { number: 1, carrier, lasts_ns: 1_000_000_000, every_ns: 100_000_000 }
+    fn phase(streams: u16) -> MeasurementPhase {
+        let carrier = Carrier::Tcp { way: DataDirection::Up, streams, congestion: None };
+        MeasurementPhase { number: 1, carrier, lasts_ns: 1_000_000_000, every_ns: 100_000_000 }
     }
 
-    fn counted(at_ms: u64, stream: u16) -> Counted {
-        Counted { at_ns: at_ms * 1_000_000, stream, ..Counted::default() }
+    fn counted(at_ms: u64, stream: u16) -> StreamCounts {
+        StreamCounts { at_ns: at_ms * 1_000_000, stream, ..StreamCounts::default() }
     }
 
     /// A server that lies makes the client take no more than a phase has, and count nothing that cannot be.
     #[test]
     fn readings_that_cannot_be_are_refused() {
-        let of = |counted: Vec<Counted>| Outcome { counted, ..Outcome::default() };
+        let of = |counted: Vec<StreamCounts>| PhaseOutcome { counted, ..PhaseOutcome::default() };
         let heard = |times: &[u64]| {
-            let at = |at_ns: &u64| Heard { at_ns: *at_ns, ..Heard::default() };
-            Outcome { heard: times.iter().map(at).collect(), ..Outcome::default() }
+            let at = |at_ns: &u64| DatagramCounts { at_ns: *at_ns, ..DatagramCounts::default() };
+            PhaseOutcome { heard: times.iter().map(at).collect(), ..PhaseOutcome::default() }
         };
         assert_eq!(check(&phase(2), &of(vec![counted(100, 0), counted(100, 1), counted(200, 0)])), Ok(()));
         assert_eq!(check(&phase(2), &heard(&[1, 1, 2])), Ok(()));
@@ -575,7 +580,10 @@ mod tests {
             (heard(&[2, 1]), "out of its time"),
             (heard(&[u64::MAX]), "out of its time"),
             (heard(&[1; 1000]), "more readings"),
-            (of([2, 1].map(|received| Counted { received, ..counted(100, 0) }).to_vec()), "less than it had"),
+            (
+                of([2, 1].map(|received| StreamCounts { received, ..counted(100, 0) }).to_vec()),
+                "less than it had",
+            ),
         ] {
             let why = check(&phase(2), &outcome).unwrap_err();
             assert!(why.contains(what), "{why}");

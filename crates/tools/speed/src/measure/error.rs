@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use netrig_core::Duration;
 use netrig_host::frames::FrameError;
 
-use crate::admission::Refusal;
+use crate::admission::AdmissionRefusal;
 use crate::protocol::PhaseError;
 use crate::protocol::greeting::GreetingError;
 
@@ -39,7 +39,7 @@ pub enum SpeedError {
     },
     /// It turned us away.
     #[error("the server turns us away: {0}")]
-    Refused(Refusal),
+    Refused(AdmissionRefusal),
     /// It cannot go on.
     #[error("the server has broken off: {why}")]
     Failed {

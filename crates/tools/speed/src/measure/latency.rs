@@ -12,8 +12,8 @@ use netrig_core::Duration;
 use netrig_host::socket::Buffers;
 use netrig_host::{become_real_time, monotonic_nanos, realtime_nanos};
 
-use crate::meter::Round;
-use crate::protocol::{ECHO_LEN, Echo, Preamble, Token};
+use crate::meter::EchoRound;
+use crate::protocol::{ECHO_LEN, EchoDatagram, Preamble, SessionToken};
 
 /// One that has not come back after so long is lost.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -33,18 +33,18 @@ const BITS: f64 = (ECHO_LEN + 48) as f64 * 8.0;
 #[derive(Debug)]
 pub struct Latency {
     stop: Arc<AtomicBool>,
-    gaps: Arc<Gaps>,
-    thread: JoinHandle<io::Result<Vec<Round>>>,
+    gaps: Arc<EchoGaps>,
+    thread: JoinHandle<io::Result<Vec<EchoRound>>>,
 }
 
 /// Time between two echoes, ns: what was ordered, and what each direction has room for.
 #[derive(Debug)]
-struct Gaps {
+struct EchoGaps {
     every: u64,
     room: [AtomicU64; 2],
 }
 
-impl Gaps {
+impl EchoGaps {
     fn now(&self) -> u64 {
         self.room.iter().map(|gap| gap.load(Ordering::Relaxed)).fold(self.every, u64::max)
     }
@@ -55,15 +55,20 @@ impl Latency {
     ///
     /// # Errors
     /// If the kernel refuses a socket or a thread.
-    pub fn begin(local: SocketAddr, server: SocketAddr, token: Token, every: Duration) -> io::Result<Self> {
+    pub fn begin(
+        local: SocketAddr,
+        server: SocketAddr,
+        token: SessionToken,
+        every: Duration,
+    ) -> io::Result<Self> {
         let socket = StampedSocket::new(
             datagram_socket(local, server, Buffers::default()).map_err(io::Error::other)?,
         )?;
         let stop = Arc::new(AtomicBool::new(false));
-        let gaps = Arc::new(Gaps { every: every.as_nanos(), room: Default::default() });
+        let gaps = Arc::new(EchoGaps { every: every.as_nanos(), room: Default::default() });
         let (until, apart) = (Arc::clone(&stop), Arc::clone(&gaps));
         let thread = std::thread::Builder::new().name("speed-latency".to_owned());
-        let thread = thread.spawn(move || Rounds::new(socket, token).go(&apart, &until))?;
+        let thread = thread.spawn(move || EchoSender::new(socket, token).go(&apart, &until))?;
         Ok(Self { stop, gaps, thread })
     }
 
@@ -84,29 +89,29 @@ impl Latency {
     ///
     /// # Errors
     /// What the kernel answered.
-    pub fn end(self) -> io::Result<Vec<Round>> {
+    pub fn end(self) -> io::Result<Vec<EchoRound>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread of the echoes has panicked")))
     }
 }
 
-struct Rounds {
+struct EchoSender {
     socket: StampedSocket,
-    token: Token,
+    token: SessionToken,
     /// When the echoes that are underway were sent: by `CLOCK_MONOTONIC`, and since 1970.
     underway: BTreeMap<u64, [u64; 2]>,
-    done: BTreeMap<u64, Round>,
+    done: BTreeMap<u64, EchoRound>,
     next: u64,
     /// One has come back.
     answered: bool,
 }
 
-impl Rounds {
-    const fn new(socket: StampedSocket, token: Token) -> Self {
+impl EchoSender {
+    const fn new(socket: StampedSocket, token: SessionToken) -> Self {
         Self { socket, token, underway: BTreeMap::new(), done: BTreeMap::new(), next: 0, answered: false }
     }
 
-    fn go(mut self, gaps: &Gaps, stop: &AtomicBool) -> io::Result<Vec<Round>> {
+    fn go(mut self, gaps: &EchoGaps, stop: &AtomicBool) -> io::Result<Vec<EchoRound>> {
         // Where it may not, an echo is late by what other threads take, and its stamps tell of that.
         let _ = become_real_time();
         let mut due = monotonic_nanos();
@@ -120,8 +125,9 @@ impl Rounds {
         }
         self.wait_for_stragglers()?;
         let lost = self.underway.into_iter();
-        self.done
-            .extend(lost.map(|(number, [sent, _])| (number, Round { sent, took_ns: None, moments: None })));
+        self.done.extend(
+            lost.map(|(number, [sent, _])| (number, EchoRound { sent, took_ns: None, moments: None })),
+        );
         Ok(self.done.into_values().collect())
     }
 
@@ -142,7 +148,7 @@ impl Rounds {
 
     fn send(&mut self, now: u64) -> io::Result<()> {
         let preamble = Preamble { token: self.token, phase: 0, stream: 0 };
-        let echo = Echo { preamble, number: self.next, sent_ns: now, there_ns: [0; 2] };
+        let echo = EchoDatagram { preamble, number: self.next, sent_ns: now, there_ns: [0; 2] };
         let since_1970 = realtime_nanos();
         self.socket.send(&echo.encode())?;
         self.underway.insert(self.next, [now, since_1970]);
@@ -152,7 +158,7 @@ impl Rounds {
             && now - sent > PATIENCE.as_nanos()
         {
             self.underway.remove(&number);
-            self.done.insert(number, Round { sent, took_ns: None, moments: None });
+            self.done.insert(number, EchoRound { sent, took_ns: None, moments: None });
         }
         Ok(())
     }
@@ -161,7 +167,7 @@ impl Rounds {
         let Self { token, underway, done, answered, .. } = self;
         let token = *token;
         self.socket.receive(within, |datagram| {
-            let echo = Echo::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
+            let echo = EchoDatagram::decode(datagram.bytes).filter(|echo| echo.preamble.token == token);
             let Some((echo, sent)) = echo.and_then(|echo| Some((echo, underway.remove(&echo.number)?)))
             else {
                 return;
@@ -176,10 +182,10 @@ impl Rounds {
 }
 
 /// What became of an echo that is back: when it was sent and when it came, by `CLOCK_MONOTONIC` and since 1970.
-fn round(echo: &Echo, [sent, sent_1970]: [u64; 2], [back, back_1970]: [u64; 2]) -> Round {
+fn round(echo: &EchoDatagram, [sent, sent_1970]: [u64; 2], [back, back_1970]: [u64; 2]) -> EchoRound {
     let [there, left] = echo.there_ns;
     let kept = left.saturating_sub(there);
-    Round {
+    EchoRound {
         sent,
         took_ns: Some(back.saturating_sub(sent).saturating_sub(kept)),
         moments: Some([sent_1970, there, left, back_1970]),
@@ -194,7 +200,8 @@ mod tests {
     fn echoes_take_a_small_share_of_a_slow_line() {
         let bind =
             || std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).unwrap();
-        let latency = Latency::begin(bind(), bind(), Token([0; 16]), Duration::from_millis(20)).unwrap();
+        let latency =
+            Latency::begin(bind(), bind(), SessionToken([0; 16]), Duration::from_millis(20)).unwrap();
         let gap_ms = || latency.gaps.now() as f64 * 1e-6;
         assert_eq!(gap_ms(), 20.0);
         latency.carries([1e9; 2]);
@@ -212,7 +219,8 @@ mod tests {
     fn what_nobody_answers_is_lost() {
         let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let (local, server) = ("127.0.0.1:0".parse().unwrap(), nobody.local_addr().unwrap());
-        let latency = Latency::begin(local, server, Token([0; 16]), Duration::from_millis(10)).unwrap();
+        let latency =
+            Latency::begin(local, server, SessionToken([0; 16]), Duration::from_millis(10)).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
         let rounds = latency.end().unwrap();
         assert!(!rounds.is_empty() && rounds.iter().all(|round| round.took_ns.is_none()), "{rounds:?}");
@@ -221,9 +229,9 @@ mod tests {
     /// What the server keeps an echo for is not the path's, whatever its clock says.
     #[test]
     fn a_round_is_the_paths() {
-        let preamble = Preamble { token: Token([0; 16]), phase: 0, stream: 0 };
+        let preamble = Preamble { token: SessionToken([0; 16]), phase: 0, stream: 0 };
         let hour = 3_600_000_000_000;
-        let echo = Echo { preamble, number: 0, sent_ns: 1000, there_ns: [hour + 4000, hour + 9000] };
+        let echo = EchoDatagram { preamble, number: 0, sent_ns: 1000, there_ns: [hour + 4000, hour + 9000] };
         let round = round(&echo, [1000, 71_000], [11_000, 81_000]);
         assert_eq!(round.took_ns, Some(5000));
         assert_eq!(round.moments, Some([71_000, hour + 4000, hour + 9000, 81_000]));

@@ -5,16 +5,16 @@ use std::sync::atomic::AtomicBool;
 use netrig_core::{Duration, Rate};
 use netrig_host::monotonic_nanos;
 
-use super::beside::Beside;
-use super::call::{Call, CallOrder, Carriage, News, PhaseOrder};
+use super::beside::PathObserver;
+use super::call::{CallOrder, CarriedPhase, PhaseEvent, PhaseOrder, SpeedCall};
 use super::error::SpeedError;
 use super::phase_reports;
-use super::progress::{Progress, tell};
-use super::report::Report;
+use super::progress::{MeasureProgress, tell};
+use super::report::SpeedReport;
 use super::searching::{SearchTask, Searching};
 use crate::cause;
-use crate::protocol::{Carrier, Way};
-use crate::search::Found;
+use crate::protocol::{Carrier, DataDirection};
+use crate::search::FoundCapacity;
 
 /// What is to be measured.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct MeasureOrder {
     /// For how long the idle path is watched first; zero if it is not.
     pub idle: Duration,
     /// What is done after that, one after the other.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<MeasureTask>,
     /// For how long the path is watched when all has been carried; zero if it is not.
     pub after: Duration,
     /// Time between two echoes.
@@ -36,7 +36,7 @@ pub struct MeasureOrder {
 
 /// One of the things that a measurement does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Task {
+pub enum MeasureTask {
     /// It carries as ordered.
     Carry(PhaseOrder),
     /// It searches for what the line carries.
@@ -44,12 +44,12 @@ pub enum Task {
 }
 
 /// A task that was carried out, and what its search has found.
-struct Done {
-    carriage: Carriage,
-    found: Option<(Found, bool)>,
+struct CompletedTask {
+    carriage: CarriedPhase,
+    found: Option<(FoundCapacity, bool)>,
 }
 
-impl Done {
+impl CompletedTask {
     /// Whether data has arrived of it.
     fn has_carried(&self) -> bool {
         let ends = || [&self.carriage.near, &self.carriage.far].into_iter();
@@ -63,9 +63,11 @@ impl MeasureOrder {
     /// How much longer each of its phases of connections may last than was asked for, in a session that may last so long and
     /// that has to last as long as [`least`](Self::least): searches come first.
     fn to_spare(&self, lasts: Duration) -> Duration {
-        let search = |task: &Task| if let Task::Search(search) = task { search.lasts.as_nanos() } else { 0 };
+        let search = |task: &MeasureTask| {
+            if let MeasureTask::Search(search) = task { search.lasts.as_nanos() } else { 0 }
+        };
         let searches = self.tasks.iter().map(search).fold(0, u64::saturating_add);
-        let adapt = |task: &&Task| matches!(task, Task::Carry(phase) if phase.carrier.adapts());
+        let adapt = |task: &&MeasureTask| matches!(task, MeasureTask::Carry(phase) if phase.carrier.adapts());
         let phases = self.tasks.iter().filter(adapt).count().max(1) as u64;
         let taken = self.least().as_nanos().saturating_add(searches);
         Duration::from_nanos(lasts.as_nanos().saturating_sub(taken) / phases)
@@ -73,9 +75,9 @@ impl MeasureOrder {
 
     /// The time that it takes at least; a search ends when it has found.
     fn least(&self) -> Duration {
-        let carried = |task: &Task| match task {
-            Task::Carry(phase) => phase.lasts.as_nanos(),
-            Task::Search(_) => 0,
+        let carried = |task: &MeasureTask| match task {
+            MeasureTask::Carry(phase) => phase.lasts.as_nanos(),
+            MeasureTask::Search(_) => 0,
         };
         let tasks = self.tasks.iter().map(carried).fold(0, u64::saturating_add);
         Duration::from_nanos(tasks.saturating_add(self.idle.as_nanos()).saturating_add(self.after.as_nanos()))
@@ -89,10 +91,10 @@ impl MeasureOrder {
 pub fn measure(
     order: MeasureOrder,
     cancel: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Report, SpeedError> {
-    let mut call = Call::connect(order.call.clone(), cancel, &mut |before, of| {
-        progress(Progress::Waits { before, of })
+    progress: &mut dyn FnMut(MeasureProgress),
+) -> Result<SpeedReport, SpeedError> {
+    let mut call = SpeedCall::connect(order.call.clone(), cancel, &mut |before, of| {
+        progress(MeasureProgress::Waits { before, of })
     })?;
     let [client, server] = call.ends();
     // Some of what it may take has gone when it hears of it.
@@ -102,14 +104,14 @@ pub fn measure(
     }
     let spare = order.to_spare(lasts);
     let held_to = call.budget().bits_per_s.map(|most| most as f64);
-    let beside = Beside::begin(&call, &order.call, order.echo_every, order.responsive);
+    let beside = PathObserver::begin(&call, &order.call, order.echo_every, order.responsive);
     let beside = beside.map_err(SpeedError::Carrying)?;
     let mut done = Vec::new();
     let carried = carry_all(&mut call, (&order, spare), &beside, cancel, progress, &mut done);
     let watched = beside.end().map_err(SpeedError::Carrying)?;
     let broken = match carried {
         // Nothing but the idle path at most: there is no measurement to tell of.
-        Err(error) if !done.iter().any(Done::has_carried) => return Err(error),
+        Err(error) if !done.iter().any(CompletedTask::has_carried) => return Err(error),
         Err(error) => Some(error.to_string()),
         Ok(()) => {
             call.hang_up();
@@ -117,13 +119,14 @@ pub fn measure(
         }
     };
     let partial = broken.is_some() || done.iter().any(|done| done.carriage.cut_short);
-    let idle = |at: Option<&Done>| {
+    let idle = |at: Option<&CompletedTask>| {
         at.filter(|done| done.carriage.phase.carrier == Carrier::Idle).map(|done| done.carriage.span)
     };
-    let (before, after) = (idle(done.first()), idle(done.get(1..).and_then(<[Done]>::last)));
-    let reports = |done: &Done| phase_reports::phases(&done.carriage, done.found, &watched, server.is_ipv4());
-    let mut report = Report {
-        format: Report::FORMAT,
+    let (before, after) = (idle(done.first()), idle(done.get(1..).and_then(<[CompletedTask]>::last)));
+    let reports =
+        |done: &CompletedTask| phase_reports::phases(&done.carriage, done.found, &watched, server.is_ipv4());
+    let mut report = SpeedReport {
+        format: SpeedReport::FORMAT,
         server,
         client,
         idle: before.and_then(|span| watched.delays(span, 0.0)),
@@ -146,33 +149,33 @@ pub fn measure(
 
 /// Carries out one task after the other, between two times in which the path is idle, until one is cut short.
 fn carry_all(
-    call: &mut Call,
+    call: &mut SpeedCall,
     (order, spare): (&MeasureOrder, Duration),
-    beside: &Beside,
+    beside: &PathObserver,
     cancel: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-    done: &mut Vec<Done>,
+    progress: &mut dyn FnMut(MeasureProgress),
+    done: &mut Vec<CompletedTask>,
 ) -> Result<(), SpeedError> {
     if !order.idle.is_zero() {
         let carriage = call.carry(PhaseOrder::idle(order.idle), cancel, &mut |_| {})?;
-        done.push(Done { carriage, found: None });
+        done.push(CompletedTask { carriage, found: None });
     }
     for (place, task) in order.tasks.iter().enumerate() {
-        progress(Progress::Task(place));
-        for way in [Way::Down, Way::Up] {
+        progress(MeasureProgress::Task(place));
+        for way in [DataDirection::Down, DataDirection::Up] {
             if let Some(bits_per_s) = known(done, way) {
                 beside.knows(way, bits_per_s);
             }
         }
         done.push(match task {
-            Task::Carry(phase) => match carry(call, (phase, spare), beside, cancel, progress) {
+            MeasureTask::Carry(phase) => match carry(call, (phase, spare), beside, cancel, progress) {
                 Ok(carried) => carried,
                 Err(error) => {
-                    done.extend(call.take_broken().map(|carriage| Done { carriage, found: None }));
+                    done.extend(call.take_broken().map(|carriage| CompletedTask { carriage, found: None }));
                     return Err(error);
                 }
             },
-            Task::Search(task) => {
+            MeasureTask::Search(task) => {
                 let known = known(done, task.way);
                 let searched = search(call, *task, known, cancel, progress);
                 beside.pause();
@@ -185,19 +188,19 @@ fn carry_all(
     }
     if !order.after.is_zero() {
         let carriage = call.carry(PhaseOrder::idle(order.after), cancel, &mut |_| {})?;
-        done.push(Done { carriage, found: None });
+        done.push(CompletedTask { carriage, found: None });
     }
     Ok(())
 }
 
 /// Carries a phase; of connections for longer, by what there is to spare, where too little arrives.
 fn carry(
-    call: &mut Call,
+    call: &mut SpeedCall,
     (phase, spare): (&PhaseOrder, Duration),
-    beside: &Beside,
+    beside: &PathObserver,
     cancel: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Done, SpeedError> {
+    progress: &mut dyn FnMut(MeasureProgress),
+) -> Result<CompletedTask, SpeedError> {
     let way = phase.carrier.way();
     // Datagrams of a rate that somebody chose are no load of connections.
     let is_load = phase.carrier.adapts();
@@ -205,13 +208,13 @@ fn carry(
     let longer = longer(phase, spare);
     let mut begun = None;
     let carriage = call.carry(longer.clone(), cancel, &mut |mut news| {
-        if let News::Tick(steering) = &mut news {
+        if let PhaseEvent::Tick(steering) = &mut news {
             let now = monotonic_nanos();
             let went_on = now - *begun.get_or_insert(now);
             steering.enough = went_on >= phase.lasts.as_nanos() && arrived >= ENOUGH_BYTES;
         }
         tell(way, &news, &mut |told| {
-            if let Progress::Arrived { bytes, .. } = told {
+            if let MeasureProgress::Arrived { bytes, .. } = told {
                 arrived = bytes;
             }
             if is_load {
@@ -224,7 +227,7 @@ fn carry(
     let mut carriage = carriage?;
     let lasted = Duration::from_nanos(carriage.span[1].saturating_sub(carriage.span[0]));
     carriage.phase.lasts_ns = lasted.clamp(phase.lasts, longer.lasts).as_nanos();
-    Ok(Done { carriage, found: None })
+    Ok(CompletedTask { carriage, found: None })
 }
 
 /// Bytes that have to arrive before a phase of connections ends at the time that was asked for: a hundred full segments. Of fewer
@@ -242,12 +245,12 @@ fn longer(phase: &PhaseOrder, spare: Duration) -> PhaseOrder {
 }
 
 fn search(
-    call: &mut Call,
+    call: &mut SpeedCall,
     task: SearchTask,
     known: Option<f64>,
     cancel: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Done, SpeedError> {
+    progress: &mut dyn FnMut(MeasureProgress),
+) -> Result<CompletedTask, SpeedError> {
     let held_to = call.budget().bits_per_s.map(Rate::from_bits_per_s);
     let task = SearchTask { most: held_to.map_or(task.most, |most| most.min(task.most)), ..task };
     let size = task.payload(call.path_mtu(), call.ends()[1].is_ipv4(), known);
@@ -257,11 +260,11 @@ fn search(
         searching.watch(&mut news);
         tell(Some(task.way), &news, progress);
     })?;
-    Ok(Done { carriage, found: Some(searching.end()) })
+    Ok(CompletedTask { carriage, found: Some(searching.end()) })
 }
 
 /// What connections have carried that way before, payload bits per second.
-fn known(done: &[Done], way: Way) -> Option<f64> {
+fn known(done: &[CompletedTask], way: DataDirection) -> Option<f64> {
     let carried = done
         .iter()
         .rev()
@@ -280,14 +283,14 @@ mod tests {
             let every = Duration::from_millis(100);
             PhaseOrder { carrier, lasts: second * 3, every }
         };
-        let tcp = || phase(Carrier::Tcp { way: Way::Down, streams: 4, congestion: None });
+        let tcp = || phase(Carrier::Tcp { way: DataDirection::Down, streams: 4, congestion: None });
         let lasts = |phase: PhaseOrder, spare| longer(&phase, spare).lasts;
         assert_eq!(lasts(tcp(), second * 60), second * 12);
         assert_eq!(lasts(tcp(), second * 2), second * 5);
         assert_eq!(lasts(tcp(), Duration::ZERO), second * 3);
         assert_eq!(lasts(phase(Carrier::Idle), second * 60), second * 3);
         // So many readings of so many connections no server would make.
-        let many = Carrier::Tcp { way: Way::Down, streams: 128, congestion: None };
+        let many = Carrier::Tcp { way: DataDirection::Down, streams: 128, congestion: None };
         let many = PhaseOrder { lasts: second * 30, ..phase(many) };
         assert_eq!(lasts(many, second * 600), second * 30);
     }

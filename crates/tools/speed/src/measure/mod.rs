@@ -12,12 +12,12 @@ mod progress;
 mod report;
 mod searching;
 
-pub use call::{Call, CallOrder, Carriage, News, PhaseOrder, Steering, server_name};
+pub use call::{CallOrder, CarriedPhase, PhaseEvent, PhaseOrder, PhaseSteering, SpeedCall, server_name};
 pub use error::SpeedError;
 pub use iperf3::{Iperf3Error, Iperf3Order, measure_iperf3};
 pub use latency::Latency;
-pub use measurement::{MeasureOrder, Task, measure};
+pub use measurement::{MeasureOrder, MeasureTask, measure};
 pub use probing::Probing;
-pub use progress::Progress;
-pub use report::{Capacity, PhaseReport, Report};
+pub use progress::MeasureProgress;
+pub use report::{LineCapacity, PhaseReport, SpeedReport};
 pub use searching::SearchTask;

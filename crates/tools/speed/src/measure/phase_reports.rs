@@ -2,42 +2,48 @@
 
 use netrig_probe::transfer::Framework;
 
-use super::beside::Watched;
-use super::call::Carriage;
-use super::report::{Capacity, PhaseReport, Report};
-use crate::carry::Outcome;
+use super::beside::PathObservations;
+use super::call::CarriedPhase;
+use super::report::{LineCapacity, PhaseReport, SpeedReport};
+use crate::carry::PhaseOutcome;
 use crate::cause::is_by_hosts;
-use crate::meter::{AddedDelay, Connections, Course, Layers, Packet, RoundTrips, Series, TooShort};
-use crate::protocol::{Carrier, ECHO_LEN, Way};
-use crate::search::Found;
+use crate::meter::{
+    AddedDelay, ArrivalCourse, ConnectionSummary, Layers, PacketShape, RoundTrips, Series, TooShort,
+};
+use crate::protocol::{Carrier, DataDirection, ECHO_LEN};
+use crate::search::FoundCapacity;
 
 /// What a phase comes to, each way.
 pub(super) fn phases(
-    carriage: &Carriage,
-    found: Option<(Found, bool)>,
-    watched: &Watched,
+    carriage: &CarriedPhase,
+    found: Option<(FoundCapacity, bool)>,
+    watched: &PathObservations,
     v4: bool,
 ) -> Vec<PhaseReport> {
     let (near, far) = (&carriage.near, &carriage.far);
     let one = |way, sender, receiver| phase(carriage, found, watched, v4, (way, sender, receiver));
     match carriage.phase.way() {
         None => Vec::new(),
-        Some(Way::Down) => vec![one(Way::Down, far, near)],
-        Some(Way::Up) => vec![one(Way::Up, near, far)],
-        Some(Way::Both) => vec![one(Way::Down, far, near), one(Way::Up, near, far)],
+        Some(DataDirection::Down) => vec![one(DataDirection::Down, far, near)],
+        Some(DataDirection::Up) => vec![one(DataDirection::Up, near, far)],
+        Some(DataDirection::Both) => {
+            vec![one(DataDirection::Down, far, near), one(DataDirection::Up, near, far)]
+        }
     }
 }
 
 fn phase(
-    carriage: &Carriage,
-    found: Option<(Found, bool)>,
-    watched: &Watched,
+    carriage: &CarriedPhase,
+    found: Option<(FoundCapacity, bool)>,
+    watched: &PathObservations,
     v4: bool,
-    (way, sender, receiver): (Way, &Outcome, &Outcome),
+    (way, sender, receiver): (DataDirection, &PhaseOutcome, &PhaseOutcome),
 ) -> PhaseReport {
     let carrier = &carriage.phase.carrier;
     let (course, series) = match carrier {
-        Carrier::Udp { .. } => (Course::of_datagrams(&receiver.heard), Series::of_datagrams(&receiver.heard)),
+        Carrier::Udp { .. } => {
+            (ArrivalCourse::of_datagrams(&receiver.heard), Series::of_datagrams(&receiver.heard))
+        }
         _ => {
             let course = carriage.course(way);
             let series = Series::of_streams(&sender.counted, &course);
@@ -47,15 +53,15 @@ fn phase(
     // Of a search, whose rate changes all the time, the mean means nothing.
     let throughput = course.throughput().filter(|_| found.is_none());
     let packet = match carrier {
-        Carrier::Udp { size, .. } => Some(Packet::datagram((*size).into(), v4)),
-        Carrier::Sctp { .. } => sender.report.segment.map(|payload| Packet::chunk(payload, v4)),
-        _ => sender.report.segment.map(|segment| Packet::segment(segment, sender.report.timestamps, v4)),
+        Carrier::Udp { size, .. } => Some(PacketShape::datagram((*size).into(), v4)),
+        Carrier::Sctp { .. } => sender.report.segment.map(|payload| PacketShape::chunk(payload, v4)),
+        _ => sender.report.segment.map(|segment| PacketShape::segment(segment, sender.report.timestamps, v4)),
     };
     let warm_up_s = throughput.map_or(0.0, |told| told.warm_up_s);
-    let connections = Connections::of(&sender.counted, warm_up_s);
+    let connections = ConnectionSummary::of(&sender.counted, warm_up_s);
     let capacity = found.zip(packet).map(|((found, complete), packet)| {
         let layers = packet.layers(found.arrived * 8.0 * f64::from(packet.payload));
-        Capacity { layers, found, complete, by_hosts: false }
+        LineCapacity { layers, found, complete, by_hosts: false }
     });
     let (responsiveness, no_responsiveness) =
         watched.responsiveness(&sender.counted, carriage.span, warm_up_s);
@@ -90,27 +96,27 @@ fn phase(
 }
 
 /// What the control connection took of the line in a way: a slow one's acknowledgements alone are up to a hundredth of it.
-fn talk(carriage: &Carriage, way: Way, v4: bool) -> Layers {
+fn talk(carriage: &CarriedPhase, way: DataDirection, v4: bool) -> Layers {
     let seconds = carriage.lasted_s();
     let took = carriage.talked.map(|talked| {
-        let place = usize::from(way != Way::Up);
+        let place = usize::from(way != DataDirection::Up);
         let (segments, bytes) = (talked.segments[place], talked.bytes[place]);
         let payload = u32::try_from(bytes / segments.max(1)).unwrap_or(u32::MAX);
-        Packet::segment(payload, talked.timestamps, v4).at(segments as f64 / seconds)
+        PacketShape::segment(payload, talked.timestamps, v4).at(segments as f64 / seconds)
     });
-    took.unwrap_or_else(|| Packet::datagram(0, v4).at(0.0))
+    took.unwrap_or_else(|| PacketShape::datagram(0, v4).at(0.0))
 }
 
 /// What echoes took of the line in a time, each way: those that came back in it, wherever they waited before.
-fn echoes(watched: &Watched, within: [u64; 2], v4: bool) -> Layers {
+fn echoes(watched: &PathObservations, within: [u64; 2], v4: bool) -> Layers {
     let came = watched.came_back_within(within).count();
     let bits = came as f64 * 8.0 * ECHO_LEN as f64;
     let seconds = within[1].saturating_sub(within[0]).max(1) as f64 * 1e-9;
-    Packet::datagram(ECHO_LEN as u32, v4).layers(bits / seconds)
+    PacketShape::datagram(ECHO_LEN as u32, v4).layers(bits / seconds)
 }
 
 /// What needs more than one phase: the transfers beside the line that was found.
-pub(super) fn complete(report: &mut Report) {
+pub(super) fn complete(report: &mut SpeedReport) {
     let idle_s = report.idle.and_then(|idle| idle.least_s);
     let capacities: Vec<_> =
         report.phases.iter().filter_map(|phase| Some((phase.way, phase.capacity?))).collect();

@@ -12,9 +12,9 @@ use netrig_host::{monotonic_nanos, random};
 
 use super::call::CallOrder;
 use crate::protocol::greeting::{answer_server, hear_server};
-use crate::protocol::{MOST_PROBES, Way};
-use crate::responsiveness::Foreign;
-use crate::talk::Talk;
+use crate::protocol::{DataDirection, MOST_PROBES};
+use crate::responsiveness::ForeignProbe;
+use crate::talk::ControlConnection;
 
 /// MPS and ID of the draft: 100 probes in 5 s, half of them on connections of their own.
 const SHORTEST_GAP_NS: u64 = 100_000_000;
@@ -40,7 +40,7 @@ pub struct Probing {
     stop: Arc<AtomicBool>,
     /// Between the beginnings of two, ns; nothing begins while it is zero.
     gap: Arc<AtomicU64>,
-    thread: JoinHandle<Vec<Foreign>>,
+    thread: JoinHandle<Vec<ForeignProbe>>,
 }
 
 impl Probing {
@@ -57,8 +57,8 @@ impl Probing {
     }
 
     /// The path is full that way, and carries so much down and up, bit/s; while it carries nothing no probe is begun.
-    pub fn carries(&self, full: Way, [down, up]: [f64; 2]) {
-        let goes_up = if full == Way::Down { UP_BYTES } else { PROBE_BYTES };
+    pub fn carries(&self, full: DataDirection, [down, up]: [f64; 2]) {
+        let goes_up = if full == DataDirection::Down { UP_BYTES } else { PROBE_BYTES };
         let gap = |bytes: f64, bits_per_s: f64| bytes * 8.0 / (SHARE * bits_per_s) * 1e9;
         let gap = gap(PROBE_BYTES, down).max(gap(goes_up, up));
         let gap = if down > 0.0 && up > 0.0 { (gap as u64).max(SHORTEST_GAP_NS) } else { 0 };
@@ -75,13 +75,13 @@ impl Probing {
     ///
     /// # Errors
     /// If its thread has panicked.
-    pub fn end(self) -> io::Result<Vec<Foreign>> {
+    pub fn end(self) -> io::Result<Vec<ForeignProbe>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| io::Error::other("the thread of the probes has panicked"))
     }
 }
 
-fn go(order: &Arc<CallOrder>, gap: &AtomicU64, stop: &AtomicBool) -> Vec<Foreign> {
+fn go(order: &Arc<CallOrder>, gap: &AtomicU64, stop: &AtomicBool) -> Vec<ForeignProbe> {
     let (told, came) = channel();
     let underway = Arc::new(AtomicUsize::new(0));
     let mut next = monotonic_nanos();
@@ -96,7 +96,7 @@ fn go(order: &Arc<CallOrder>, gap: &AtomicU64, stop: &AtomicBool) -> Vec<Foreign
         let left = StdDuration::from_nanos(next.saturating_sub(now));
         std::thread::sleep(left.clamp(StdDuration::from_millis(1), LOOK));
     }
-    let mut probes: Vec<Foreign> = came.try_iter().collect();
+    let mut probes: Vec<ForeignProbe> = came.try_iter().collect();
     probes.sort_by_key(|probe| probe.begun);
     probes
 }
@@ -107,7 +107,7 @@ const fn following(due: u64, gap: u64, now: u64) -> u64 {
 }
 
 /// Begins a probe on a thread of its own: the next does not wait for it.
-fn launch(order: &Arc<CallOrder>, told: &Sender<Foreign>, underway: &Arc<AtomicUsize>) {
+fn launch(order: &Arc<CallOrder>, told: &Sender<ForeignProbe>, underway: &Arc<AtomicUsize>) {
     underway.fetch_add(1, Ordering::Relaxed);
     let (order, told, done) = (Arc::clone(order), told.clone(), Arc::clone(underway));
     let probe = move || {
@@ -115,7 +115,7 @@ fn launch(order: &Arc<CallOrder>, told: &Sender<Foreign>, underway: &Arc<AtomicU
         let parts_ns = probe(&order).ok();
         done.fetch_sub(1, Ordering::Relaxed);
         // Who does not wait any longer does not want it.
-        let _ = told.send(Foreign { begun, parts_ns });
+        let _ = told.send(ForeignProbe { begun, parts_ns });
     };
     if std::thread::Builder::new().name("speed-probe".to_owned()).spawn(probe).is_err() {
         // A host that has no thread left begins none.
@@ -128,7 +128,7 @@ fn probe(order: &CallOrder) -> io::Result<[u64; 3]> {
     let begun = monotonic_nanos();
     let socket = TcpStream::connect_timeout(&order.server, PATIENCE)?;
     let stands = monotonic_nanos();
-    let mut talk = Talk::call(socket, Arc::clone(&order.tls), order.name.clone())?;
+    let mut talk = ControlConnection::call(socket, Arc::clone(&order.tls), order.name.clone())?;
     let secured = monotonic_nanos();
     let binding = talk.binding()?;
     // The server greets first, for whoever has come; what is measured is what is asked of it then.
@@ -170,12 +170,12 @@ mod tests {
             probing.gap.load(Ordering::Relaxed)
         };
         // 5 % of 1 Mbit/s are 1.25 probes of 40 kbit in a second; of 1 Gbit/s there are no more than ten.
-        assert_eq!(gap(Way::Up, [1e9, 1e6]), 800_000_000);
-        assert_eq!(gap(Way::Down, [1e9, 1e9]), 100_000_000);
+        assert_eq!(gap(DataDirection::Up, [1e9, 1e6]), 800_000_000);
+        assert_eq!(gap(DataDirection::Down, [1e9, 1e9]), 100_000_000);
         // The way back is not filled by them either: 9600 bits of each go up, of 250 kbit/s.
-        assert_eq!(gap(Way::Down, [10e6, 250e3]), 768_000_000);
-        assert_eq!(gap(Way::Both, [0.0, 1e6]), 0);
-        gap(Way::Up, [1e9, 1e6]);
+        assert_eq!(gap(DataDirection::Down, [10e6, 250e3]), 768_000_000);
+        assert_eq!(gap(DataDirection::Both, [0.0, 1e6]), 0);
+        gap(DataDirection::Up, [1e9, 1e6]);
         probing.pause();
         assert_eq!(probing.gap.load(Ordering::Relaxed), 0);
         probing.end().unwrap();
@@ -192,7 +192,7 @@ mod tests {
     fn who_is_not_there_is_a_probe_without_end() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let probing = Probing::begin(order(free)).unwrap();
-        probing.carries(Way::Down, [1e9; 2]);
+        probing.carries(DataDirection::Down, [1e9; 2]);
         std::thread::sleep(StdDuration::from_millis(350));
         let probes = probing.end().unwrap();
         assert!(!probes.is_empty() && probes.iter().all(|probe| probe.parts_ns.is_none()), "{probes:?}");

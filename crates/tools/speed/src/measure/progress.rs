@@ -1,12 +1,12 @@
 //! The progress of a measurement.
 
-use super::call::News;
-use crate::carry::Live;
-use crate::protocol::Way;
+use super::call::PhaseEvent;
+use crate::carry::LiveReading;
+use crate::protocol::DataDirection;
 
 /// What becomes known while it goes on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Progress {
+pub enum MeasureProgress {
     /// Others are served first.
     Waits {
         /// How many stand before us.
@@ -19,7 +19,7 @@ pub enum Progress {
     /// So much has arrived at the end that receives.
     Arrived {
         /// Which way.
-        way: Way,
+        way: DataDirection,
         /// Since the phase began, s.
         at_s: f64,
         /// Bytes.
@@ -28,15 +28,21 @@ pub enum Progress {
 }
 
 /// What of the news is progress: that of the end which receives.
-pub(super) fn tell(way: Option<Way>, news: &News<'_>, progress: &mut dyn FnMut(Progress)) {
+pub(super) fn tell(
+    way: Option<DataDirection>,
+    news: &PhaseEvent<'_>,
+    progress: &mut dyn FnMut(MeasureProgress),
+) {
     let (way, live) = match (way, news) {
-        (Some(Way::Down | Way::Both), News::Near(live)) => (Way::Down, live),
-        (Some(Way::Up), News::Far(live)) => (Way::Up, live),
+        (Some(DataDirection::Down | DataDirection::Both), PhaseEvent::Near(live)) => {
+            (DataDirection::Down, live)
+        }
+        (Some(DataDirection::Up), PhaseEvent::Far(live)) => (DataDirection::Up, live),
         _ => return,
     };
     let (at_ns, bytes) = match live {
-        Live::Bytes { at_ns, received, .. } => (*at_ns, *received),
-        Live::Datagrams(heard) => (heard.at_ns, heard.bytes),
+        LiveReading::Bytes { at_ns, received, .. } => (*at_ns, *received),
+        LiveReading::Datagrams(heard) => (heard.at_ns, heard.bytes),
     };
-    progress(Progress::Arrived { way, at_s: at_ns as f64 * 1e-9, bytes });
+    progress(MeasureProgress::Arrived { way, at_s: at_ns as f64 * 1e-9, bytes });
 }

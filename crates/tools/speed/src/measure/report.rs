@@ -6,18 +6,18 @@ use netrig_probe::transfer::Framework;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::call::Carriage;
-use crate::cause::Verdict;
+use super::call::CarriedPhase;
+use crate::cause::LimitVerdict;
 use crate::meter::{
-    AddedDelay, Connections, Delays, Layers, OneWay, RoundTrips, Series, Throughput, TooShort,
+    AddedDelay, ConnectionSummary, Delays, Layers, OneWay, RoundTrips, Series, Throughput, TooShort,
 };
-use crate::protocol::{Carrier, EndReport, Way};
+use crate::protocol::{Carrier, DataDirection, EndReport};
 use crate::responsiveness::Responsiveness;
-use crate::search::Found;
+use crate::search::FoundCapacity;
 
 /// What was measured.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct Report {
+pub struct SpeedReport {
     /// The version of the document.
     pub format: u32,
     /// The server.
@@ -39,21 +39,21 @@ pub struct Report {
     /// What the server holds each direction to, payload bits per second, if it does.
     pub held_to: Option<f64>,
     /// What limited each way, and what proves it.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<LimitVerdict>,
     /// Somebody or something ended it before its time: what was measured until then.
     pub partial: bool,
     /// Why, if something did.
     pub broken: Option<String>,
     /// What both ends have counted of each phase.
     #[serde(skip)]
-    pub carriages: Vec<Carriage>,
+    pub carriages: Vec<CarriedPhase>,
 }
 
 /// One way of a phase.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct PhaseReport {
     /// Which way.
-    pub way: Way,
+    pub way: DataDirection,
     /// What carried it.
     pub carrier: Carrier,
     /// What arrived at the end that receives; nothing if next to nothing did, and of a search.
@@ -63,11 +63,11 @@ pub struct PhaseReport {
     /// The same at every layer.
     pub layers: Option<Layers>,
     /// What the kernel of the end that sends told of its connections, after the warm-up.
-    pub connections: Option<Connections>,
+    pub connections: Option<ConnectionSummary>,
     /// The transfer beside an ideal one.
     pub transfer: Option<Framework>,
     /// What a search has found.
-    pub capacity: Option<Capacity>,
+    pub capacity: Option<LineCapacity>,
     /// The path's delay meanwhile, after the warm-up.
     pub delays: Option<Delays>,
     /// The same in each direction.
@@ -91,27 +91,27 @@ pub struct PhaseReport {
 
 /// What a line carries of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct Capacity {
+pub struct LineCapacity {
     /// What arrived while more was offered than the line carries, at every layer; the echoes that watch the path are part of
     /// it, and so is what the two ends tell each other. If no more was offered the line carries so much at least, and these are
     /// no part of it, since they may have come at another time.
     pub layers: Layers,
     /// What was found.
-    pub found: Found,
+    pub found: FoundCapacity,
     /// Whether the search came to its end.
     pub complete: bool,
     /// A host dropped what had arrived, or had no processor left: what was found is not the line's.
     pub by_hosts: bool,
 }
 
-impl Capacity {
+impl LineCapacity {
     /// Whether it is what the line carries, and not only what it carries at least.
     pub const fn is_exact(&self) -> bool {
         self.found.saturated && !self.by_hosts
     }
 }
 
-impl Report {
+impl SpeedReport {
     /// The version of the document.
     pub const FORMAT: u32 = 1;
 }

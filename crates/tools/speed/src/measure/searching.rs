@@ -2,10 +2,10 @@
 
 use netrig_core::{Duration, Rate};
 
-use super::call::{News, PhaseOrder};
-use crate::carry::Live;
-use crate::protocol::{Carrier, Load, PhaseError, Way};
-use crate::search::{Found, Search, SearchOrder, Stage};
+use super::call::{PhaseEvent, PhaseOrder};
+use crate::carry::LiveReading;
+use crate::protocol::{Carrier, DataDirection, DatagramLoad, PhaseError};
+use crate::search::{FoundCapacity, LineSearch, SearchOrder, SearchStage};
 
 /// Time between two readings of the receiver, and the most where a line is slow.
 const EVERY: Duration = Duration::from_millis(50);
@@ -37,7 +37,7 @@ const LONGEST: u32 = 8972;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchTask {
     /// Which way: up or down.
-    pub way: Way,
+    pub way: DataDirection,
     /// Payload of each datagram, bytes; as long as the path carries if not given.
     pub size: Option<u16>,
     /// The most that may be sent, payload bits per second.
@@ -55,7 +55,7 @@ pub(super) struct Searching {
     task: SearchTask,
     size: u16,
     every: Duration,
-    search: Search,
+    search: LineSearch,
     /// What was told to the sender last, payload bits per second.
     told: Option<Rate>,
 }
@@ -70,7 +70,7 @@ impl SearchTask {
     }
 
     fn phase(&self, size: u16, every: Duration) -> PhaseOrder {
-        let carrier = Carrier::Udp { way: self.way, size, load: Load::Told };
+        let carrier = Carrier::Udp { way: self.way, size, load: DatagramLoad::Told };
         PhaseOrder { carrier, lasts: self.lasts, every }
     }
 
@@ -96,7 +96,7 @@ impl Searching {
             known: known.map(|known| known / bits),
             round_trip,
         };
-        let search = Search::new(order);
+        let search = LineSearch::new(order);
         Self { task, size, every: known.map_or(EVERY, apart), search, told: None }
     }
 
@@ -106,26 +106,26 @@ impl Searching {
     }
 
     /// Hears what the receiver has counted, and steers the sender.
-    pub fn watch(&mut self, news: &mut News<'_>) {
+    pub fn watch(&mut self, news: &mut PhaseEvent<'_>) {
         match (news, self.task.way) {
-            (News::Near(Live::Datagrams(heard)), Way::Down)
-            | (News::Far(Live::Datagrams(heard)), Way::Up) => {
+            (PhaseEvent::Near(LiveReading::Datagrams(heard)), DataDirection::Down)
+            | (PhaseEvent::Far(LiveReading::Datagrams(heard)), DataDirection::Up) => {
                 self.search.heard((&*heard).into());
             }
-            (News::Tick(steering), _) => {
+            (PhaseEvent::Tick(steering), _) => {
                 let bits_per_s = self.search.rate() * 8.0 * f64::from(self.size);
                 let rate = Rate::from_bits_per_s(bits_per_s.round() as u64);
                 steering.rate = (self.told != Some(rate)).then_some(rate);
                 self.told = Some(rate);
-                steering.enough = self.search.stage() == Stage::Over;
+                steering.enough = self.search.stage() == SearchStage::Over;
             }
             _ => {}
         }
     }
 
     /// What was found, and whether the search came to its end.
-    pub fn end(self) -> (Found, bool) {
-        (*self.search.found(), self.search.stage() == Stage::Over)
+    pub fn end(self) -> (FoundCapacity, bool) {
+        (*self.search.found(), self.search.stage() == SearchStage::Over)
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn datagrams_are_as_long_as_the_path_carries() {
         let task = SearchTask {
-            way: Way::Up,
+            way: DataDirection::Up,
             size: None,
             most: Rate::from_bits_per_s(1_000_000_000),
             counts: Duration::from_secs(1),
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn datagrams_of_a_slow_line_are_short() {
         let task = SearchTask {
-            way: Way::Up,
+            way: DataDirection::Up,
             size: None,
             most: Rate::from_bits_per_s(1_000_000_000),
             counts: Duration::from_secs(1),

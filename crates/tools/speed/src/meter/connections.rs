@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::protocol::Counted;
+use crate::protocol::StreamCounts;
 
 /// What connections did after the warm-up, all of one phase together; the means are of readings. What the end that sends has not
 /// told is nothing: servers of iperf3 keep what their kernels count to themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
-pub struct Connections {
+pub struct ConnectionSummary {
     /// Share of the time in which there was something to send, or sent and not acknowledged, of the mean connection.
     pub busy: Option<f64>,
     /// Share of the time in which the other end's window let no more through, of the mean connection.
@@ -32,11 +32,11 @@ pub struct Connections {
     pub least_round_trip_s: Option<f64>,
 }
 
-impl Connections {
+impl ConnectionSummary {
     /// From the readings after so many seconds; nothing if there are not two of any connection.
-    pub fn of(counted: &[Counted], from_s: f64) -> Option<Self> {
+    pub fn of(counted: &[StreamCounts], from_s: f64) -> Option<Self> {
         let streams = counted.iter().map(|counted| counted.stream).max()?;
-        let kept = |counted: &&Counted| counted.at_ns as f64 * 1e-9 >= from_s;
+        let kept = |counted: &&StreamCounts| counted.at_ns as f64 * 1e-9 >= from_s;
         let mut all = Self::default();
         let (mut took_ns, mut busy_ns, mut window_ns, mut buffer_ns) = (0, 0, 0, 0);
         let mut transmitted: Option<u64> = None;
@@ -57,8 +57,8 @@ impl Connections {
                 add(transmitted.get_or_insert(0), last.transmitted.unwrap_or(0));
             }
         }
-        let mean = |of: &dyn Fn(&Counted) -> Option<f64>| {
-            let carry = |counted: &&Counted| kept(counted) && counted.sent > 0;
+        let mean = |of: &dyn Fn(&StreamCounts) -> Option<f64>| {
+            let carry = |counted: &&StreamCounts| kept(counted) && counted.sent > 0;
             let values: Vec<f64> = counted.iter().filter(carry).filter_map(of).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
@@ -92,8 +92,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn counted(at_ms: u64, stream: u16, limited_ms: [u64; 2], sent: [u64; 2]) -> Counted {
-        Counted {
+    fn counted(at_ms: u64, stream: u16, limited_ms: [u64; 2], sent: [u64; 2]) -> StreamCounts {
+        StreamCounts {
             at_ns: at_ms * MS,
             stream,
             sent: sent[0],
@@ -106,7 +106,7 @@ mod tests {
             window: 65_536,
             srtt_ns: Some(20 * MS),
             min_rtt_ns: Some((10 + u64::from(stream)) * MS),
-            ..Counted::default()
+            ..StreamCounts::default()
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
             counted(1000, 0, [400, 90], [10_000, 1500]),
             counted(1000, 1, [300, 90], [10_000, 1000]),
         ];
-        let told = Connections::of(&readings, 0.1).unwrap();
+        let told = ConnectionSummary::of(&readings, 0.1).unwrap();
         let near =
             |told: Option<f64>, wanted: f64| told.is_some_and(|told| (told / wanted - 1.0).abs() < 1e-9);
         assert!(near(told.busy, 0.5) && near(told.window_limited, 1.0 / 3.0), "{told:?}");
@@ -131,29 +131,30 @@ mod tests {
         assert_eq!((told.bytes_sent, told.bytes_again), (20_000, Some(2500)));
         assert!(near(told.cwnd, 15_000.0) && told.least_round_trip_s == Some(0.01), "{told:?}");
         // Of an end that tells no more than bytes nothing is said that it did not tell.
-        let bytes = |at_ms, sent| Counted { at_ns: at_ms * MS, sent, ..Counted::default() };
-        let told = Connections::of(&[bytes(100, 1000), bytes(1000, 10_000)], 0.1).unwrap();
+        let bytes = |at_ms, sent| StreamCounts { at_ns: at_ms * MS, sent, ..StreamCounts::default() };
+        let told = ConnectionSummary::of(&[bytes(100, 1000), bytes(1000, 10_000)], 0.1).unwrap();
         assert_eq!((told.busy, told.window_limited, told.cwnd, told.bytes_sent), (None, None, None, 10_000));
         assert_eq!((told.sent_again, told.bytes_again), (None, None));
         // Whatever the other end says.
-        let most = |at_ms, stream| Counted {
+        let most = |at_ms, stream| StreamCounts {
             sent: u64::MAX,
             transmitted: Some(u64::MAX),
             sent_again: Some(u64::MAX),
             ..counted(at_ms, stream, [0, 0], [0, 0])
         };
-        let told = Connections::of(&[most(100, 0), most(100, 1), most(1000, 0), most(1000, 1)], 0.1).unwrap();
+        let told =
+            ConnectionSummary::of(&[most(100, 0), most(100, 1), most(1000, 0), most(1000, 1)], 0.1).unwrap();
         assert_eq!(told.bytes_sent, u64::MAX);
         assert_eq!(told.sent_again, Some(1.0));
-        assert_eq!(Connections::of(&readings[..1], 0.0), None);
-        assert_eq!(Connections::of(&[], 0.0), None);
+        assert_eq!(ConnectionSummary::of(&readings[..1], 0.0), None);
+        assert_eq!(ConnectionSummary::of(&[], 0.0), None);
     }
 
     /// A line of 128 kbit/s: the kernel has taken 150 kB at once, which leave in ten seconds, and of the 160 kB that leave
     /// 13.6 kB are sent again. Of what was given nothing is given after the warm-up.
     #[test]
     fn shares_are_of_what_the_kernel_transmitted() {
-        let reading = |at_ms: u64| Counted {
+        let reading = |at_ms: u64| StreamCounts {
             sent: 150_000,
             transmitted: Some(16 * at_ms),
             sent_again: Some(16 * at_ms * 85 / 1000),
@@ -161,13 +162,13 @@ mod tests {
         };
         let readings: Vec<_> = (1..=100).map(|n| reading(n * 100)).collect();
         for warm_up_s in [0.0, 1.0, 9.0] {
-            let told = Connections::of(&readings, warm_up_s).unwrap();
+            let told = ConnectionSummary::of(&readings, warm_up_s).unwrap();
             assert!((told.sent_again.unwrap() - 0.085).abs() < 1e-4, "{told:?}");
         }
         // A server of iperf3 tells what it sent again alone.
         let untold: Vec<_> =
-            readings.iter().map(|reading| Counted { transmitted: None, ..*reading }).collect();
-        let told = Connections::of(&untold, 1.0).unwrap();
+            readings.iter().map(|reading| StreamCounts { transmitted: None, ..*reading }).collect();
+        let told = ConnectionSummary::of(&untold, 1.0).unwrap();
         assert_eq!((told.sent_again, told.bytes_again), (None, Some(13_600)));
     }
 }

@@ -6,7 +6,7 @@ use netrig_stats::warmup::{Warmup, WarmupVerdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::protocol::{Counted, Heard};
+use crate::protocol::{DatagramCounts, StreamCounts};
 
 /// The share of a phase that is left out where it is too short to find out how long its beginning lasts.
 const BEGINNING: f64 = 0.2;
@@ -19,7 +19,7 @@ const STEADY: f64 = 0.1;
 
 /// Bytes that had arrived at the ends of intervals.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Course {
+pub struct ArrivalCourse {
     /// When, s since the phase began, and how many.
     points: Vec<(f64, u64)>,
 }
@@ -47,10 +47,10 @@ pub struct Throughput {
     pub lasted_s: f64,
 }
 
-impl Course {
+impl ArrivalCourse {
     /// Of connections, all of them together. What lies behind a hole has arrived, and can be read only once that is filled.
-    pub fn of_streams(counted: &[Counted]) -> Self {
-        let mut streams: BTreeMap<u16, Vec<&Counted>> = BTreeMap::new();
+    pub fn of_streams(counted: &[StreamCounts]) -> Self {
+        let mut streams: BTreeMap<u16, Vec<&StreamCounts>> = BTreeMap::new();
         for counted in counted {
             streams.entry(counted.stream).or_default().push(counted);
         }
@@ -63,7 +63,7 @@ impl Course {
     }
 
     /// Of datagrams.
-    pub fn of_datagrams(heard: &[Heard]) -> Self {
+    pub fn of_datagrams(heard: &[DatagramCounts]) -> Self {
         Self::of(heard.iter().map(|heard| (heard.at_ns, heard.bytes)))
     }
 
@@ -153,8 +153,8 @@ impl Course {
 /// Bytes of one connection that had arrived at each of its readings, and when, ns. Where there is no hole they are what was read. From
 /// such a reading to the next one they are as many as its segments were; to the end, if no such one follows, each segment has as much
 /// as those before it: most of them are full.
-fn arrived(readings: &[&Counted]) -> Vec<(u64, u64)> {
-    let mut whole = Counted::default();
+fn arrived(readings: &[&StreamCounts]) -> Vec<(u64, u64)> {
+    let mut whole = StreamCounts::default();
     let mut points = Vec::with_capacity(readings.len());
     let mut rest = readings;
     while let Some(reading) = rest.first() {
@@ -164,7 +164,7 @@ fn arrived(readings: &[&Counted]) -> Vec<(u64, u64)> {
             (next.segments.saturating_sub(whole.segments), next.received.saturating_sub(whole.received))
         });
         let each = bytes as f64 / segments.max(1) as f64;
-        let came = |reading: &&Counted| {
+        let came = |reading: &&StreamCounts| {
             let came = (each * reading.segments.saturating_sub(whole.segments) as f64).round() as u64;
             (reading.at_ns, whole.received.saturating_add(came).max(reading.received))
         };
@@ -185,9 +185,9 @@ mod tests {
     use super::*;
 
     /// Readings every 100 ms, of so many bytes each.
-    fn course(bytes: impl IntoIterator<Item = u64>) -> Course {
+    fn course(bytes: impl IntoIterator<Item = u64>) -> ArrivalCourse {
         let mut all = 0;
-        Course::of(bytes.into_iter().zip(1..).map(|(bytes, n)| {
+        ArrivalCourse::of(bytes.into_iter().zip(1..).map(|(bytes, n)| {
             all += bytes;
             (n * 100_000_000, all)
         }))
@@ -195,20 +195,25 @@ mod tests {
 
     #[test]
     fn connections_are_added_up() {
-        let counted = |at_ns, stream, received| Counted { at_ns, stream, received, ..Counted::default() };
-        let course =
-            Course::of_streams(&[counted(10, 0, 5), counted(10, 1, 7), counted(20, 0, 6), counted(20, 1, 9)]);
+        let counted =
+            |at_ns, stream, received| StreamCounts { at_ns, stream, received, ..StreamCounts::default() };
+        let course = ArrivalCourse::of_streams(&[
+            counted(10, 0, 5),
+            counted(10, 1, 7),
+            counted(20, 0, 6),
+            counted(20, 1, 9),
+        ]);
         assert_eq!(course.points().iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), [12, 15]);
     }
 
     /// A connection that gets a segment of 1000 bytes in each interval, of which it can read some.
-    fn reading(n: u64, readable: u64) -> Counted {
-        Counted {
+    fn reading(n: u64, readable: u64) -> StreamCounts {
+        StreamCounts {
             at_ns: n * 100_000_000,
             segments: n,
             received: readable * 1000,
             has_hole: readable < n,
-            ..Counted::default()
+            ..StreamCounts::default()
         }
     }
 
@@ -217,9 +222,9 @@ mod tests {
     fn what_waits_for_a_hole_has_arrived() {
         let readings = (1..=10).flat_map(|n| {
             let readable = if (3..7).contains(&n) { 2 } else { n };
-            [reading(n, n), Counted { stream: 1, ..reading(n, readable) }]
+            [reading(n, n), StreamCounts { stream: 1, ..reading(n, readable) }]
         });
-        let course = Course::of_streams(&readings.collect::<Vec<_>>());
+        let course = ArrivalCourse::of_streams(&readings.collect::<Vec<_>>());
         assert!((1..).map(|n| n * 2000).zip(course.points()).all(|(bytes, point)| bytes == point.1));
         let told = course.throughput().unwrap();
         assert!((told.bits_per_s - 160_000.0).abs() < 100.0 && told.instability < 0.01, "{told:?}");
@@ -229,31 +234,36 @@ mod tests {
     /// The last four of a hundred segments lie behind a hole when it ends; or the first four came again, and there is none.
     #[test]
     fn what_still_waits_for_a_hole_at_the_end_has_arrived_and_what_comes_twice_has_not() {
-        let told = |readable: fn(u64) -> Counted| {
-            Course::of_streams(&(1..=100).map(readable).collect::<Vec<_>>()).throughput().unwrap()
+        let told = |readable: fn(u64) -> StreamCounts| {
+            ArrivalCourse::of_streams(&(1..=100).map(readable).collect::<Vec<_>>()).throughput().unwrap()
         };
         let hole = told(|n| reading(n, n.min(96)));
         assert_eq!(hole.bytes, 100_000);
         assert!((hole.bits_per_s - 80_000.0).abs() < 1.0, "{hole:?}");
-        let twice = told(|n| Counted { has_hole: false, ..reading(n, if n < 5 { n } else { n.max(8) - 4 }) });
+        let twice =
+            told(|n| StreamCounts { has_hole: false, ..reading(n, if n < 5 { n } else { n.max(8) - 4 }) });
         assert_eq!(twice.bytes, 96_000);
     }
 
     /// Numbers of a peer that cannot be do no harm.
     #[test]
     fn readings_that_run_backwards_are_taken_as_they_are() {
-        let of =
-            |segments, received, has_hole| Counted { segments, received, has_hole, ..Counted::default() };
+        let of = |segments, received, has_hole| StreamCounts {
+            segments,
+            received,
+            has_hole,
+            ..StreamCounts::default()
+        };
         let all =
             [of(u64::MAX, u64::MAX, true), of(9, u64::MAX, false), of(0, 3, true), of(u64::MAX, 2, true)];
-        let readings: Vec<_> = (1..).zip(all).map(|(at_ns, of)| Counted { at_ns, ..of }).collect();
-        assert_eq!(Course::of_streams(&readings).points().len(), 4);
+        let readings: Vec<_> = (1..).zip(all).map(|(at_ns, of)| StreamCounts { at_ns, ..of }).collect();
+        assert_eq!(ArrivalCourse::of_streams(&readings).points().len(), 4);
     }
 
     #[test]
     fn a_reading_right_behind_another_makes_no_interval() {
         let of = |last_ns| {
-            Course::of(
+            ArrivalCourse::of(
                 [(100, 10), (200, 20), (300, 30), (last_ns, 31)].map(|(at, bytes)| (at * 1_000_000, bytes)),
             )
         };

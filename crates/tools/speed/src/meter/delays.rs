@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// An echo, and what became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Round {
+pub struct EchoRound {
     /// When it was sent, ns of `CLOCK_MONOTONIC`.
     pub sent: u64,
     /// How long it took there and back, without the time that the server kept it, ns; nothing if it was lost.
@@ -20,7 +20,7 @@ pub struct Round {
 /// By so much, ns, the two clocks of this end may seem to disagree on one echo, for they are not read at once.
 const ASIDE: u64 = 5_000_000;
 
-impl Round {
+impl EchoRound {
     /// Whether no wall clock was set while the echo was underway: then its four moments tell of the same time there and back as the
     /// clock that nobody can set.
     fn is_of_one_time(&self) -> bool {
@@ -52,7 +52,7 @@ pub struct Delays {
 
 impl Delays {
     /// Of these echoes, there and back, but for those under way of which a wall clock was set; nothing of none.
-    pub fn of<'a>(rounds: impl Iterator<Item = &'a Round>) -> Option<Self> {
+    pub fn of<'a>(rounds: impl Iterator<Item = &'a EchoRound>) -> Option<Self> {
         let told = rounds.filter(|round| round.is_of_one_time());
         Self::of_times(told.map(|round| round.took_ns.map(|nanos| nanos as f64 * 1e-9)))
     }
@@ -91,7 +91,7 @@ impl OneWay {
     /// # Errors
     /// Why nothing is told of single directions, in words.
     pub fn of<'a>(
-        rounds: impl Iterator<Item = &'a Round> + Clone,
+        rounds: impl Iterator<Item = &'a EchoRound> + Clone,
         clocks: ClockOffset,
     ) -> Result<Self, &'static str> {
         let (ahead, bound_s) = clocks.correction()?;
@@ -109,7 +109,7 @@ impl OneWay {
 
 /// How far the server's clock is ahead of this end's, from all echoes of a measurement: the idle path bounds it best. Ends that
 /// read one clock say so.
-pub fn clocks(rounds: &[Round], one_clock: bool) -> ClockOffset {
+pub fn clocks(rounds: &[EchoRound], one_clock: bool) -> ClockOffset {
     let told = rounds.iter().filter(|round| round.is_of_one_time());
     let moments: Vec<_> = told.filter_map(|round| round.moments).collect();
     match (one_clock, moments.is_empty()) {
@@ -125,7 +125,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn delays(took_ms: impl IntoIterator<Item = Option<u64>>) -> Option<Delays> {
-        let round = |took: Option<u64>| Round { sent: 0, took_ns: took.map(|ms| ms * MS), moments: None };
+        let round = |took: Option<u64>| EchoRound { sent: 0, took_ns: took.map(|ms| ms * MS), moments: None };
         let rounds: Vec<_> = took_ms.into_iter().map(round).collect();
         Delays::of(rounds.iter())
     }
@@ -141,11 +141,11 @@ mod tests {
     }
 
     /// An echo that takes so many milliseconds up, at the server and down, over clocks that differ by an hour.
-    fn round(sent_ms: u64, [up, kept, down]: [u64; 3], ahead: u64) -> Round {
+    fn round(sent_ms: u64, [up, kept, down]: [u64; 3], ahead: u64) -> EchoRound {
         let sent = 1_790_000_000_000 * MS + sent_ms * MS;
         let there = sent + ahead + up * MS;
         let moments = [sent, there, there + kept * MS, sent + (up + kept + down) * MS];
-        Round { sent: sent_ms * MS, took_ns: Some((up + down) * MS), moments: Some(moments) }
+        EchoRound { sent: sent_ms * MS, took_ns: Some((up + down) * MS), moments: Some(moments) }
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn ends_of_one_clock_know_each_direction() {
-        let rounds = [round(0, [2, 1, 4], 0), Round { sent: 1, took_ns: None, moments: None }];
+        let rounds = [round(0, [2, 1, 4], 0), EchoRound { sent: 1, took_ns: None, moments: None }];
         let ways = OneWay::of(rounds.iter(), clocks(&rounds, true)).unwrap();
         assert_eq!((ways.up.least_s, ways.down.least_s, ways.bound_s), (Some(0.002), Some(0.004), 0.0));
         assert_eq!((ways.up.lost, ways.down.lost), (1, 1));
@@ -184,7 +184,8 @@ mod tests {
                 [[sent, there, left, back.wrapping_add(step)], [sent, there, left.wrapping_add(step), back]];
             let kept = moments[1][2].saturating_sub(there);
             let took = [6 * MS, (7 * MS).saturating_sub(kept)];
-            let torn = [0, 1].map(|n| Round { sent: 1, took_ns: Some(took[n]), moments: Some(moments[n]) });
+            let torn =
+                [0, 1].map(|n| EchoRound { sent: 1, took_ns: Some(took[n]), moments: Some(moments[n]) });
             let all = [whole, torn[0], torn[1]];
             let told = Delays::of(all.iter()).unwrap();
             assert_eq!((told.sent, told.lost, told.most_s), (1, 0, Some(0.006)), "{all:?}");

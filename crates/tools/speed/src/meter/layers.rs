@@ -27,7 +27,7 @@ const DATA: u32 = 16;
 
 /// A full packet of what was carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Packet {
+pub struct PacketShape {
     /// Payload, bytes.
     pub payload: u32,
     /// Header of the transport protocol, bytes.
@@ -49,7 +49,7 @@ pub struct Layers {
     pub ethernet: f64,
 }
 
-impl Packet {
+impl PacketShape {
     /// A datagram with so much payload.
     pub const fn datagram(payload: u32, v4: bool) -> Self {
         Self { payload, transport: UDP, ip: ip(v4) }
@@ -108,24 +108,24 @@ mod tests {
     /// Of 1 Gbit/s of Ethernet TCP gets 941 Mbit/s with time stamps, and 949 without.
     #[test]
     fn a_gigabit_is_941_megabits_of_payload() {
-        let packet = Packet::segment(1448, true, true);
+        let packet = PacketShape::segment(1448, true, true);
         assert_eq!((packet.transport, packet.ip), (32, 20));
         let layers = packet.layers(941.48e6);
         assert!((layers.ethernet / 1e9 - 1.0).abs() < 1e-4, "{layers:?}");
         assert!((layers.ip / 975.29e6 - 1.0).abs() < 1e-4, "{layers:?}");
-        let without = Packet::segment(1460, false, true).layers(949.28e6);
+        let without = PacketShape::segment(1460, false, true).layers(949.28e6);
         assert!((without.ethernet / 1e9 - 1.0).abs() < 1e-4, "{without:?}");
         // However short the other end wants them.
-        let short = Packet::segment(488, true, true).layers(1.0);
+        let short = PacketShape::segment(488, true, true).layers(1.0);
         assert!((short.ip - 540.0 / 488.0).abs() < 1e-12, "{short:?}");
     }
 
     #[test]
     fn short_packets_are_padded_on_ethernet() {
-        let layers = Packet::datagram(12, true).layers(96.0);
+        let layers = PacketShape::datagram(12, true).layers(96.0);
         assert_eq!((layers.transport, layers.ip, layers.ethernet), (160.0, 320.0, 672.0));
-        let acknowledgement = Packet::segment(0, true, true).at(10.0);
+        let acknowledgement = PacketShape::segment(0, true, true).at(10.0);
         assert_eq!((acknowledgement.payload, acknowledgement.ip), (0.0, 4160.0));
-        assert_eq!(Packet::datagram(1452, false).layers(1452.0 * 8.0).ip, 1500.0 * 8.0);
+        assert_eq!(PacketShape::datagram(1452, false).layers(1452.0 * 8.0).ip, 1500.0 * 8.0);
     }
 }

@@ -8,9 +8,9 @@ mod layers;
 mod loaded;
 mod series;
 
-pub use connections::Connections;
-pub use course::{Course, Throughput};
-pub use delays::{Delays, OneWay, Round, clocks};
-pub use layers::{Layers, Packet};
+pub use connections::ConnectionSummary;
+pub use course::{ArrivalCourse, Throughput};
+pub use delays::{Delays, EchoRound, OneWay, clocks};
+pub use layers::{Layers, PacketShape};
 pub use loaded::{AddedDelay, RoundTrips, TooShort};
 pub use series::{ConnectionSeries, DatagramSeries, Series};

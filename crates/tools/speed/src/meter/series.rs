@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Course;
-use crate::protocol::{Counted, Heard};
+use super::ArrivalCourse;
+use crate::protocol::{DatagramCounts, StreamCounts};
 
 /// What arrived one way of a phase, as columns: the values at one place of each are of the same moment.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
@@ -54,7 +54,7 @@ pub struct DatagramSeries {
 
 impl Series {
     /// Of connections or associations: what the end that sends has counted of them, and what has arrived.
-    pub fn of_streams(sender: &[Counted], arrived: &Course) -> Self {
+    pub fn of_streams(sender: &[StreamCounts], arrived: &ArrivalCourse) -> Self {
         Self {
             at_s: arrived.points().iter().map(|(at_s, _)| nanos(*at_s)).collect(),
             bytes: arrived.points().iter().map(|(_, bytes)| *bytes).collect(),
@@ -64,7 +64,7 @@ impl Series {
     }
 
     /// Of datagrams, as their receiver has heard them.
-    pub fn of_datagrams(heard: &[Heard]) -> Self {
+    pub fn of_datagrams(heard: &[DatagramCounts]) -> Self {
         Self {
             at_s: heard.iter().map(|heard| seconds(heard.at_ns)).collect(),
             bytes: heard.iter().map(|heard| heard.bytes).collect(),
@@ -76,12 +76,12 @@ impl Series {
 
 impl ConnectionSeries {
     /// Of those that have sent something: where each way has connections of its own those of the other way say nothing of this one.
-    fn of(counted: &[Counted]) -> Option<Self> {
+    fn of(counted: &[StreamCounts]) -> Option<Self> {
         let mut sent: BTreeMap<u16, u64> = BTreeMap::new();
         for counted in counted {
             sent.insert(counted.stream, counted.sent);
         }
-        let mut moments: BTreeMap<u64, Vec<&Counted>> = BTreeMap::new();
+        let mut moments: BTreeMap<u64, Vec<&StreamCounts>> = BTreeMap::new();
         for counted in counted.iter().filter(|counted| sent.get(&counted.stream) > Some(&0)) {
             moments.entry(counted.at_ns).or_default().push(counted);
         }
@@ -92,8 +92,8 @@ impl ConnectionSeries {
         (!moments.is_empty()).then_some(series)
     }
 
-    fn push(&mut self, at_ns: u64, all: &[&Counted]) {
-        let sum = |of: fn(&Counted) -> u64| all.iter().copied().map(of).fold(0, u64::saturating_add);
+    fn push(&mut self, at_ns: u64, all: &[&StreamCounts]) {
+        let sum = |of: fn(&StreamCounts) -> u64| all.iter().copied().map(of).fold(0, u64::saturating_add);
         // A kernel that tells has a congestion window; the other end's may be closed.
         let cwnd = Some(sum(|counted| counted.cwnd)).filter(|bytes| *bytes > 0);
         let trips: Vec<_> = all.iter().filter_map(|counted| counted.srtt_ns).map(seconds).collect();
@@ -108,10 +108,10 @@ impl ConnectionSeries {
 }
 
 impl DatagramSeries {
-    fn of(heard: &[Heard]) -> Self {
-        let counts = |of: fn(&Heard) -> u64| heard.iter().map(of).collect();
+    fn of(heard: &[DatagramCounts]) -> Self {
+        let counts = |of: fn(&DatagramCounts) -> u64| heard.iter().map(of).collect();
         let passage = |at: usize| {
-            let of = move |heard: &Heard| heard.passage_ns.map(|passage| passage[at] as f64 / 1e9);
+            let of = move |heard: &DatagramCounts| heard.passage_ns.map(|passage| passage[at] as f64 / 1e9);
             heard.iter().map(of).collect()
         };
         Self {
@@ -140,13 +140,13 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn counted(at_ms: u64, stream: u16, sent: u64, received: u64) -> Counted {
-        Counted { at_ns: at_ms * MS, stream, sent, received, ..Counted::default() }
+    fn counted(at_ms: u64, stream: u16, sent: u64, received: u64) -> StreamCounts {
+        StreamCounts { at_ns: at_ms * MS, stream, sent, received, ..StreamCounts::default() }
     }
 
     #[test]
     fn connections_of_one_moment_are_one_reading() {
-        let sends = |at_ms, stream, srtt_ns| Counted {
+        let sends = |at_ms, stream, srtt_ns| StreamCounts {
             cwnd: 10_000,
             window: 60_000,
             sent_again: Some(100),
@@ -161,7 +161,7 @@ mod tests {
             sends(200, 0, Some(20 * MS)),
             sends(200, 1, Some(40 * MS)),
         ];
-        let arrived = Course::of_streams(&[100, 200, 300].map(|at| counted(at, 0, 0, at * 10)));
+        let arrived = ArrivalCourse::of_streams(&[100, 200, 300].map(|at| counted(at, 0, 0, at * 10)));
         let series = Series::of_streams(&sender, &arrived);
         assert_eq!((&series.at_s[..], &series.bytes[..]), (&[0.1, 0.2, 0.3][..], &[1000, 2000, 3000][..]));
         assert_eq!(series.bytes.last(), arrived.throughput().map(|told| told.bytes).as_ref());
@@ -180,14 +180,14 @@ mod tests {
 
     #[test]
     fn datagrams_are_lost_until_they_come() {
-        let heard = |at_ms, received, expected, passage_ns| Heard {
+        let heard = |at_ms, received, expected, passage_ns| DatagramCounts {
             at_ns: at_ms * MS,
             received,
             expected,
             dropped: Some(1),
             bytes: received * 500,
             passage_ns,
-            ..Heard::default()
+            ..DatagramCounts::default()
         };
         let all = [heard(50, 9, 10, Some([-2_000_000, 0, 3_000_000])), heard(100, 10, 10, None)];
         let series = Series::of_datagrams(&all);

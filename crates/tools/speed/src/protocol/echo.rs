@@ -18,7 +18,7 @@ const ECHO: u32 = u32::MAX;
 /// | 56–63 | when the server received it, ns since 1970; zero on the way there |
 /// | 64–71 | when the server sent it back, ns since 1970; zero on the way there |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Echo {
+pub struct EchoDatagram {
     /// The session and its phase; the stream is of no meaning.
     pub preamble: Preamble,
     /// Its number.
@@ -29,7 +29,7 @@ pub struct Echo {
     pub there_ns: [u64; 2],
 }
 
-impl Echo {
+impl EchoDatagram {
     /// As bytes.
     pub fn encode(&self) -> [u8; ECHO_LEN] {
         let mut bytes = [0; ECHO_LEN];
@@ -58,20 +58,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::protocol::Token;
+    use crate::protocol::SessionToken;
 
     proptest! {
         #[test]
         fn echoes_survive_the_way(token: [u8; 16], phase: u32, number: u64, sent_ns: u64, there_ns: [u64; 2]) {
-            let preamble = Preamble { token: Token(token), phase, stream: ECHO };
-            let echo = Echo { preamble, number, sent_ns, there_ns };
-            prop_assert_eq!(Echo::decode(&echo.encode()), Some(echo));
-            prop_assert_eq!(Echo::decode(&echo.encode()[..ECHO_LEN - 1]), None);
+            let preamble = Preamble { token: SessionToken(token), phase, stream: ECHO };
+            let echo = EchoDatagram { preamble, number, sent_ns, there_ns };
+            prop_assert_eq!(EchoDatagram::decode(&echo.encode()), Some(echo));
+            prop_assert_eq!(EchoDatagram::decode(&echo.encode()[..ECHO_LEN - 1]), None);
         }
 
         #[test]
         fn any_bytes_are_an_echo_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = Echo::decode(&bytes);
+            let _ = EchoDatagram::decode(&bytes);
         }
     }
 }

@@ -88,7 +88,7 @@ pub fn greet_client(
 
 /// What a server greets with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Greeted {
+pub struct ServerHello {
     nonce: Nonce,
     /// It has a key.
     keyed: bool,
@@ -112,10 +112,10 @@ pub fn greet_server(
 ///
 /// # Errors
 /// If the stream breaks, or the server is of another version.
-pub fn hear_server(stream: &mut impl Read) -> Result<Greeted, GreetingError> {
+pub fn hear_server(stream: &mut impl Read) -> Result<ServerHello, GreetingError> {
     match read_frame_within(stream, LONGEST_WORD)? {
         Some(FromServer::Hello { version, nonce, keyed }) if version == VERSION => {
-            Ok(Greeted { nonce, keyed })
+            Ok(ServerHello { nonce, keyed })
         }
         Some(FromServer::Hello { version, .. }) => Err(GreetingError::Version(version)),
         Some(FromServer::Failed { why }) => Err(refused(&why)),
@@ -134,7 +134,7 @@ fn refused(why: &str) -> GreetingError {
 /// If the stream breaks, or the server does not let us in.
 pub fn answer_server(
     stream: &mut (impl Read + Write),
-    Greeted { nonce: theirs, keyed }: Greeted,
+    ServerHello { nonce: theirs, keyed }: ServerHello,
     key: Option<&Key>,
     nonce: Nonce,
     binding: &Binding,

@@ -11,10 +11,10 @@
 //! | `GET `, `HEAD ` or `POST ` | HTTP: ndt7's WebSocket, an object, or what the server has counted |
 //! | [`Preamble`] over TCP | a connection that carries data of a phase |
 //! | [`Preamble`] over UDP | "send here": answered with the same bytes, to the host of the control connection only |
-//! | [`Echo`] over UDP | comes back at once, to the host of a control connection only |
+//! | [`EchoDatagram`] over UDP | comes back at once, to the host of a control connection only |
 //!
 //! A session is greeted ([`greeting`]), waits until it is let in ([`admission`](crate::admission)), and then goes through
-//! phases, one at a time: prepared, connected, begun, ended, reported. [`Session`] is the server's side of that order: it
+//! phases, one at a time: prepared, connected, begun, ended, reported. [`SpeedSession`] is the server's side of that order: it
 //! says what each word of the client means, and which words mean nothing.
 
 mod clock;
@@ -27,15 +27,15 @@ mod session;
 mod words;
 
 pub use clock::clock_mark;
-pub use echo::{ECHO_LEN, Echo};
+pub use echo::{ECHO_LEN, EchoDatagram};
 pub use keyring::{Keyring, KeyringError};
-pub use opening::Opening;
-pub use preamble::{PREAMBLE_LEN, Preamble, Token};
-pub use session::{Deed, Session, Violation};
+pub use opening::ConnectionOpening;
+pub use preamble::{PREAMBLE_LEN, Preamble, SessionToken};
+pub use session::{SessionAction, SpeedSession, Violation};
 pub(crate) use words::LONGEST_INTERVAL;
 pub use words::{
-    Budget, Carrier, Counted, Datagrams, EndReport, FromClient, FromServer, Heard, Load, MOST_STREAMS, Phase,
-    PhaseError, SHORTEST_INTERVAL, Way,
+    Budget, Carrier, DataDirection, DatagramCounts, DatagramLoad, Datagrams, EndReport, FromClient,
+    FromServer, MOST_STREAMS, MeasurementPhase, PhaseError, SHORTEST_INTERVAL, StreamCounts,
 };
 
 /// The version of the protocol: both sides must have the same.

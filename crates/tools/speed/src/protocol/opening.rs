@@ -11,7 +11,7 @@ const METHODS: [&[u8]; 3] = [b"GET ", b"HEAD ", b"POST "];
 
 /// What a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
+pub enum ConnectionOpening {
     /// The control connection of a session.
     Control,
     /// A connection that carries data, with its preamble.
@@ -26,7 +26,7 @@ pub enum Opening {
     Unknown,
 }
 
-impl Opening {
+impl ConnectionOpening {
     /// By the bytes that have come so far. No more than [`PREAMBLE_LEN`] are needed.
     pub fn of(bytes: &[u8]) -> Self {
         let Some(first) = bytes.first() else { return Self::More };
@@ -56,42 +56,46 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::protocol::Token;
+    use crate::protocol::SessionToken;
 
     const COOKIE: &[u8; COOKIE_LEN] = b"abcdefghijklmnopqrstuvwxyz234567abcd\0";
 
     #[test]
     fn each_is_told_by_what_it_begins_with() {
-        let preamble = Preamble { token: Token([7; 16]), phase: 1, stream: 2 };
-        let of: [(&[u8], Opening); 5] = [
-            (b"\x16\x03\x01", Opening::Control),
-            (&preamble.encode(), Opening::Data(preamble)),
-            (COOKIE, Opening::Iperf3(Cookie::read(COOKIE).unwrap())),
-            (b"GET /ndt/v7/download HTTP/1.1\r\n", Opening::Http),
-            (b"SSH-2.0-OpenSSH_9.2\r\n", Opening::Unknown),
+        let preamble = Preamble { token: SessionToken([7; 16]), phase: 1, stream: 2 };
+        let of: [(&[u8], ConnectionOpening); 5] = [
+            (b"\x16\x03\x01", ConnectionOpening::Control),
+            (&preamble.encode(), ConnectionOpening::Data(preamble)),
+            (COOKIE, ConnectionOpening::Iperf3(Cookie::read(COOKIE).unwrap())),
+            (b"GET /ndt/v7/download HTTP/1.1\r\n", ConnectionOpening::Http),
+            (b"SSH-2.0-OpenSSH_9.2\r\n", ConnectionOpening::Unknown),
         ];
         for (bytes, opening) in of {
-            assert_eq!(Opening::of(bytes), opening);
+            assert_eq!(ConnectionOpening::of(bytes), opening);
         }
-        assert_eq!(Opening::of(b""), Opening::More);
-        assert_eq!(Opening::of(&[b'a'; COOKIE_LEN]), Opening::Unknown, "a cookie ends with a zero");
+        assert_eq!(ConnectionOpening::of(b""), ConnectionOpening::More);
+        assert_eq!(
+            ConnectionOpening::of(&[b'a'; COOKIE_LEN]),
+            ConnectionOpening::Unknown,
+            "a cookie ends with a zero"
+        );
     }
 
     proptest! {
         /// However little comes at a time, what is told at last is the same, and nothing else is told before.
         #[test]
         fn bytes_may_come_one_by_one(which in 0..4_usize, token: [u8; 16]) {
-            let preamble = Preamble { token: Token(token), phase: 9, stream: 9 }.encode();
+            let preamble = Preamble { token: SessionToken(token), phase: 9, stream: 9 }.encode();
             let all = [&b"\x16\x03"[..], &preamble, COOKIE, b"GET / HTTP/1.1\r\n"][which];
-            let told: Vec<_> = (1..=all.len()).map(|len| Opening::of(&all[..len])).collect();
+            let told: Vec<_> = (1..=all.len()).map(|len| ConnectionOpening::of(&all[..len])).collect();
             let last = *told.last().unwrap();
-            prop_assert_ne!(last, Opening::More);
-            prop_assert!(told.iter().all(|opening| *opening == Opening::More || *opening == last), "{:?}", told);
+            prop_assert_ne!(last, ConnectionOpening::More);
+            prop_assert!(told.iter().all(|opening| *opening == ConnectionOpening::More || *opening == last), "{:?}", told);
         }
 
         #[test]
         fn any_bytes_are_told_after_a_preambles_length(bytes in proptest::collection::vec(any::<u8>(), PREAMBLE_LEN..60)) {
-            prop_assert_ne!(Opening::of(&bytes), Opening::More);
+            prop_assert_ne!(ConnectionOpening::of(&bytes), ConnectionOpening::More);
         }
     }
 }

@@ -10,7 +10,7 @@ pub const PREAMBLE_LEN: usize = 40;
 
 /// What a session is known by on connections beside its own: random, and told over TLS only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Token(pub [u8; 16]);
+pub struct SessionToken(pub [u8; 16]);
 
 /// Says which phase of which session a connection or an address belongs to.
 ///
@@ -23,7 +23,7 @@ pub struct Token(pub [u8; 16]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preamble {
     /// The session.
-    pub token: Token,
+    pub token: SessionToken,
     /// The phase.
     pub phase: u32,
     /// The stream.
@@ -48,7 +48,7 @@ impl Preamble {
         let (token, rest) = rest.split_first_chunk::<16>()?;
         let (phase, stream) = rest.split_first_chunk::<4>()?;
         (*magic == MAGIC).then_some(Self {
-            token: Token(*token),
+            token: SessionToken(*token),
             phase: u32::from_be_bytes(*phase),
             stream: u32::from_be_bytes(*stream.first_chunk()?),
         })
@@ -70,7 +70,7 @@ mod tests {
     proptest! {
         #[test]
         fn preambles_survive_the_way(token: [u8; 16], phase: u32, stream: u32) {
-            let preamble = Preamble { token: Token(token), phase, stream };
+            let preamble = Preamble { token: SessionToken(token), phase, stream };
             let bytes = preamble.encode();
             prop_assert_eq!(Preamble::decode(&bytes), Some(preamble));
             prop_assert_eq!(Preamble::decode(&bytes[..PREAMBLE_LEN - 1]), None);

@@ -6,8 +6,8 @@ use netrig_host::{STAMP_LEN, shown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Token;
-use crate::admission::Refusal;
+use super::SessionToken;
+use crate::admission::AdmissionRefusal;
 
 /// Connections that one phase may have.
 pub const MOST_STREAMS: u16 = 128;
@@ -43,7 +43,7 @@ pub enum FromClient {
         bits_per_s: Option<u64>,
     },
     /// The next phase.
-    Prepare(Phase),
+    Prepare(MeasurementPhase),
     /// All connections of the phase stand: data may flow.
     Begin,
     /// From now on the server's datagrams leave at this rate.
@@ -97,15 +97,15 @@ pub enum FromServer {
         bytes: u64,
     },
     /// What has arrived of the client's datagrams; told at each reading.
-    Heard(Heard),
+    Heard(DatagramCounts),
     /// Part of what the server has counted, in the order of time.
-    Counted(Vec<Counted>),
+    Counted(Vec<StreamCounts>),
     /// The same of datagrams.
-    HeardInAll(Vec<Heard>),
+    HeardInAll(Vec<DatagramCounts>),
     /// All about the phase has been told.
     Report(Box<EndReport>),
     /// It is turned away.
-    Refused(Refusal),
+    Refused(AdmissionRefusal),
     /// It cannot go on.
     Failed {
         /// Why, in words.
@@ -118,7 +118,7 @@ pub enum FromServer {
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     /// What its connections and datagrams name it by.
-    pub token: Token,
+    pub token: SessionToken,
     /// How long it may last, ns.
     pub lasts_ns: u64,
     /// What it may carry, bytes of both directions.
@@ -132,7 +132,7 @@ pub struct Budget {
 /// Which way data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum DataDirection {
     /// From the client to the server.
     Up,
     /// From the server to the client.
@@ -144,7 +144,7 @@ pub enum Way {
 /// What datagrams leave at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Load {
+pub enum DatagramLoad {
     /// One gap after the other, all the same.
     Fixed {
         /// Payload bits per second.
@@ -170,7 +170,7 @@ pub enum Carrier {
     /// Connections of TCP.
     Tcp {
         /// Which way.
-        way: Way,
+        way: DataDirection,
         /// How many connections; both ways share them.
         streams: u16,
         /// Congestion control of what the server sends; its own choice if not given.
@@ -179,16 +179,16 @@ pub enum Carrier {
     /// Datagrams.
     Udp {
         /// Which way.
-        way: Way,
+        way: DataDirection,
         /// Payload of each, bytes.
         size: u16,
         /// How many.
-        load: Load,
+        load: DatagramLoad,
     },
     /// Associations of netrig's own SCTP over UDP (RFC 6951), which the client opens.
     Sctp {
         /// Which way.
-        way: Way,
+        way: DataDirection,
         /// How many associations; both ways share them.
         streams: u16,
         /// The longest payload of a datagram, bytes: a packet of SCTP.
@@ -199,7 +199,7 @@ pub enum Carrier {
 /// One measurement of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Phase {
+pub struct MeasurementPhase {
     /// Its number: larger than those of all phases before it.
     pub number: u32,
     /// What carries data.
@@ -261,7 +261,7 @@ fn is_congestion_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(is_letter)
 }
 
-impl Phase {
+impl MeasurementPhase {
     /// How long it lasts at most.
     pub const fn lasts(&self) -> Duration {
         Duration::from_nanos(self.lasts_ns)
@@ -282,7 +282,7 @@ impl Phase {
     }
 
     /// Which way data goes, if any does.
-    pub const fn way(&self) -> Option<Way> {
+    pub const fn way(&self) -> Option<DataDirection> {
         self.carrier.way()
     }
 
@@ -338,7 +338,7 @@ impl Phase {
 
 impl Carrier {
     /// Which way data goes, if any does.
-    pub const fn way(&self) -> Option<Way> {
+    pub const fn way(&self) -> Option<DataDirection> {
         match self {
             Self::Idle => None,
             Self::Tcp { way, .. } | Self::Udp { way, .. } | Self::Sctp { way, .. } => Some(*way),
@@ -364,7 +364,7 @@ impl Carrier {
     }
 }
 
-impl Load {
+impl DatagramLoad {
     /// The rate, if it is known beforehand.
     pub const fn rate(&self) -> Option<Rate> {
         match self {
@@ -379,7 +379,7 @@ impl Load {
 /// What one stream had carried at a moment, as the end tells that counted it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Counted {
+pub struct StreamCounts {
     /// Since the phase began, by that end's clock, ns.
     pub at_ns: u64,
     /// The stream.
@@ -415,7 +415,7 @@ pub struct Counted {
     pub buffer_limited_ns: u64,
 }
 
-impl Counted {
+impl StreamCounts {
     /// So many are told in one frame: of a slow line, too, it comes in less time than the other end waits for it.
     pub const IN_A_FRAME: usize = 64;
 
@@ -428,7 +428,7 @@ impl Counted {
 /// What had become of datagrams at a moment, as their receiver tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Heard {
+pub struct DatagramCounts {
     /// Since the phase began, by the receiver's clock, ns.
     pub at_ns: u64,
     /// Datagrams that have arrived, each once.
@@ -524,38 +524,45 @@ impl EndReport {
 mod tests {
     use super::*;
 
-    fn phase(carrier: Carrier) -> Phase {
-        Phase { number: 1, carrier, lasts_ns: 10_000_000_000, every_ns: 100_000_000 }
+    fn phase(carrier: Carrier) -> MeasurementPhase {
+        MeasurementPhase { number: 1, carrier, lasts_ns: 10_000_000_000, every_ns: 100_000_000 }
     }
 
     fn tcp(streams: u16) -> Carrier {
-        Carrier::Tcp { way: Way::Down, streams, congestion: None }
+        Carrier::Tcp { way: DataDirection::Down, streams, congestion: None }
     }
 
-    fn udp(size: u16, load: Load) -> Carrier {
-        Carrier::Udp { way: Way::Up, size, load }
+    fn udp(size: u16, load: DatagramLoad) -> Carrier {
+        Carrier::Udp { way: DataDirection::Up, size, load }
     }
 
     #[test]
     fn what_cannot_be_carried_out_is_said() {
-        for good in
-            [Carrier::Idle, tcp(1), tcp(128), udp(28, Load::Told), udp(1400, Load::Fixed { bits_per_s: 1 })]
-        {
+        for good in [
+            Carrier::Idle,
+            tcp(1),
+            tcp(128),
+            udp(28, DatagramLoad::Told),
+            udp(1400, DatagramLoad::Fixed { bits_per_s: 1 }),
+        ] {
             assert_eq!(phase(good).check(), Ok(()));
         }
         assert_eq!(phase(tcp(0)).check(), Err(PhaseError::Streams(0)));
         assert_eq!(phase(tcp(129)).check(), Err(PhaseError::Streams(129)));
-        assert_eq!(phase(udp(27, Load::Told)).check(), Err(PhaseError::Size(27)));
-        let sctp = |streams, size| Carrier::Sctp { way: Way::Down, streams, size };
+        assert_eq!(phase(udp(27, DatagramLoad::Told)).check(), Err(PhaseError::Size(27)));
+        let sctp = |streams, size| Carrier::Sctp { way: DataDirection::Down, streams, size };
         assert_eq!(phase(sctp(4, 1232)).check(), Ok(()));
         assert_eq!(phase(sctp(0, 1232)).check(), Err(PhaseError::Streams(0)));
         assert_eq!(phase(sctp(1, 511)).check(), Err(PhaseError::Packet(511)));
-        assert_eq!(phase(udp(99, Load::Poisson { bits_per_s: 0, seed: 1 })).check(), Err(PhaseError::NoRate));
-        let endless = Phase { lasts_ns: u64::MAX, ..phase(Carrier::Idle) };
+        assert_eq!(
+            phase(udp(99, DatagramLoad::Poisson { bits_per_s: 0, seed: 1 })).check(),
+            Err(PhaseError::NoRate)
+        );
+        let endless = MeasurementPhase { lasts_ns: u64::MAX, ..phase(Carrier::Idle) };
         assert!(matches!(endless.check(), Err(PhaseError::Lasts(_))));
-        let fine = Phase { every_ns: 0, ..phase(Carrier::Idle) };
+        let fine = MeasurementPhase { every_ns: 0, ..phase(Carrier::Idle) };
         assert!(matches!(fine.check(), Err(PhaseError::Readings { .. })));
-        let many = Phase { every_ns: 10_000_000, ..phase(tcp(128)) };
+        let many = MeasurementPhase { every_ns: 10_000_000, ..phase(tcp(128)) };
         assert!(matches!(many.check(), Err(PhaseError::Readings { .. })));
     }
 
@@ -566,15 +573,19 @@ mod tests {
             [(4, 3, 100), (128, 31, 100), (128, 32, 200), (128, 312, 1000), (1, 3600, 100)]
         {
             let (carrier, lasts) = (tcp(streams), second * lasts);
-            let every = Phase::interval(&carrier, lasts, least);
+            let every = MeasurementPhase::interval(&carrier, lasts, least);
             assert_eq!(every, Duration::from_millis(wanted_ms), "{streams} {lasts}");
-            let phase = Phase { carrier, lasts_ns: lasts.as_nanos(), ..phase(tcp(1)) };
-            assert_eq!(Phase { every_ns: every.as_nanos(), ..phase }.check(), Ok(()));
+            let phase = MeasurementPhase { carrier, lasts_ns: lasts.as_nanos(), ..phase(tcp(1)) };
+            assert_eq!(MeasurementPhase { every_ns: every.as_nanos(), ..phase }.check(), Ok(()));
         }
-        assert_eq!(Phase::interval(&tcp(128), second * 3600, least), second, "and then it is too long");
+        assert_eq!(
+            MeasurementPhase::interval(&tcp(128), second * 3600, least),
+            second,
+            "and then it is too long"
+        );
         let named = |name: &str| {
             let congestion = Some(name.to_owned());
-            phase(Carrier::Tcp { way: Way::Down, streams: 1, congestion }).check()
+            phase(Carrier::Tcp { way: DataDirection::Down, streams: 1, congestion }).check()
         };
         assert_eq!(named("cubic"), Ok(()));
         for name in ["", "a name", "\u{1b}[2J", &"x".repeat(16)] {
@@ -584,7 +595,7 @@ mod tests {
 
     #[test]
     fn a_full_list_of_readings_fits_into_its_frames() {
-        let most = Counted {
+        let most = StreamCounts {
             at_ns: u64::MAX,
             segments: u64::MAX,
             has_hole: false,
@@ -602,7 +613,7 @@ mod tests {
             window_limited_ns: u64::MAX,
             buffer_limited_ns: u64::MAX,
         };
-        let words = FromServer::Counted(vec![most; Counted::IN_A_FRAME]);
+        let words = FromServer::Counted(vec![most; StreamCounts::IN_A_FRAME]);
         netrig_host::frames::write_frame(&mut std::io::sink(), &words).unwrap();
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! | the draft's | here |
 //! |---|---|
-//! | `tcp_f`, `tls_f`, `http_f`: new connections beside the load | [`Foreign`]: opening a connection, its TLS handshake (one round trip: TLS 1.3), and a question of the speed protocol with its answer |
+//! | `tcp_f`, `tls_f`, `http_f`: new connections beside the load | [`ForeignProbe`]: opening a connection, its TLS handshake (one round trip: TLS 1.3), and a question of the speed protocol with its answer |
 //! | `http_l`: on the connections that carry the load | what the kernel of the end that sends takes the round trip of each of these connections to be (`tcpi_rtt`), which the draft allows where requests cannot be put among the load |
 //! | load | the connections of the phase, all from its beginning; the draft adds one in each interval |
 //! | the last intervals before it is stable | all after the warm-up |
@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::meter::Delays;
-use crate::protocol::Counted;
+use crate::protocol::StreamCounts;
 
 /// The version of the draft whose number is told.
 pub const DRAFT: &str = "draft-ietf-ippm-responsiveness-09";
@@ -28,7 +28,7 @@ const MINUTE: f64 = 60.0;
 
 /// A probe on a connection of its own, and how long its parts took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Foreign {
+pub struct ForeignProbe {
     /// When it was begun, ns of `CLOCK_MONOTONIC`.
     pub begun: u64,
     /// Until the connection stood, from then until it was secured, and from the question to its answer, ns; nothing if it did not
@@ -38,14 +38,14 @@ pub struct Foreign {
 
 /// Round trips of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct Trips {
+pub struct ProbeTimes {
     /// How long they took.
     pub delays: Delays,
     /// The mean of the shortest 95 of 100, s; nothing if one of these has no end.
     pub trimmed_mean_s: Option<f64>,
 }
 
-impl Trips {
+impl ProbeTimes {
     /// Of these times, s, of which nothing has no end; nothing of none.
     pub fn of(times: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let all: Vec<_> = times.collect();
@@ -61,7 +61,7 @@ impl Trips {
 
 /// Round trips per minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
-pub struct Rate {
+pub struct RoundTripsPerMinute {
     /// On new connections.
     pub foreign: Option<f64>,
     /// On those that carry the load.
@@ -70,7 +70,7 @@ pub struct Rate {
     pub both: Option<f64>,
 }
 
-impl Rate {
+impl RoundTripsPerMinute {
     /// From the three parts on new connections and the round trip on those that carry the load, s.
     fn of(parts: [Option<f64>; 3], loaded: Option<f64>) -> Self {
         let per_minute = |seconds: f64| (seconds > 0.0).then(|| MINUTE / seconds);
@@ -88,29 +88,29 @@ pub struct Responsiveness {
     /// Whose number it is.
     pub draft: &'static str,
     /// The draft's number, of trimmed means.
-    pub rpm: Rate,
+    pub rpm: RoundTripsPerMinute,
     /// The same of medians, and of what 95 and 99 of 100 did not exceed: how good it is nearly always.
-    pub rpm_p50: Rate,
+    pub rpm_p50: RoundTripsPerMinute,
     /// See above.
-    pub rpm_p95: Rate,
+    pub rpm_p95: RoundTripsPerMinute,
     /// See above.
-    pub rpm_p99: Rate,
+    pub rpm_p99: RoundTripsPerMinute,
     /// Opening a connection.
-    pub connect: Trips,
+    pub connect: ProbeTimes,
     /// Securing it.
-    pub secure: Trips,
+    pub secure: ProbeTimes,
     /// A question and its answer.
-    pub answer: Trips,
+    pub answer: ProbeTimes,
     /// On the connections that carry the load; nothing where none does.
-    pub loaded: Option<Trips>,
+    pub loaded: Option<ProbeTimes>,
 }
 
 impl Responsiveness {
     /// Of a phase that lasted from one moment to another, ns of `CLOCK_MONOTONIC`, without its first seconds: of the probes that
     /// were begun in it, and of what the end that sends has counted of its connections.
     pub fn of_phase(
-        probes: &[Foreign],
-        sender: &[Counted],
+        probes: &[ForeignProbe],
+        sender: &[StreamCounts],
         [begun, ended]: [u64; 2],
         without_s: f64,
     ) -> Option<Self> {
@@ -123,16 +123,18 @@ impl Responsiveness {
 
     /// Of these probes and of the round trips, s, that the connections of the load told; nothing without a probe.
     pub fn of<'a>(
-        probes: impl Iterator<Item = &'a Foreign> + Clone,
+        probes: impl Iterator<Item = &'a ForeignProbe> + Clone,
         loaded: impl Iterator<Item = f64>,
     ) -> Option<Self> {
         let part = |at: usize| {
-            Trips::of(probes.clone().map(move |probe| probe.parts_ns.map(|parts| parts[at] as f64 * 1e-9)))
+            ProbeTimes::of(
+                probes.clone().map(move |probe| probe.parts_ns.map(|parts| parts[at] as f64 * 1e-9)),
+            )
         };
         let (connect, secure, answer) = (part(0)?, part(1)?, part(2)?);
-        let loaded = Trips::of(loaded.map(Some));
-        let rate = |of: fn(&Trips) -> Option<f64>| {
-            Rate::of([&connect, &secure, &answer].map(of), loaded.as_ref().and_then(of))
+        let loaded = ProbeTimes::of(loaded.map(Some));
+        let rate = |of: fn(&ProbeTimes) -> Option<f64>| {
+            RoundTripsPerMinute::of([&connect, &secure, &answer].map(of), loaded.as_ref().and_then(of))
         };
         Some(Self {
             draft: DRAFT,
@@ -156,8 +158,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn probes(parts_ms: &[Option<[u64; 3]>]) -> Vec<Foreign> {
-        let probe = |parts: &Option<[u64; 3]>| Foreign {
+    fn probes(parts_ms: &[Option<[u64; 3]>]) -> Vec<ForeignProbe> {
+        let probe = |parts: &Option<[u64; 3]>| ForeignProbe {
             begun: 0,
             parts_ns: parts.map(|parts| parts.map(|ms| ms * MS)),
         };
@@ -173,7 +175,10 @@ mod tests {
     #[test]
     fn the_drafts_number_is_the_mean_of_new_and_loaded_connections() {
         let told = told(&[Some([20, 30, 40])], &[60.0]);
-        assert_eq!(told.rpm, Rate { foreign: Some(2000.0), loaded: Some(1000.0), both: Some(1500.0) });
+        assert_eq!(
+            told.rpm,
+            RoundTripsPerMinute { foreign: Some(2000.0), loaded: Some(1000.0), both: Some(1500.0) }
+        );
         assert_eq!((told.rpm_p50, told.rpm_p99), (told.rpm, told.rpm));
     }
 
@@ -181,12 +186,12 @@ mod tests {
     #[test]
     fn the_longest_five_of_a_hundred_are_left_out() {
         let times = |count: u64| (1..=count).map(|seconds| Some(seconds as f64));
-        let mean = |count: u64| Trips::of(times(count)).unwrap().trimmed_mean_s.unwrap();
+        let mean = |count: u64| ProbeTimes::of(times(count)).unwrap().trimmed_mean_s.unwrap();
         assert!((mean(20) - 10.0).abs() < 1e-12, "1 to 19");
         assert!((mean(21) - 10.5).abs() < 1e-12, "1 to 20");
         assert!((mean(100) - 48.0).abs() < 1e-12, "1 to 95");
         assert!((mean(1) - 1.0).abs() < 1e-12);
-        assert_eq!(Trips::of(std::iter::empty()), None);
+        assert_eq!(ProbeTimes::of(std::iter::empty()), None);
     }
 
     #[test]
@@ -206,21 +211,24 @@ mod tests {
     #[test]
     fn without_loaded_connections_there_is_no_number() {
         let told = told(&[Some([10, 10, 10])], &[]);
-        assert_eq!(told.rpm, Rate { foreign: Some(6000.0), loaded: None, both: None });
+        assert_eq!(told.rpm, RoundTripsPerMinute { foreign: Some(6000.0), loaded: None, both: None });
         assert_eq!(Responsiveness::of([].iter(), [0.1].into_iter()), None);
     }
 
     #[test]
     fn a_phase_is_told_without_its_warm_up() {
-        let at = |begun| Foreign { begun, parts_ns: Some([10 * MS; 3]) };
+        let at = |begun| ForeignProbe { begun, parts_ns: Some([10 * MS; 3]) };
         let probes = [at(999), at(1000), at(1000 + 500 * MS), at(3000 * MS), at(9000 * MS)];
-        let counted =
-            |at_ns, srtt_ms: u64| Counted { at_ns, srtt_ns: Some(srtt_ms * MS), ..Counted::default() };
+        let counted = |at_ns, srtt_ms: u64| StreamCounts {
+            at_ns,
+            srtt_ns: Some(srtt_ms * MS),
+            ..StreamCounts::default()
+        };
         let sender = [
             counted(100 * MS, 900),
             counted(600 * MS, 20),
-            Counted { at_ns: 700 * MS, ..Counted::default() },
-            Counted { acknowledged: Some(0), ..counted(800 * MS, 5) },
+            StreamCounts { at_ns: 700 * MS, ..StreamCounts::default() },
+            StreamCounts { acknowledged: Some(0), ..counted(800 * MS, 5) },
         ];
         let told = Responsiveness::of_phase(&probes, &sender, [1000, 5000 * MS], 0.5).unwrap();
         assert_eq!(

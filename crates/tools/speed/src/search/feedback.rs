@@ -1,6 +1,6 @@
 //! What a receiver tells a search.
 
-use crate::protocol::Heard;
+use crate::protocol::DatagramCounts;
 
 /// What a receiver had counted at a moment, since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct Feedback {
     pub least_passage_ns: Option<i64>,
 }
 
-impl From<&Heard> for Feedback {
-    fn from(heard: &Heard) -> Self {
+impl From<&DatagramCounts> for Feedback {
+    fn from(heard: &DatagramCounts) -> Self {
         Self {
             received: heard.received.saturating_add(heard.dropped.unwrap_or(0)),
             expected: heard.expected,
@@ -31,7 +31,7 @@ impl From<&Heard> for Feedback {
 
 /// What happened between two feedbacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Span {
+pub(super) struct ArrivalSpan {
     /// Datagrams that were sent.
     pub sent: u64,
     /// Of these, those that arrived.
@@ -45,7 +45,7 @@ pub(super) struct Span {
     pub passage_ns: Option<i64>,
 }
 
-impl Span {
+impl ArrivalSpan {
     pub fn between(earlier: &Feedback, later: &Feedback) -> Self {
         Self {
             sent: later.expected.saturating_sub(earlier.expected),

@@ -2,7 +2,7 @@
 //! congestion.
 //!
 //! RFC 9097 section 8.1 changes the sending rate by what comes back of loss and delay, and reports the most that was received
-//! in one of its intervals. Loss that has nothing to do with the rate keeps such a search below the line. [`Search`] goes up
+//! in one of its intervals. Loss that has nothing to do with the rate keeps such a search below the line. [`LineSearch`] goes up
 //! until more is offered than comes through, which shows as a queue that stays or as loss that grows *with the rate*; it then
 //! offers a little more than the line carries and counts what arrives. A line that always has something to send delivers its
 //! rate, whatever is lost at random. At last it goes a little below and sees what is lost there: that is the line's own.
@@ -16,8 +16,8 @@ use netrig_core::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use feedback::ArrivalSpan;
 pub use feedback::Feedback;
-use feedback::Span;
 
 /// How a search goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +39,7 @@ pub struct SearchOrder {
 
 /// Where a search is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum SearchStage {
     /// It offers more and more.
     Climbing,
     /// It offers more than the line carries, and counts what arrives.
@@ -54,7 +54,7 @@ pub enum Stage {
 
 /// What a search has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
-pub struct Found {
+pub struct FoundCapacity {
     /// Datagrams per second that arrived while more was offered than the line carries; if it never was, or until the search has
     /// come so far, what arrived for sure: in both halves of a time.
     pub arrived: f64,
@@ -147,9 +147,9 @@ const STEADY: f64 = 0.02;
 
 /// A search.
 #[derive(Clone, Debug)]
-pub struct Search {
+pub struct LineSearch {
     order: SearchOrder,
-    stage: Stage,
+    stage: SearchStage,
     rate: f64,
     /// What was sent from then on, by the sender's clock, tells of the rate: what was on its way when it changed tells of the
     /// rate before.
@@ -157,36 +157,36 @@ pub struct Search {
     /// The last feedback.
     last: Option<Feedback>,
     /// What happened since the rate was changed and that was felt.
-    spans: Vec<Span>,
+    spans: Vec<ArrivalSpan>,
     /// The quickest passage so far, ns between two clocks.
     floor: Option<i64>,
     /// Sent and received while the line carried all that was offered.
-    calm: Span,
+    calm: ArrivalSpan,
     /// Whether the first rate may have been above the line, and was lowered.
     lowered: bool,
     /// How often it has offered more while it counted.
     raised: u32,
     /// How often it has counted to the end.
     counted: u32,
-    found: Found,
+    found: FoundCapacity,
 }
 
-impl Search {
+impl LineSearch {
     /// One that begins.
     pub fn new(order: SearchOrder) -> Self {
         Self {
             order,
-            stage: Stage::Climbing,
+            stage: SearchStage::Climbing,
             rate: order.first.min(order.most),
             felt_ns: 0,
             last: None,
             spans: Vec::new(),
             floor: None,
-            calm: Span::default(),
+            calm: ArrivalSpan::default(),
             lowered: false,
             raised: 0,
             counted: 0,
-            found: Found::default(),
+            found: FoundCapacity::default(),
         }
     }
 
@@ -196,12 +196,12 @@ impl Search {
     }
 
     /// Where it is. Stale after the next call of [`heard`](Self::heard).
-    pub const fn stage(&self) -> Stage {
+    pub const fn stage(&self) -> SearchStage {
         self.stage
     }
 
     /// What it has found so far; all of it once it is over.
-    pub const fn found(&self) -> &Found {
+    pub const fn found(&self) -> &FoundCapacity {
         &self.found
     }
 
@@ -214,22 +214,22 @@ impl Search {
         let Some(last) = self.last.replace(feedback).filter(felt) else {
             return;
         };
-        self.spans.push(Span::between(&last, &feedback));
-        let all = Span::sum(&self.spans);
+        self.spans.push(ArrivalSpan::between(&last, &feedback));
+        let all = ArrivalSpan::sum(&self.spans);
         let few = all.sent < LEAST || all.sending_ns < STEP.as_nanos();
-        if few && self.stage != Stage::Draining {
+        if few && self.stage != SearchStage::Draining {
             return;
         }
         match self.stage {
-            Stage::Climbing => self.climb(all),
-            Stage::Counting => self.count(all),
-            Stage::Draining => self.drain(),
-            Stage::Beneath => self.see_beneath(all),
-            Stage::Over => {}
+            SearchStage::Climbing => self.climb(all),
+            SearchStage::Counting => self.count(all),
+            SearchStage::Draining => self.drain(),
+            SearchStage::Beneath => self.see_beneath(all),
+            SearchStage::Over => {}
         }
     }
 
-    fn climb(&mut self, all: Span) {
+    fn climb(&mut self, all: ArrivalSpan) {
         self.keep_what_arrived_for_sure(&all);
         let has_carried = self.order.known.is_some_and(|known| all.offered() <= known);
         if has_carried && all.lost() > FAR_ABOVE {
@@ -243,36 +243,36 @@ impl Search {
         let queued = self.is_queued(&all);
         if queued || self.loses_more(&all) {
             if all.sent >= FIRST_GUESS && (queued || is_sure(&all)) {
-                self.go(Stage::Counting, self.above(&all));
+                self.go(SearchStage::Counting, self.above(&all));
             }
             return;
         }
         let unknown = self.calm.sent == 0 && self.order.known.is_none();
         if unknown && all.lost() > EXCESS && !std::mem::replace(&mut self.lowered, true) {
-            return self.go(Stage::Climbing, LOWER * all.arrived());
+            return self.go(SearchStage::Climbing, LOWER * all.arrived());
         }
         let is_at_its_limit = self.is_at_its_limit(&all);
         // Once it may have been kept from sending by chance.
         if is_at_its_limit && !self.is_steadily_at_its_limit() {
             return;
         }
-        self.calm = Span::sum(&[self.calm, all]);
+        self.calm = ArrivalSpan::sum(&[self.calm, all]);
         if self.rate >= self.order.most || is_at_its_limit {
-            return self.go(Stage::Counting, self.rate);
+            return self.go(SearchStage::Counting, self.rate);
         }
-        self.go(Stage::Climbing, self.rate * CLIMB);
+        self.go(SearchStage::Climbing, self.rate * CLIMB);
     }
 
-    fn count(&mut self, felt: Span) {
+    fn count(&mut self, felt: ArrivalSpan) {
         self.keep_what_arrived_for_sure(&felt);
         let busy = self.while_busy();
-        let all = Span::sum(&busy);
+        let all = ArrivalSpan::sum(&busy);
         if let Some(latest) = self.far_above().filter(|_| !self.is_at_its_limit(&felt)) {
             let carries_less = self.order.known.is_some_and(|known| latest.arrived() < BELOW * known);
             return if carries_less {
                 self.begin_anew(&latest)
             } else {
-                self.go(Stage::Counting, self.above(&latest))
+                self.go(SearchStage::Counting, self.above(&latest))
             };
         }
         let took = Duration::from_nanos(all.arriving_ns);
@@ -280,7 +280,7 @@ impl Search {
         if (!self.is_too_much(&felt) || has_idled) && self.can_offer_more(&felt) && self.raised < MOST_RAISED
         {
             self.raised += 1;
-            return self.go(Stage::Counting, self.rate * ABOVE);
+            return self.go(SearchStage::Counting, self.rate * ABOVE);
         }
         let enough = all.sent >= ENOUGH;
         let patience = if enough { PATIENCE_WITH_ENOUGH } else { PATIENCE };
@@ -296,27 +296,27 @@ impl Search {
             self.counted < MOST_COUNTS && self.rate < self.order.most && !self.is_at_its_limit(&kept);
         if !too_much && goes_on {
             // All came that was offered: the line carries more than was thought.
-            self.calm = Span::sum(&[self.calm, kept]);
-            return self.go(Stage::Climbing, self.rate * ABOVE);
+            self.calm = ArrivalSpan::sum(&[self.calm, kept]);
+            return self.go(SearchStage::Climbing, self.rate * ABOVE);
         }
-        self.found = Found {
+        self.found = FoundCapacity {
             arrived: kept.arrived(),
             within_ns: kept.within_ns,
             offered: kept.offered(),
             saturated: too_much,
             queue_ns: self.waited_ns(&kept),
             loss_above: kept.lost(),
-            ..Found::default()
+            ..FoundCapacity::default()
         };
         if too_much {
-            self.go(Stage::Draining, DRAINING * kept.arrived());
+            self.go(SearchStage::Draining, DRAINING * kept.arrived());
         } else {
-            self.go(Stage::Over, 0.0);
+            self.go(SearchStage::Over, 0.0);
         }
     }
 
     /// A search that is broken off has this: what both halves of a time have shown is no burst behind a pause.
-    fn keep_what_arrived_for_sure(&mut self, all: &Span) {
+    fn keep_what_arrived_for_sure(&mut self, all: &ArrivalSpan) {
         let halves = halves(&self.spans);
         let arrived = halves[0].arrived().min(halves[1].arrived());
         let is_sure = self.spans.len() > 1 && halves.iter().all(|half| half.received >= LEAST);
@@ -328,31 +328,31 @@ impl Search {
     fn drain(&mut self) {
         let empty = self.spans.last().is_none_or(|span| !self.is_queued(span));
         if empty {
-            self.go(Stage::Beneath, BELOW * self.found.arrived / (1.0 - self.calm.lost()).max(0.1));
+            self.go(SearchStage::Beneath, BELOW * self.found.arrived / (1.0 - self.calm.lost()).max(0.1));
         }
     }
 
-    fn see_beneath(&mut self, all: Span) {
+    fn see_beneath(&mut self, all: ArrivalSpan) {
         if Duration::from_nanos(all.arriving_ns) < self.order.beneath {
             return;
         }
         self.found.loss_beneath = Some(all.lost());
         self.found.sent_beneath = all.sent;
-        self.go(Stage::Over, 0.0);
+        self.go(SearchStage::Over, 0.0);
     }
 
     /// It carries less than it has before (a radio, or a bucket that has run empty): what was lost of the rates that it had carried
     /// is not chance, and nothing is known of it.
-    fn begin_anew(&mut self, latest: &Span) {
+    fn begin_anew(&mut self, latest: &ArrivalSpan) {
         self.order.known = None;
-        self.calm = Span::default();
-        self.go(Stage::Climbing, LOWER * latest.arrived());
+        self.calm = ArrivalSpan::default();
+        self.go(SearchStage::Climbing, LOWER * latest.arrived());
     }
 
-    fn go(&mut self, stage: Stage, rate: f64) {
+    fn go(&mut self, stage: SearchStage, rate: f64) {
         self.stage = stage;
         self.rate = rate.min(self.order.most);
-        let all = Span::sum(&self.spans);
+        let all = ArrivalSpan::sum(&self.spans);
         let apart_ns = (1e9 / all.arrived().max(1.0)) as u64;
         let age_ns = self.waited_ns(&all).max(0).unsigned_abs() + apart_ns;
         let takes_ns = (self.order.round_trip + REACTION).as_nanos();
@@ -362,15 +362,15 @@ impl Search {
     }
 
     /// The rate that is a little more than the line carries of which so much came through.
-    fn above(&self, span: &Span) -> f64 {
+    fn above(&self, span: &ArrivalSpan) -> f64 {
         let least = BELOW * self.order.known.unwrap_or(0.0);
         span.arrived().max(least) * ABOVE / (1.0 - self.calm.lost()).max(0.1)
     }
 
     /// The latest of what was felt, if it says that far too much is offered, all the time.
-    fn far_above(&self) -> Option<Span> {
+    fn far_above(&self) -> Option<ArrivalSpan> {
         let latest = self.latest();
-        let all = Span::sum(latest);
+        let all = ArrivalSpan::sum(latest);
         let most = self.calm.lost() + FAR_ABOVE;
         let says = all.sent >= LEAST && halves(latest).iter().all(|half| half.lost() > most);
         (is_sure(&all) && says).then_some(all)
@@ -378,7 +378,7 @@ impl Search {
 
     /// What was felt while the line had something to send, if that shows: a sender that was kept from its processor for longer than
     /// the line's queue lasts has offered nothing meanwhile. Of a line without a queue, all.
-    fn while_busy(&self) -> Vec<Span> {
+    fn while_busy(&self) -> Vec<ArrivalSpan> {
         if !self.is_mostly_queued() {
             return self.spans.clone();
         }
@@ -392,38 +392,38 @@ impl Search {
     }
 
     /// Whether more was offered than the line carries for most of the time.
-    fn is_full(&self, span: &Span) -> bool {
+    fn is_full(&self, span: &ArrivalSpan) -> bool {
         self.is_mostly_queued() || self.loses_more(span)
     }
 
     /// Whether the halves of what was counted tell the same.
-    fn is_steady(&self, counted: &[Span]) -> bool {
+    fn is_steady(&self, counted: &[ArrivalSpan]) -> bool {
         let second = second_half(counted);
-        let first = Span::sum(&counted[..counted.len() / 2]);
+        let first = ArrivalSpan::sum(&counted[..counted.len() / 2]);
         let chance = 3.0 / (second.received.max(1) as f64).sqrt() * self.calm.lost().sqrt();
         let apart = (second.arrived() / first.arrived().max(f64::MIN_POSITIVE) - 1.0).abs();
         apart <= STEADY.max(chance)
     }
 
     /// The last of what was felt: enough of it to be sure, or all.
-    fn latest(&self) -> &[Span] {
-        let enough = |begins: &usize| is_sure(&Span::sum(&self.spans[*begins..]));
+    fn latest(&self) -> &[ArrivalSpan] {
+        let enough = |begins: &usize| is_sure(&ArrivalSpan::sum(&self.spans[*begins..]));
         let begins = (0..self.spans.len()).rev().find(enough);
         &self.spans[begins.unwrap_or(0)..]
     }
 
     /// Whether more was offered than the line carries: it waits in a queue, or it is lost where a lower rate was not.
-    fn is_too_much(&self, span: &Span) -> bool {
+    fn is_too_much(&self, span: &ArrivalSpan) -> bool {
         self.is_queued(span) || self.loses_more(span)
     }
 
     /// Whether more could be offered, and enough of this rate has come to say what becomes of it.
-    fn can_offer_more(&self, span: &Span) -> bool {
+    fn can_offer_more(&self, span: &ArrivalSpan) -> bool {
         span.sent >= FULL_BY && self.rate < self.order.most && !self.is_at_its_limit(span)
     }
 
     /// Whether the sender offered much less than it was asked for.
-    fn is_at_its_limit(&self, span: &Span) -> bool {
+    fn is_at_its_limit(&self, span: &ArrivalSpan) -> bool {
         span.offered() < WILLING * self.rate
     }
 
@@ -433,21 +433,21 @@ impl Search {
     }
 
     /// How much longer than at best the quickest of the latest took, ns.
-    fn waited_ns(&self, span: &Span) -> i64 {
+    fn waited_ns(&self, span: &ArrivalSpan) -> i64 {
         span.passage_ns.zip(self.floor).map_or(0, |(passage, floor)| passage - floor)
     }
 
     /// Whether even the quickest of the latest has waited.
-    fn is_queued(&self, span: &Span) -> bool {
+    fn is_queued(&self, span: &ArrivalSpan) -> bool {
         let datagram_ns = 1e9 / span.arrived().max(1.0);
         self.waited_ns(span) as f64 > (QUEUED_DATAGRAMS * datagram_ns).max(QUEUED.as_nanos() as f64)
     }
 
     /// Whether more is lost than at the rates below, all the time: of the first rate nobody knows, and of one that the line has
     /// carried before it is chance.
-    fn loses_more(&self, span: &Span) -> bool {
+    fn loses_more(&self, span: &ArrivalSpan) -> bool {
         let calm = self.calm.lost();
-        let more = |span: &Span| {
+        let more = |span: &ArrivalSpan| {
             let chance = 3.0 * (calm * (1.0 - calm) / span.sent.max(1) as f64).sqrt();
             span.lost() > calm + EXCESS + chance
         };
@@ -458,18 +458,22 @@ impl Search {
 }
 
 /// Whether its loss is of more than a burst.
-fn is_sure(span: &Span) -> bool {
+fn is_sure(span: &ArrivalSpan) -> bool {
     span.sent >= SURE || span.sending_ns >= SURE_BY.as_nanos()
 }
 
-fn second_half(spans: &[Span]) -> Span {
-    Span::sum(&spans[spans.len() / 2..])
+fn second_half(spans: &[ArrivalSpan]) -> ArrivalSpan {
+    ArrivalSpan::sum(&spans[spans.len() / 2..])
 }
 
 /// The halves of what happened, by their readings.
-fn halves(spans: &[Span]) -> [Span; 2] {
+fn halves(spans: &[ArrivalSpan]) -> [ArrivalSpan; 2] {
     let (first, second) = spans.split_at(spans.len() / 2);
-    if first.is_empty() { [Span::sum(second); 2] } else { [Span::sum(first), Span::sum(second)] }
+    if first.is_empty() {
+        [ArrivalSpan::sum(second); 2]
+    } else {
+        [ArrivalSpan::sum(first), ArrivalSpan::sum(second)]
+    }
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@ use netrig_probe::web::message::{HttpError, Request, Response};
 
 use super::ndt7;
 use super::response::{say, turn_away};
-use super::shared::{Caller, Shared};
-use super::slot::{Overrun, Slot};
-use super::tally::{Failure, Protocol};
-use crate::admission::Refusal;
-use crate::ndt7::Test;
+use super::shared::{ServedConnection, ServerShared};
+use super::slot::{BudgetExceeded, Slot};
+use super::tally::{ClientProtocol, ServiceFailure};
+use crate::admission::AdmissionRefusal;
+use crate::ndt7::Ndt7Test;
 use crate::talk::{PATIENCE, is_nothing, write_until};
 
 /// How often it looks whether the server is to end.
@@ -42,10 +42,10 @@ enum RequestError {
     #[error("HTTP: a client that can prove no key")]
     NoKey,
     #[error("HTTP: {0}")]
-    Overrun(#[from] Overrun),
+    Overrun(#[from] BudgetExceeded),
 }
 
-impl Failure for RequestError {
+impl ServiceFailure for RequestError {
     fn kind(&self) -> &'static str {
         match self {
             Self::Http(_) => "garbage",
@@ -58,14 +58,14 @@ impl Failure for RequestError {
 }
 
 /// Answers a request, and counts why it came to nothing, if it did. A connection has one.
-pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &Caller) {
+pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) {
     if let Err(error) = answer(socket, peer, caller) {
-        caller.tally.failed(Protocol::Http, &error);
+        caller.tally.failed(ClientProtocol::Http, &error);
     }
 }
 
-fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<(), RequestError> {
-    let shared: &Shared = caller;
+fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Result<(), RequestError> {
+    let shared: &ServerShared = caller;
     let (request, rest) = match read(&mut socket, shared) {
         Ok(read) => read,
         Err(RequestError::Http(error)) => {
@@ -76,13 +76,13 @@ fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<()
         Err(error) => return Err(error),
     };
     if caller.prove().is_err() {
-        return Ok(turn_away(&mut socket, shared.refuse(Protocol::Http, Refusal::Full))?);
+        return Ok(turn_away(&mut socket, shared.refuse(ClientProtocol::Http, AdmissionRefusal::Full))?);
     }
     if !shared.serves_strangers(&socket) {
         say(&mut socket, &Response::last(403, "Forbidden", &[]), b"")?;
         return Err(RequestError::NoKey);
     }
-    if Test::of_path(request.path()).is_some() {
+    if Ndt7Test::of_path(request.path()).is_some() {
         ndt7::serve(socket, peer, &request, &rest, shared);
         return Ok(());
     }
@@ -95,7 +95,7 @@ fn answer(mut socket: TcpStream, peer: SocketAddr, caller: &Caller) -> Result<()
     if answer.fill == 0 {
         return Ok(write_until(&socket, &answer.head, StdInstant::now() + PATIENCE)?);
     }
-    match Slot::ask_at_once(shared, Protocol::Http, peer, None) {
+    match Slot::ask_at_once(shared, ClientProtocol::Http, peer, None) {
         Ok(slot) => give(socket, &answer, slot, shared),
         Err(refusal) => Ok(turn_away(&mut socket, refusal)?),
     }
@@ -109,7 +109,7 @@ fn last(mut request: Request) -> Request {
 }
 
 /// Reads a request, and what has come behind it.
-fn read(socket: &mut TcpStream, shared: &Shared) -> Result<(Request, Vec<u8>), RequestError> {
+fn read(socket: &mut TcpStream, shared: &ServerShared) -> Result<(Request, Vec<u8>), RequestError> {
     let until = StdInstant::now() + PATIENCE;
     socket.set_read_timeout(Some(LOOK))?;
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
@@ -130,7 +130,12 @@ fn read(socket: &mut TcpStream, shared: &Shared) -> Result<(Request, Vec<u8>), R
 }
 
 /// Gives an object, within what the place allows.
-fn give(socket: TcpStream, answer: &Answer, mut slot: Slot<'_>, shared: &Shared) -> Result<(), RequestError> {
+fn give(
+    socket: TcpStream,
+    answer: &Answer,
+    mut slot: Slot<'_>,
+    shared: &ServerShared,
+) -> Result<(), RequestError> {
     write_until(&socket, &answer.head, StdInstant::now() + PATIENCE)?;
     let order = StreamOrder {
         direction: Direction::Sends,

@@ -2,7 +2,7 @@
 //!
 //! One thread accepts connections, finds out by their first bytes what they are ([`door`]), and hears the datagrams that belong
 //! to nobody yet; what turns out to be a session has a thread of its own from then on. There are no more of them than
-//! [`Limits`] allow, and whoever says nothing that is spoken here is hung up on. Only a session that was let in may have data,
+//! [`AdmissionLimits`] allow, and whoever says nothing that is spoken here is hung up on. Only a session that was let in may have data,
 //! and datagrams go to the host of its control connection only.
 
 mod booths;
@@ -33,14 +33,14 @@ use netrig_host::{Clock, DescriptorShortage, NoSlot, SlotLimits, ThreadSlots, co
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::booths::Booths;
-use self::door::{Door, Stranger, say_busy};
+use self::door::{Door, OpeningError, say_busy};
 pub use self::order::{ServerError, ServerOrder};
-use self::rooms::{Arrival, Rooms};
-use self::shared::{AT_ONCE, Caller, Shared};
-pub use self::tally::{Failure, Now, Protocol, Tally};
-use crate::admission::{Admission, HOUSEHOLDS_OF_A_SITE, Limits};
-use crate::iperf3::{COOKIE_LEN, Code, Cookie, Refusal, State};
-use crate::protocol::{ECHO_LEN, MOST_PROBES, MOST_STREAMS, Opening, PREAMBLE_LEN};
+use self::rooms::{Rooms, SessionArrival};
+use self::shared::{AT_ONCE, ServedConnection, ServerShared};
+pub use self::tally::{ClientProtocol, ServerActivity, ServerTally, ServiceFailure};
+use crate::admission::{Admission, AdmissionLimits, HOUSEHOLDS_OF_A_SITE};
+use crate::iperf3::{COOKIE_LEN, Cookie, Iperf3Code, Iperf3Refusal, TestState};
+use crate::protocol::{ConnectionOpening, ECHO_LEN, MOST_PROBES, MOST_STREAMS, PREAMBLE_LEN};
 
 /// How often it looks whether it is to end.
 const LOOK: StdDuration = StdDuration::from_millis(50);
@@ -59,7 +59,7 @@ const UNANSWERED_MS: u32 = 30_000;
 /// A server whose sockets stand.
 pub struct Server {
     listeners: Vec<(TcpListener, UdpSocket)>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     /// Of connections that stand at the door.
     door: SlotLimits,
     shortage: Option<DescriptorShortage>,
@@ -82,7 +82,7 @@ impl Server {
         });
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
         let (per_address, per_group) = (order.connections_per_address, order.connections_per_group);
-        let shared = Shared {
+        let shared = ServerShared {
             keys: order.keys,
             open: order.open,
             origins: order.origins,
@@ -94,7 +94,7 @@ impl Server {
             booths: Booths::default(),
             connections: AtomicUsize::new(0),
             callers: ThreadSlots::new(slot_limits(&order.limits).set(per_address, per_group)),
-            tally: Tally::default(),
+            tally: ServerTally::default(),
             stop: AtomicBool::new(false),
         };
         let (door, shortage) = descriptors(&order.limits, listeners.len());
@@ -113,12 +113,12 @@ impl Server {
     }
 
     /// What it has done so far.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &ServerTally {
         &self.shared.tally
     }
 
     /// What is going on.
-    pub fn now(&self) -> Now {
+    pub fn now(&self) -> ServerActivity {
         self.shared.now()
     }
 
@@ -156,11 +156,11 @@ impl Server {
                 self.hear_datagrams(datagrams);
             }
             for _ in 0..door.take_gone() {
-                self.shared.tally.failed(Protocol::Unknown, &Stranger::GaveWay);
+                self.shared.tally.failed(ClientProtocol::Unknown, &OpeningError::GaveWay);
             }
             for (socket, peer, told) in door.known() {
                 if let Err(error) = told.and_then(|opening| self.receive(socket, peer, opening)) {
-                    self.shared.tally.failed(Protocol::Unknown, &error);
+                    self.shared.tally.failed(ClientProtocol::Unknown, &error);
                 }
             }
         }
@@ -179,7 +179,7 @@ impl Server {
                 }
             };
             if let Err(error) = entered {
-                self.shared.tally.failed(Protocol::Unknown, &error);
+                self.shared.tally.failed(ClientProtocol::Unknown, &error);
             }
         }
     }
@@ -194,15 +194,20 @@ impl Server {
     }
 
     /// Somebody has said what it is: what carries data goes to its session, and a session begins.
-    fn receive(&self, mut socket: TcpStream, peer: SocketAddr, opening: Opening) -> Result<(), Stranger> {
+    fn receive(
+        &self,
+        mut socket: TcpStream,
+        peer: SocketAddr,
+        opening: ConnectionOpening,
+    ) -> Result<(), OpeningError> {
         let shared = &self.shared;
         let welcome = match opening {
-            Opening::Data(preamble) => {
+            ConnectionOpening::Data(preamble) => {
                 socket.read_exact(&mut [0; PREAMBLE_LEN])?;
-                let arrival = Arrival::Stream(preamble, socket);
+                let arrival = SessionArrival::Stream(preamble, socket);
                 shared.rooms.visit(preamble.token, peer.ip(), arrival)
             }
-            Opening::Iperf3(cookie) => {
+            ConnectionOpening::Iperf3(cookie) => {
                 socket.read_exact(&mut [0; COOKIE_LEN])?;
                 if shared.booths.has(cookie) {
                     shared.booths.visit(cookie, peer.ip(), socket)
@@ -210,19 +215,24 @@ impl Server {
                     return self.begin_iperf3(socket, peer, cookie);
                 }
             }
-            Opening::Control => return self.begin(socket, peer, session::serve),
-            Opening::Http => return self.begin(socket, peer, http::serve),
-            Opening::More | Opening::Unknown => return Err(Stranger::Unknown),
+            ConnectionOpening::Control => return self.begin(socket, peer, session::serve),
+            ConnectionOpening::Http => return self.begin(socket, peer, http::serve),
+            ConnectionOpening::More | ConnectionOpening::Unknown => return Err(OpeningError::Unknown),
         };
-        if welcome { Ok(()) } else { Err(Stranger::NoSession) }
+        if welcome { Ok(()) } else { Err(OpeningError::NoSession) }
     }
 
-    fn begin_iperf3(&self, mut socket: TcpStream, peer: SocketAddr, cookie: Cookie) -> Result<(), Stranger> {
+    fn begin_iperf3(
+        &self,
+        mut socket: TcpStream,
+        peer: SocketAddr,
+        cookie: Cookie,
+    ) -> Result<(), OpeningError> {
         if !self.shared.serves_strangers(&socket) {
-            let refusal = Refusal::from(Code::AUTHORIZATION);
+            let refusal = Iperf3Refusal::from(Iperf3Code::AUTHORIZATION);
             // A client prints that it is not authorized; one that does not listen need not know.
-            let _ = socket.write_all(&[&[State::ServerError.byte()][..], &refusal.bytes()].concat());
-            return Err(Stranger::NoKey);
+            let _ = socket.write_all(&[&[TestState::ServerError.byte()][..], &refusal.bytes()].concat());
+            return Err(OpeningError::NoKey);
         }
         let arrivals = self.shared.booths.open(cookie, peer.ip());
         let begun = self.begin(socket, peer, move |socket, peer, shared| {
@@ -236,9 +246,9 @@ impl Server {
         &self,
         socket: TcpStream,
         peer: SocketAddr,
-        serve: impl FnOnce(TcpStream, SocketAddr, &Caller) + Send + 'static,
-    ) -> Result<(), Stranger> {
-        let caller = match Caller::of(&self.shared, &socket, peer) {
+        serve: impl FnOnce(TcpStream, SocketAddr, &ServedConnection) + Send + 'static,
+    ) -> Result<(), OpeningError> {
+        let caller = match ServedConnection::of(&self.shared, &socket, peer) {
             Ok(caller) => caller,
             Err(NoSlot::Busy(busy)) => {
                 say_busy(&socket, busy);
@@ -255,7 +265,7 @@ impl Server {
 }
 
 /// Connections that may have a thread.
-const fn slot_limits(limits: &Limits) -> SlotLimits {
+const fn slot_limits(limits: &AdmissionLimits) -> SlotLimits {
     let per_address = threads(limits.per_household, limits.queue_per_household, STRANGERS_OF_ONE);
     let strangers = STRANGERS.saturating_add(limits.sessions.saturating_mul(MOST_PROBES));
     let known = threads(limits.sessions, limits.queue, 0);
@@ -273,7 +283,7 @@ const fn slot_limits(limits: &Limits) -> SlotLimits {
 const OTHER_DESCRIPTORS: u64 = 32;
 
 /// How many connections may stand at the door, and what is lacking for all that the limits allow.
-fn descriptors(limits: &Limits, listeners: usize) -> (usize, Option<DescriptorShortage>) {
+fn descriptors(limits: &AdmissionLimits, listeners: usize) -> (usize, Option<DescriptorShortage>) {
     let SlotLimits { strangers, known, .. } = slot_limits(limits);
     let data = (limits.sessions as u64).saturating_mul(2 * u64::from(MOST_STREAMS) + 4);
     let threads = 2 * strangers as u64 + known as u64;

@@ -6,14 +6,14 @@ use std::time::Instant as StdInstant;
 
 use netrig_probe::web::message::Response;
 
-use crate::admission::Refusal;
+use crate::admission::AdmissionRefusal;
 use crate::talk::{PATIENCE, write_until};
 
 /// After how long somebody who finds no place may ask again, s.
 const RETRY_AFTER: &str = "30";
 
 /// Says that there is no place now.
-pub(super) fn turn_away(socket: &mut TcpStream, refusal: Refusal) -> io::Result<()> {
+pub(super) fn turn_away(socket: &mut TcpStream, refusal: AdmissionRefusal) -> io::Result<()> {
     write_until(socket, &busy(refusal), StdInstant::now() + PATIENCE)
 }
 

@@ -12,41 +12,45 @@ use netrig_host::{Busy, Clock, NoSlot, ThreadSlot, ThreadSlots};
 use rustls::ServerConfig;
 
 use super::booths::Booths;
-use super::rooms::{Arrival, Rooms};
-use super::tally::{Now, Protocol, Tally};
-use crate::admission::{Admission, Limits, Refusal};
+use super::rooms::{Rooms, SessionArrival};
+use super::tally::{ClientProtocol, ServerActivity, ServerTally};
+use crate::admission::{Admission, AdmissionLimits, AdmissionRefusal};
 use crate::iperf3::datagram;
-use crate::protocol::{ECHO_LEN, Echo, Keyring, PREAMBLE_LEN, Preamble};
+use crate::protocol::{ECHO_LEN, EchoDatagram, Keyring, PREAMBLE_LEN, Preamble};
 
 /// Connections, and datagrams, that are taken before the others are looked at again.
 pub(super) const AT_ONCE: usize = 64;
 
 /// What all threads of a server share.
-pub(super) struct Shared {
+pub(super) struct ServerShared {
     pub keys: Keyring,
     pub open: bool,
     pub origins: Vec<String>,
     pub tls: Arc<ServerConfig>,
     pub clock: Clock,
-    pub limits: Limits,
+    pub limits: AdmissionLimits,
     pub admission: Mutex<Admission>,
     pub rooms: Rooms,
     pub booths: Booths,
     /// Connections that have a thread: threads that have not ended, and who has a slot.
     pub connections: AtomicUsize,
     pub callers: Arc<ThreadSlots>,
-    pub tally: Tally,
+    pub tally: ServerTally,
     pub stop: AtomicBool,
 }
 
 /// A connection that has a thread, until it is dropped.
-pub(super) struct Caller {
-    pub shared: Arc<Shared>,
+pub(super) struct ServedConnection {
+    pub shared: Arc<ServerShared>,
     slot: ThreadSlot,
 }
 
-impl Caller {
-    pub(super) fn of(shared: &Arc<Shared>, socket: &TcpStream, peer: SocketAddr) -> Result<Self, NoSlot> {
+impl ServedConnection {
+    pub(super) fn of(
+        shared: &Arc<ServerShared>,
+        socket: &TcpStream,
+        peer: SocketAddr,
+    ) -> Result<Self, NoSlot> {
         let slot = shared.callers.enter(socket, peer.ip())?;
         shared.connections.fetch_add(1, Ordering::Relaxed);
         Ok(Self { shared: Arc::clone(shared), slot })
@@ -61,38 +65,38 @@ impl Caller {
     }
 }
 
-impl Deref for Caller {
-    type Target = Shared;
+impl Deref for ServedConnection {
+    type Target = ServerShared;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &ServerShared {
         &self.shared
     }
 }
 
-impl Drop for Caller {
+impl Drop for ServedConnection {
     fn drop(&mut self) {
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Shared {
+impl ServerShared {
     /// Whether somebody who can prove no key may measure over this connection.
     pub(super) fn serves_strangers(&self, socket: &TcpStream) -> bool {
         self.open || socket.local_addr().is_ok_and(|local| local.ip().to_canonical().is_loopback())
     }
 
-    pub(super) fn now(&self) -> Now {
+    pub(super) fn now(&self) -> ServerActivity {
         let (measuring, waiting) = self.admission().tally();
-        Now { measuring, waiting, connections: self.connections.load(Ordering::Relaxed) }
+        ServerActivity { measuring, waiting, connections: self.connections.load(Ordering::Relaxed) }
     }
 
     /// A datagram has come that belongs to nobody yet.
     pub(super) fn hear(&self, bytes: &[u8], from: SocketAddr) {
         let own = |token, arrival| self.rooms.visit(token, from.ip(), arrival);
-        let welcome = match (Echo::decode(bytes), Preamble::decode(bytes)) {
-            (Some(echo), _) => own(echo.preamble.token, Arrival::Echo(from)),
+        let welcome = match (EchoDatagram::decode(bytes), Preamble::decode(bytes)) {
+            (Some(echo), _) => own(echo.preamble.token, SessionArrival::Echo(from)),
             (None, Some(preamble)) if bytes.len() == PREAMBLE_LEN => {
-                own(preamble.token, Arrival::Knock(preamble, from))
+                own(preamble.token, SessionArrival::Knock(preamble, from))
             }
             _ => match bytes.try_into() {
                 Ok(words) if datagram::reply(bytes).is_some() => self.booths.knock(from, words),
@@ -127,7 +131,7 @@ impl Shared {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn refuse(&self, protocol: Protocol, refusal: Refusal) -> Refusal {
+    pub(super) fn refuse(&self, protocol: ClientProtocol, refusal: AdmissionRefusal) -> AdmissionRefusal {
         self.tally.refused(protocol, refusal);
         refusal
     }

@@ -23,8 +23,8 @@ use netrig_host::HostSettings;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use self::finding::{Finding, Verdict};
-pub use self::path::{Path, RateFrom};
+pub use self::finding::{SettingFinding, SettingVerdict};
+pub use self::path::{RateFrom, TunedPath};
 pub use self::sysctl::SYSCTLS;
 use crate::quantities::size;
 
@@ -46,7 +46,7 @@ pub struct Tuning {
     /// Their product: the window that a connection needs, bytes.
     pub window_bytes: Option<u64>,
     /// Each setting.
-    pub settings: Vec<Finding>,
+    pub settings: Vec<SettingFinding>,
     /// What could not be read.
     pub unread: Vec<String>,
     /// What was found, in a sentence.
@@ -59,10 +59,10 @@ impl Tuning {
 
     /// Of what was read, for what is known of a path: where nobody knows its rate, that of the interface is taken, which is the
     /// most that it can be.
-    pub fn of(read: &HostSettings, path: Path) -> Self {
+    pub fn of(read: &HostSettings, path: TunedPath) -> Self {
         let own = read.outlet.as_ref().and_then(|outlet| outlet.bits_per_s);
         let own = own.map(|bits_per_s| (Rate::from_bits_per_s(bits_per_s), RateFrom::Interface));
-        let path = Path { rate: path.rate.or(own), ..path };
+        let path = TunedPath { rate: path.rate.or(own), ..path };
         let mut settings = memory::findings(read, &path);
         settings.extend(options::findings(read, &path));
         settings.extend(interface::findings(read, &path));
@@ -84,7 +84,7 @@ impl Tuning {
 }
 
 /// What was found, in a sentence.
-fn found(settings: &[Finding], path: &Path) -> String {
+fn found(settings: &[SettingFinding], path: &TunedPath) -> String {
     let names: Vec<_> =
         settings.iter().filter(|setting| setting.mend.is_some()).map(|one| one.name.as_str()).collect();
     let needs = match (path.window(), path.host) {

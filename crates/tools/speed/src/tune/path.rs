@@ -26,7 +26,7 @@ pub enum RateFrom {
 
 /// What is known of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Path {
+pub struct TunedPath {
     /// To whom.
     pub host: Option<IpAddr>,
     /// How long a packet and its answer take while nothing else is underway.
@@ -35,7 +35,7 @@ pub struct Path {
     pub rate: Option<(Rate, RateFrom)>,
 }
 
-impl Path {
+impl TunedPath {
     fn bits_per_s(&self) -> Option<f64> {
         self.rate.map(|(rate, _)| rate.bits_per_s() as f64)
     }

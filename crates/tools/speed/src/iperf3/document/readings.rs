@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use crate::iperf3::parameters::{Direction, Parameters, Transport};
-use crate::iperf3::results::{Cpu, ServerOutput};
+use crate::iperf3::parameters::{TestDirection, TestParameters, TestTransport};
+use crate::iperf3::results::{CpuUse, ServerOutput};
 
 /// Which end of the test tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum TestRole {
     /// The client, which was told to connect to that host and port.
     Client {
         /// As it was given.
@@ -24,7 +24,7 @@ pub enum Role {
 
 /// What was known when the test began.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
+pub struct DocumentStart {
     /// The program and its version. Some readers expect `iperf 3.` at its beginning.
     pub version: String,
     /// The kernel, as `uname -a` tells it.
@@ -32,11 +32,11 @@ pub struct Start {
     /// When, s since 1970.
     pub unix_seconds: u64,
     /// Which end this is.
-    pub role: Role,
+    pub role: TestRole,
     /// Of the test.
     pub cookie: String,
     /// What was asked for.
-    pub asked: Parameters,
+    pub asked: TestParameters,
     /// Longest segment of the connection for control, bytes.
     pub mss: u32,
     /// Size of the streams' buffers for sending, bytes.
@@ -47,7 +47,7 @@ pub struct Start {
 
 /// Where a stream goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
+pub struct StreamPath {
     /// What tells the stream from others; iperf3 has the number of its socket there.
     pub socket: u32,
     /// This end.
@@ -88,7 +88,7 @@ pub struct UdpReadings {
 
 /// What a stream carried between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Interval {
+pub struct StreamInterval {
     /// Its beginning, s after the start of the test or the end of the warm-up.
     pub start: f64,
     /// Its end.
@@ -105,7 +105,7 @@ pub struct Interval {
 
 /// What one end knows of a stream on the whole, without its warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct End {
+pub struct StreamTotals {
     /// How long it took, s.
     pub seconds: f64,
     /// Sent, or received.
@@ -120,28 +120,28 @@ pub struct End {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamReadings {
     /// Where it goes.
-    pub path: Path,
+    pub path: StreamPath,
     /// Whether this end sends.
     pub sends: bool,
     /// What this end saw, in the order of time; all streams have the same intervals.
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<StreamInterval>,
     /// What this end knows at the end; nothing of a test that did not get so far.
-    pub local: Option<End>,
+    pub local: Option<StreamTotals>,
     /// What the other end said.
-    pub remote: Option<End>,
+    pub remote: Option<StreamTotals>,
 }
 
 /// A test as it is told: by [`json`](Self::json).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Document {
+pub struct TestDocument {
     /// What was known when it began.
-    pub start: Start,
+    pub start: DocumentStart,
     /// All streams, in the order of their numbers.
     pub streams: Vec<StreamReadings>,
     /// This end's processor.
-    pub cpu: Cpu,
+    pub cpu: CpuUse,
     /// The other end's.
-    pub remote_cpu: Cpu,
+    pub remote_cpu: CpuUse,
     /// This end's congestion control.
     pub congestion: Option<String>,
     /// The other end's.
@@ -152,30 +152,30 @@ pub struct Document {
     pub error: Option<String>,
 }
 
-impl Document {
+impl TestDocument {
     pub(super) fn is_tcp(&self) -> bool {
-        self.start.asked.transport == Transport::Tcp
+        self.start.asked.transport == TestTransport::Tcp
     }
 
     /// The two halves of a test, or the one it has, as iperf3 orders them: what the client sends, and then what the server
     /// does. The names of sums of the second half of two end differently.
-    pub(super) fn halves(&self) -> Vec<Half<'_>> {
-        let client = matches!(self.start.role, Role::Client { .. });
-        let half = |up: bool, second: bool| Half {
+    pub(super) fn halves(&self) -> Vec<DirectionStreams<'_>> {
+        let client = matches!(self.start.role, TestRole::Client { .. });
+        let half = |up: bool, second: bool| DirectionStreams {
             sends: up == client,
             second,
             streams: self.streams.iter().filter(|stream| stream.sends == (up == client)).collect(),
         };
         match self.start.asked.direction {
-            Direction::Upload => vec![half(true, false)],
-            Direction::Download => vec![half(false, false)],
-            Direction::Both => vec![half(true, false), half(false, true)],
+            TestDirection::Upload => vec![half(true, false)],
+            TestDirection::Download => vec![half(false, false)],
+            TestDirection::Both => vec![half(true, false), half(false, true)],
         }
     }
 }
 
 /// The streams of one direction.
-pub(super) struct Half<'a> {
+pub(super) struct DirectionStreams<'a> {
     /// Whether this end sends.
     pub sends: bool,
     /// It is the second of two.
