@@ -1,6 +1,6 @@
-//! What one end carries in a phase: the threads that send and receive, what they count, and what their host did meanwhile.
+//! One end of a phase: the threads that send and receive, their counts, and the counters of their host.
 //!
-//! Both ends of a phase are this, the client's and the server's; they differ in which way is away from them.
+//! The client and the server use the same code. They differ only in the direction of the data.
 
 mod readings;
 
@@ -26,7 +26,7 @@ use crate::protocol::{
     StreamCounts,
 };
 
-/// Readings that nobody has taken yet; more of them are kept for the end only.
+/// Length of the queue of live readings. If it is full, a reading appears only in the outcome.
 const UNTAKEN: usize = 64;
 
 /// Datagrams are waited for no longer than this after all were sent.
@@ -35,14 +35,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3);
 /// Which end of a phase this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndRole {
-    /// Who asked.
+    /// The end that requested the phase.
     Client,
-    /// Who was asked.
+    /// The end that serves it.
     Server,
 }
 
 impl EndRole {
-    /// What this end does with data that goes such a way.
+    /// Whether this end sends, receives, or does both for a direction of data.
     pub const fn direction(self, way: DataDirection) -> Direction {
         match (self, way) {
             (_, DataDirection::Both) => Direction::Both,
@@ -52,31 +52,31 @@ impl EndRole {
     }
 }
 
-/// What a phase goes over.
+/// The sockets of a phase.
 #[derive(Debug)]
 pub enum PhaseSockets {
-    /// Nothing.
+    /// No socket: an idle phase.
     None,
-    /// Connections.
+    /// TCP connections.
     Tcp {
-        /// In the order of their numbers.
+        /// In the order of the stream numbers.
         streams: Vec<TcpStream>,
-        /// The largest window that this end offers, bytes; the kernel's choice if not given.
+        /// The largest receive window of this end, bytes. The kernel chooses it if absent.
         window: Option<u32>,
     },
-    /// A socket that is connected to the other end's.
+    /// A UDP socket that is connected to the peer.
     Udp(UdpSocket),
-    /// The same, for packets of SCTP.
+    /// A UDP socket that is connected to the peer and carries SCTP packets.
     Sctp {
         /// The socket.
         socket: UdpSocket,
-        /// The largest window that this end offers, bytes; enough for most paths if not given.
+        /// The largest receive window of this end, bytes. If absent, a default that suffices for most paths.
         window: Option<u32>,
     },
 }
 
 impl PhaseSockets {
-    /// The other end.
+    /// The address of the peer.
     fn peer(&self) -> Option<IpAddr> {
         let peer = match self {
             Self::None => return None,
@@ -87,35 +87,35 @@ impl PhaseSockets {
     }
 }
 
-/// What becomes known while a phase lasts.
+/// A reading that an end reports during a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LiveReading {
-    /// So many bytes have arrived over all connections.
+    /// The sums over all connections.
     Bytes {
         /// Since the phase began, ns.
         at_ns: u64,
-        /// Bytes.
+        /// Bytes received.
         received: u64,
         /// Bytes given to the kernel.
         sent: u64,
     },
-    /// Datagrams have arrived.
+    /// The counts of received datagrams.
     Datagrams(DatagramCounts),
 }
 
-/// What an end has counted of a phase.
+/// What one end has counted in a phase.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PhaseOutcome {
-    /// Each connection at each reading.
+    /// The counts of each connection at each reading.
     pub counted: Vec<StreamCounts>,
-    /// The datagrams that arrived, at each reading.
+    /// The counts of received datagrams at each reading.
     pub heard: Vec<DatagramCounts>,
-    /// As a whole.
+    /// The totals of the phase.
     pub report: EndReport,
 }
 
 impl PhaseOutcome {
-    /// Keeps what an end tells while a phase lasts: of connections, all of them together.
+    /// Appends a live reading. Readings of connections are sums over all of them.
     pub(crate) fn keep(&mut self, live: &LiveReading) {
         match live {
             LiveReading::Bytes { at_ns, received, sent } => self.counted.push(StreamCounts {
@@ -129,26 +129,26 @@ impl PhaseOutcome {
     }
 }
 
-/// What a server lets a session carry.
+/// The limits of what a session may carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// In each direction; all that the path takes if not given.
+    /// The highest rate in each direction. Unlimited if absent.
     pub rate: Option<Rate>,
-    /// What its connections are sent, bytes; no end to it if not given. Of datagrams it is looked at as they are sent.
+    /// The most bytes that its connections send. Unlimited if absent. Datagrams are checked while they are sent.
     pub bytes: Option<u64>,
 }
 
-/// A phase that is carried.
+/// A phase that is running.
 pub struct RunningPhase {
     begun: u64,
-    /// When this end had sent all datagrams that it was to send, or its time was over.
+    /// The time at which this end stopped sending datagrams, ns of `CLOCK_MONOTONIC`.
     stopped: Option<u64>,
-    /// For how long it was to last, ns.
+    /// The planned duration, ns.
     lasts: u64,
     has_schedule: bool,
     host: HostCounters,
     radio: Option<Radio>,
-    /// Of the socket that datagrams go over, to send and to receive, bytes.
+    /// The send and receive buffers of the datagram socket, bytes.
     buffers: Option<[u64; 2]>,
     throttle: Arc<Throttle>,
     stop_sending: Arc<AtomicBool>,
@@ -156,7 +156,7 @@ pub struct RunningPhase {
     streams: Option<JoinHandle<io::Result<StreamsEnd>>>,
     source: Option<JoinHandle<io::Result<SourceEnd>>>,
     sink: Option<JoinHandle<io::Result<SinkEnd>>>,
-    /// What the source has left behind, once it has ended.
+    /// The result of the source once it has ended.
     sent: Option<SourceEnd>,
     /// Time between two readings.
     every: Duration,
@@ -164,12 +164,12 @@ pub struct RunningPhase {
     counter: PhaseCounter,
 }
 
-/// Bytes received and sent so far: payload, of datagrams all that came.
+/// Payload bytes received and sent so far. Duplicate datagrams count.
 #[derive(Clone, Debug, Default)]
 pub struct PhaseCounter(Arc<[AtomicU64; 2]>);
 
 impl PhaseCounter {
-    /// As they are now.
+    /// Bytes received, bytes sent.
     pub fn bytes(&self) -> [u64; 2] {
         self.0.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }
@@ -183,7 +183,7 @@ impl PhaseCounter {
     }
 }
 
-/// What a thread of connections leaves behind.
+/// The result of the thread that carries connections.
 #[derive(Default)]
 struct StreamsEnd {
     counted: Vec<StreamCounts>,
@@ -192,7 +192,7 @@ struct StreamsEnd {
     buffers: Option<[u64; 2]>,
     window: Option<u32>,
     congestion: Option<String>,
-    /// What is known beforehand of the packets that are sent: their payload, bytes.
+    /// The payload of the packets that are sent, bytes, if it is known before they are.
     segment: Option<u32>,
     faults: Vec<String>,
 }
@@ -209,7 +209,7 @@ struct SinkEnd {
 }
 
 impl RunningPhase {
-    /// Begins to carry a phase.
+    /// Starts a phase.
     ///
     /// # Errors
     /// If the kernel refuses a thread or a socket.
@@ -217,10 +217,10 @@ impl RunningPhase {
         Self::begin_within(phase, role, sockets, Allowance::default())
     }
 
-    /// The same with no more than what is allowed.
+    /// Starts a phase within the limits of `allowance`.
     ///
     /// # Errors
-    /// As of [`begin`](Self::begin).
+    /// See [`begin`](Self::begin).
     pub fn begin_within(
         phase: &MeasurementPhase,
         role: EndRole,
@@ -290,12 +290,12 @@ impl RunningPhase {
         Ok(carrying)
     }
 
-    /// From now on datagrams leave at this rate.
+    /// Sets the rate at which datagrams are sent.
     pub fn pace(&self, rate: Rate) {
         self.throttle.set(rate);
     }
 
-    /// The next of what has become known, if there is something.
+    /// The next live reading.
     pub fn poll_live(&self) -> Option<LiveReading> {
         self.live.try_recv().ok()
     }
@@ -305,17 +305,17 @@ impl RunningPhase {
         self.counter.bytes()
     }
 
-    /// What counts them, also when the phase has ended.
+    /// The counter of these bytes. It stays valid after the phase has ended.
     pub fn counter(&self) -> PhaseCounter {
         self.counter.clone()
     }
 
-    /// Whether it carries nothing any more, although nobody has ended it: its connections are gone.
+    /// Whether the connections were closed before the phase was ended.
     pub fn is_over(&self) -> bool {
         self.streams.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
-    /// Sends no more datagrams; how many it has sent, if it sent any.
+    /// Stops sending datagrams. Returns the number of datagrams sent if this end sends any.
     ///
     /// # Errors
     /// If sending has failed.
@@ -328,8 +328,8 @@ impl RunningPhase {
         Ok(self.sent.as_ref().map(|sent| sent.last.datagrams))
     }
 
-    /// Ends the phase. Connections are broken off; of datagrams those are waited for that are still underway, of so many that
-    /// the other end has sent, if that is known.
+    /// Ends the phase. Connections are aborted. Datagrams in flight are waited for; `sent_there` is the number that the peer has
+    /// sent, if known.
     ///
     /// # Errors
     /// If carrying has failed.
@@ -337,10 +337,10 @@ impl RunningPhase {
         self.end_while(sent_there, &mut |_| true)
     }
 
-    /// The same, and nothing is waited for any more once so many bytes received and sent are too many.
+    /// Ends the phase. The wait for datagrams in flight stops when `may` returns false for the bytes received and sent.
     ///
     /// # Errors
-    /// As of [`end`](Self::end).
+    /// See [`end`](Self::end).
     pub fn end_while(
         mut self,
         sent_there: Option<u64>,
@@ -351,7 +351,7 @@ impl RunningPhase {
             self.wait_for_stragglers(may);
         }
         self.stop.store(true, Ordering::Relaxed);
-        // Datagrams that are waited for are not carried for longer.
+        // The wait for datagrams in flight does not lengthen the phase.
         let stopped = self.stopped.filter(|_| self.sink.is_some() || self.sent.is_some());
         let (begun, lasts) = (self.begun, self.lasts);
         let lasted = |ended: u64| lasted([begun, ended], stopped, lasts);
@@ -375,7 +375,7 @@ impl RunningPhase {
         if let Some(sent) = &self.sent {
             effort.push(sent.last.effort);
             (datagrams.sent, datagrams.skipped) = (sent.last.datagrams, sent.last.skipped);
-            // Who is told how fast to go while it goes has no schedule to keep.
+            // A source whose rate is steered has no schedule to keep.
             outcome.report.faults.extend(sent.report.fault().filter(|_| self.has_schedule));
         }
         outcome.report.datagrams = (datagrams != Datagrams::default()).then_some(datagrams);
@@ -467,7 +467,7 @@ impl RunningPhase {
                 counter.received(taken.all_bytes);
                 heard.push(now);
                 effort = taken.effort;
-                // Whoever does not take it in time has the next one.
+                // If the queue is full, the reader gets a later reading.
                 let _ = told.try_send(LiveReading::Datagrams(now));
             })?;
             Ok(SinkEnd { heard, sink, effort })
@@ -505,24 +505,24 @@ impl RunningPhase {
     }
 }
 
-/// What is broken off sends nothing more, and takes nothing: connections are aborted.
+/// An aborted phase neither sends nor receives: its connections are aborted.
 impl Drop for RunningPhase {
     fn drop(&mut self) {
         self.stop_sending.store(true, Ordering::Relaxed);
         self.stop.store(true, Ordering::Relaxed);
-        // Of a phase that was broken off nobody asks what was counted.
+        // The counts of an aborted phase are not used.
         self.streams.take().map(joined);
         self.source.take().map(joined);
         self.sink.take().map(joined);
     }
 }
 
-/// What each of so many may carry, B/s, if all together may carry no more than so much.
+/// The share of each of `count` connections, B/s, if `most` limits all of them together.
 fn each_of(most: Option<Rate>, count: usize) -> Option<u32> {
     Some(pacing(Rate::from_bits_per_s(most?.bits_per_s() / count.max(1) as u64)))
 }
 
-/// What a thread that has ended gives.
+/// The result of a thread that has ended.
 pub(crate) fn joined<T>(thread: JoinHandle<io::Result<T>>) -> io::Result<T> {
     thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that carries data has panicked")))
 }
@@ -532,14 +532,14 @@ fn set_congestion(socket: &TcpStream, name: &str) -> io::Result<()> {
         .map_err(|error| io::Error::other(format!("the kernel has no congestion control `{name}`: {error}")))
 }
 
-/// What a connection was made with: its buffers to send and to receive, and the congestion control of what it sends.
+/// The send and receive buffers of a connection and, if it sends, its congestion control.
 fn settings(socket: &TcpStream, direction: Direction) -> (Option<[u64; 2]>, Option<String>) {
     let congestion =
         if direction == Direction::Receives { None } else { sockopt::tcp_congestion(socket).ok() };
     (buffers(socket), congestion)
 }
 
-/// What a socket may hold, to send and to receive, bytes as the kernel counts them.
+/// The send and receive buffers of a socket, bytes as the kernel counts them.
 fn buffers(socket: impl AsFd) -> Option<[u64; 2]> {
     let send = sockopt::socket_send_buffer_size(&socket).ok()?;
     Some([send as u64, sockopt::socket_recv_buffer_size(&socket).ok()? as u64])
@@ -564,7 +564,7 @@ impl StreamsEnd {
         let (received, sent) = (sum(|counted| counted.received), sum(|counted| counted.sent));
         counter.received(received);
         counter.sent(sent);
-        // Whoever does not take it in time has the next one.
+        // If the queue is full, the reader gets a later reading.
         let _ = told.try_send(LiveReading::Bytes { at_ns, received, sent });
         self.effort = reading.effort;
     }

@@ -1,12 +1,11 @@
-//! What limited a measurement: from what both ends counted to one sentence, the counter that proves it, and the advice that
-//! mends it.
+//! The limit of a measurement: one sentence, the counter that proves it, and advice against it.
 //!
-//! A transfer is as fast as the tightest of its limits lets it be, and each of them leaves a trace of its own: a line keeps a
-//! queue, a policer loses without one, a window and a send buffer have the kernel count the time in which they held data
-//! back, a processor keeps a thread waiting, a socket without room drops what had arrived. [`verdicts`] looks for these traces
-//! in the order in which one hides the other, and says [`LimitingFactor::Unknown`] rather than guess.
+//! The tightest limit decides the rate of a transfer, and each kind leaves its own trace. A line has a queue, a policer loses
+//! packets without one. The kernel counts the time for which a window or a send buffer limited the sender. A busy processor makes a
+//! thread wait, and a full socket buffer drops datagrams. [`verdicts`] checks these traces in the order in which one hides
+//! another. If none is conclusive, the verdict is [`LimitingFactor::Unknown`].
 //!
-//! It is pure: all that it knows is in the report.
+//! It is pure: its only input is the report.
 
 mod evidence;
 mod limit;
@@ -18,8 +17,8 @@ use evidence::LimitEvidence;
 pub(crate) use evidence::is_by_hosts;
 pub use limit::{LimitVerdict, LimitingFactor, MeasuredHost};
 
-/// What limited each way that was measured, by itself and while both were full: where connections carried data it is theirs, and a
-/// search beside them is evidence.
+/// One verdict for each measured direction, alone and with both directions loaded. If connections carried data, the verdict is about
+/// them, and a capacity search is evidence.
 pub fn verdicts(report: &SpeedReport) -> Vec<LimitVerdict> {
     let ways = [false, true]
         .into_iter()

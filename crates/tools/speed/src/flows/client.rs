@@ -1,4 +1,4 @@
-//! The client's end: calls a server of iperf3, and carries a test.
+//! The client of an iperf3 server.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -18,85 +18,85 @@ use crate::iperf3::{
 };
 use crate::talk::{PATIENCE, is_nothing};
 
-/// How often it looks at what has come beside words.
+/// Longest wait for a control message before the other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
-/// A server that has not answered the words that open a stream over UDP is asked again after so long.
+/// Time after which the datagram that opens a UDP stream is sent again.
 const AGAIN: StdDuration = StdDuration::from_secs(3);
 
-/// What is to be tested.
+/// An order for a test.
 #[derive(Clone, Debug)]
 pub struct TestOrder {
-    /// Where the server is.
+    /// The address of the server.
     pub server: SocketAddr,
-    /// Its name, as it was given.
+    /// The name of the server as the user gave it.
     pub host: String,
-    /// What is asked for.
+    /// The requested parameters.
     pub asked: TestParameters,
-    /// Time between two readings.
+    /// Interval between readings.
     pub every: Duration,
 }
 
-/// What came of a test.
+/// The outcome of a test.
 #[derive(Debug)]
 pub struct TestOutcome {
-    /// What was known when it began.
+    /// The state at the start of the test.
     pub start: DocumentStart,
-    /// The control connection's ends, this host's first.
+    /// The addresses of the control connection, this host first.
     pub ends: [SocketAddr; 2],
-    /// What this end has found.
+    /// The result of this end.
     pub found: TestFindings,
-    /// What the server says that it has.
+    /// The results of the server, if received.
     pub theirs: Option<TestResults>,
-    /// Why it did not come to its end: what was found until then is partial.
+    /// Why the test ended early. The results are then partial.
     pub error: Option<TestError>,
 }
 
-/// Why a test did not come to its end.
+/// Why a test failed or ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum TestError {
-    /// Nobody is there.
+    /// The connection failed.
     #[error("no connection to {server}: {source}")]
     Connect {
-        /// Where.
+        /// The address of the server.
         server: SocketAddr,
-        /// What the kernel answered.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// It does not answer datagrams.
+    /// The server answers no datagrams.
     #[error("{server} answers no datagram: {source}; is its port open for UDP, too?")]
     NoDatagrams {
-        /// Where.
+        /// The address of the server.
         server: SocketAddr,
-        /// What the kernel answered.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// What was said came to no good end.
+    /// The control session failed.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// This host refuses what was asked for.
+    /// This host refuses an option of the test.
     #[error("this host refuses: {0}")]
     Option(Iperf3Refusal),
-    /// This end cannot carry data.
+    /// This end failed to carry data.
     #[error("data could not be carried: {0}")]
     Carrying(#[from] io::Error),
-    /// Somebody interrupted it.
+    /// The user interrupted the test.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl TestOutcome {
-    /// As `iperf3 -c -J` would print it.
+    /// The document that `iperf3 -c -J` would print.
     pub fn document(&self) -> TestDocument {
         let document = self.found.document(self.start.clone(), self.theirs.as_ref());
         TestDocument { error: self.error.as_ref().map(ToString::to_string), ..document }
     }
 }
 
-/// Carries out a test: `watch` is told now and then for how long data flows, s, and how many bytes were received and sent.
+/// Runs a test. `watch` is called with the time since data began to flow, s, and the bytes received and sent.
 ///
 /// # Errors
-/// If no data flowed. What was found before something broke is told with it.
+/// If no data flowed. If the test ended early, the outcome has the partial results and the error.
 pub fn test(
     order: &TestOrder,
     cancel: &AtomicBool,
@@ -115,7 +115,7 @@ pub fn test(
     Ok(TestOutcome { start, ends: [call.local, order.server], found, theirs: call.theirs, error })
 }
 
-/// A test that lasts.
+/// A running test.
 struct ClientTest<'a> {
     order: &'a TestOrder,
     control: TcpStream,
@@ -155,7 +155,7 @@ impl<'a> ClientTest<'a> {
                     ClientEvent::Stop => self.stop()?,
                     ClientEvent::Results(theirs) => self.theirs = Some(*theirs),
                     ClientEvent::Over(outcome) => {
-                        // The server may have gone before the last word.
+                        // The server may have closed the connection before the last message.
                         let _ = self.flush();
                         return if cancel.load(Ordering::Relaxed) {
                             Err(TestError::Interrupted)
@@ -190,7 +190,7 @@ impl<'a> ClientTest<'a> {
         Ok(())
     }
 
-    /// Opens all streams, those that upload first.
+    /// Opens all streams. Streams that upload come first.
     fn open(&self) -> Result<Vec<TestStream>, TestError> {
         let asked = &self.order.asked;
         let server = self.order.server;
@@ -231,7 +231,7 @@ impl<'a> ClientTest<'a> {
         Ok(())
     }
 
-    /// The server has stopped: tells it what was found.
+    /// The server has stopped: sends it the results.
     fn stop(&mut self) -> Result<(), TestError> {
         if let Some(flows) = self.flows.take() {
             let found = flows.end()?;
@@ -242,7 +242,7 @@ impl<'a> ClientTest<'a> {
     }
 }
 
-/// Opens a stream over UDP: asks until the server answers.
+/// Opens a UDP stream: sends the datagram until the server answers.
 fn knock(socket: &UdpSocket) -> io::Result<()> {
     let until = StdInstant::now() + PATIENCE;
     socket.set_nonblocking(false)?;

@@ -1,4 +1,4 @@
-//! What an end has found of a test, in the words of iperf3.
+//! The result of a test at one end, in the terms of iperf3.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,33 +11,33 @@ use crate::iperf3::{
 };
 use crate::protocol::EndReport;
 
-/// What an end has found.
+/// The result of a test at one end.
 #[derive(Clone, Debug)]
 pub struct TestFindings {
-    /// What was asked for.
+    /// The requested parameters.
     pub asked: TestParameters,
-    /// All streams, in the order of their numbers.
+    /// All streams in the order of their numbers.
     pub streams: Vec<StreamFindings>,
-    /// When data began to flow, ns of `CLOCK_MONOTONIC`.
+    /// The time at which data began to flow, ns of `CLOCK_MONOTONIC`.
     pub begun: u64,
-    /// What carrying took of processors.
+    /// Processor use.
     pub cpu: CpuUse,
-    /// What this end says of the test as a whole, in netrig's own words; of its datagrams nothing.
+    /// The report of this end in netrig's own protocol, without its datagrams.
     pub report: EndReport,
 }
 
-/// What an end has found of a stream.
+/// The result of a stream at one end.
 #[derive(Clone, Debug)]
 pub struct StreamFindings {
-    /// Its number.
+    /// The stream number.
     pub id: u32,
     /// Whether this end sends.
     pub sends: bool,
-    /// This end and the other one.
+    /// The addresses of this end and of the peer.
     pub ends: [SocketAddr; 2],
-    /// It and those that it shares a thread with.
+    /// The record of all streams of its thread.
     record: Arc<StreamRecord>,
-    /// Its place there.
+    /// The index of the stream in that record.
     place: usize,
 }
 
@@ -85,13 +85,13 @@ impl TestFindings {
         found
     }
 
-    /// What is told to the other end.
+    /// The results that are sent to the peer.
     pub fn results(&self) -> TestResults {
         let tcp = self.asked.is_tcp();
         let sends = self.streams.iter().any(|stream| stream.sends);
         TestResults {
             cpu: self.cpu,
-            // Over UDP iperf3 says that it does not, whoever sends.
+            // Over UDP, iperf3 always sends false.
             counts_retransmits: if tcp { sends.then_some(true) } else { Some(false) },
             congestion: self.report.congestion.clone().filter(|_| tcp),
             streams: self.streams.iter().map(|stream| stream.result(tcp)).collect(),
@@ -99,7 +99,7 @@ impl TestFindings {
         }
     }
 
-    /// The document that is printed of it, with what the other end has said, if it has.
+    /// The JSON document of the test. `theirs` are the results of the peer, if received.
     pub fn document(&self, start: DocumentStart, theirs: Option<&TestResults>) -> TestDocument {
         let readings = |stream: &StreamFindings| StreamReadings {
             path: StreamPath { socket: 4 + stream.id, local: stream.ends[0], remote: stream.ends[1] },
@@ -128,12 +128,12 @@ impl TestFindings {
 }
 
 impl StreamFindings {
-    /// What this end knows on the whole, without the warm-up.
+    /// The totals of this end without the warm-up.
     pub fn end(&self) -> StreamTotals {
         self.record.end(self.place)
     }
 
-    /// When, ns since the streams began, and what it had carried by then.
+    /// Time, ns since the streams began, and the totals at that time.
     pub fn marks(&self) -> impl Iterator<Item = (u64, StreamMark)> {
         self.record.rows().iter().map(|(at, marks)| (*at, marks[self.place]))
     }
@@ -154,7 +154,7 @@ impl StreamFindings {
     }
 }
 
-/// What the other end has said of a stream.
+/// The totals of a stream at the peer.
 fn end(told: &StreamResult, stream: &StreamFindings) -> StreamTotals {
     StreamTotals {
         seconds: told.seconds.unwrap_or_else(|| stream.end().seconds),
@@ -169,14 +169,14 @@ fn end(told: &StreamResult, stream: &StreamFindings) -> StreamTotals {
     }
 }
 
-/// What this host and program are, for the head of a document.
+/// The head of a document: this program, this host and the current time.
 pub fn start(role: TestRole, cookie: String, asked: TestParameters) -> DocumentStart {
     let kernel = |file: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/kernel/{file}")).unwrap_or_default();
         text.trim().to_owned()
     };
     DocumentStart {
-        // Readers look for `iperf 3.` at its beginning.
+        // Readers expect `iperf 3.` at the beginning.
         version: format!("iperf 3.12 (netrig {})", env!("CARGO_PKG_VERSION")),
         system: ["ostype", "hostname", "osrelease", "version"].map(kernel).join(" "),
         unix_seconds: netrig_host::realtime_nanos() / 1_000_000_000,

@@ -1,53 +1,53 @@
-//! What streams had carried, from interval to interval.
+//! Counts of streams at the ends of intervals.
 
 use crate::iperf3::{StreamInterval, StreamTotals, TcpReadings, UdpReadings};
 use crate::protocol::StreamCounts;
 
-/// Rows that are kept of one worker's streams at most, over all of them; what comes later is told as one interval.
+/// The most rows of one worker, over all of its streams. Later data becomes one interval.
 const MOST_ROWS: usize = 40_000;
 
-/// What a stream had carried at a moment.
+/// Totals of a stream at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamMark {
-    /// Bytes that were sent, or received.
+    /// Bytes sent or received.
     pub bytes: u64,
-    /// What the kernel says of a sender's connection; the retransmissions are all that there were until then.
+    /// Kernel counters of a sender's connection. Retransmissions are a total.
     pub tcp: Option<TcpReadings>,
-    /// What it says of any connection, in netrig's own words.
+    /// Kernel counters of any connection, in netrig's own protocol.
     pub kernel: StreamCounts,
-    /// Bytes that the other end has acknowledged, of a connection that this one sends over.
+    /// Bytes that the peer has acknowledged, for a connection on which this end sends.
     pub acknowledged: u64,
-    /// What was counted of datagrams until then.
+    /// Totals of datagrams.
     pub udp: UdpReadings,
-    /// Datagrams that were due by then and that this end could not send; of one that sends as fast as it can none is due.
+    /// Datagrams that were due and that this end could not send. Zero for a sender without a rate limit.
     pub skipped: u64,
-    /// Datagrams that had reached this host by then, and that the socket had no room for.
+    /// Datagrams that reached this host and that the kernel dropped because the socket buffer was full.
     pub dropped: u64,
-    /// Arrivals of datagrams that had arrived before.
+    /// Duplicate datagrams received.
     pub twice: u64,
 }
 
-/// What some streams had carried at the ends of intervals.
+/// Totals of some streams at the ends of intervals.
 #[derive(Clone, Debug)]
 pub struct StreamRecord {
     every_ns: u64,
     warm_up_ns: u64,
     next_ns: u64,
-    /// The place of the row at which the warm-up was over.
+    /// The index of the row at the end of the warm-up.
     warm: Option<usize>,
-    /// When, ns since the streams began, and each stream.
+    /// Time, ns since the streams began, and the totals of each stream.
     rows: Vec<(u64, Vec<StreamMark>)>,
 }
 
 impl StreamRecord {
-    /// Of so many streams: a row whenever so much time is over, and one at the end of the warm-up.
+    /// An empty record. It gets a row every `every_ns` and one at the end of the warm-up.
     pub fn new(streams: usize, every_ns: u64, warm_up_ns: u64) -> Self {
         let warm = (warm_up_ns == 0).then_some(0);
         let rows = vec![(0, vec![StreamMark::default(); streams])];
         Self { every_ns, warm_up_ns, next_ns: every_ns, warm, rows }
     }
 
-    /// What was read at a moment.
+    /// Takes a reading. `marks` is called only if a row is due.
     pub fn read(&mut self, at_ns: u64, marks: impl FnOnce() -> Vec<StreamMark>) {
         let turns_warm = self.warm.is_none() && at_ns >= self.warm_up_ns;
         let has_room = self.rows.len() * self.rows[0].1.len() < MOST_ROWS;
@@ -62,10 +62,10 @@ impl StreamRecord {
         self.rows.push((at_ns, marks()));
     }
 
-    /// What there is in the end, and when the test ended: what came after that was underway.
+    /// Takes the last reading. Data that arrived after the end of the test was in flight.
     pub fn finish(&mut self, ended_ns: u64, marks: Vec<StreamMark>) {
         let is_warm = |(at, _): &(u64, _)| *at < ended_ns;
-        // Nothing is taken away from the zeros at the beginning, nor from the end of the warm-up.
+        // The first row (zeros) and the row at the end of the warm-up stay.
         let kept = self.rows.iter().take_while(|row| is_warm(row)).count();
         self.rows.truncate(kept.max(self.warm.unwrap_or(0) + 1));
         let last = self.rows.last().map_or(0, |(at, _)| *at);
@@ -79,24 +79,24 @@ impl StreamRecord {
         self.rows.push((at_ns, marks));
     }
 
-    /// When, ns, and what the streams had carried by then.
+    /// Time, ns, and the totals of the streams.
     pub fn rows(&self) -> &[(u64, Vec<StreamMark>)] {
         &self.rows
     }
 
-    /// When the warm-up was over and when the last reading was, s since the streams began; the same if it never was.
+    /// End of the warm-up and time of the last reading, s since the streams began. Equal if the warm-up never ended.
     pub fn span_s(&self) -> [f64; 2] {
         let last = self.rows.len() - 1;
         [self.warm.unwrap_or(last), last].map(|row| self.rows[row].0 as f64 * 1e-9)
     }
 
-    /// What one stream had carried at the end of the warm-up and at the last reading.
+    /// Totals of one stream at the end of the warm-up and at the last reading.
     pub fn of(&self, stream: usize) -> [StreamMark; 2] {
         let last = self.rows.len() - 1;
         [self.warm.unwrap_or(last), last].map(|row| self.rows[row].1[stream])
     }
 
-    /// One stream from reading to reading.
+    /// The intervals of one stream.
     pub fn intervals(&self, stream: usize) -> Vec<StreamInterval> {
         let warm = self.warm.unwrap_or(self.rows.len());
         let origin = |at: usize| if at < warm { 0.0 } else { self.rows[warm].0 as f64 * 1e-9 };
@@ -117,7 +117,7 @@ impl StreamRecord {
         interval.collect()
     }
 
-    /// One stream on the whole, without the warm-up.
+    /// Totals of one stream without the warm-up.
     pub fn end(&self, stream: usize) -> StreamTotals {
         let ([warm, last], [from, until]) = (self.of(stream), self.span_s());
         let again = warm.tcp.map_or(0, |tcp| tcp.retransmits);
@@ -130,7 +130,7 @@ impl StreamRecord {
     }
 }
 
-/// Counts between two moments; the jitter is that of the later one. What comes late may take a loss away.
+/// Differences between two times. The jitter is that of the later one. A late datagram may reduce the loss.
 fn since(now: UdpReadings, before: UdpReadings) -> UdpReadings {
     UdpReadings {
         packets: now.packets - before.packets,

@@ -1,4 +1,4 @@
-//! A thread that carries streams, and what it leaves behind.
+//! A thread that carries streams, and its result.
 
 use std::io;
 use std::net::{TcpStream, UdpSocket};
@@ -18,16 +18,16 @@ use crate::iperf3::datagram::{CounterWidth, DatagramHeader};
 use crate::iperf3::{TcpReadings, TestParameters, TestTransport, UdpReadings};
 use crate::protocol::StreamCounts;
 
-/// How often it is looked at what has been carried.
+/// Interval between readings.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// What datagrams leave at that nothing holds back, bit/s: more than any host can do.
+/// The rate of datagrams without a limit, bit/s: more than any host can send.
 const UNLIMITED: u64 = 400_000_000_000;
 
-/// What the threads of a test share.
+/// State that the threads of a test share.
 #[derive(Debug)]
 pub(super) struct FlowsControl {
-    /// When the test ended, ns of `CLOCK_MONOTONIC`.
+    /// The end of the test, ns of `CLOCK_MONOTONIC`.
     pub ended: AtomicU64,
     pub stop_sending: AtomicBool,
     pub stop: AtomicBool,
@@ -35,37 +35,37 @@ pub(super) struct FlowsControl {
     pub bytes: [AtomicU64; 2],
 }
 
-/// What a thread has to do.
+/// The task of a thread.
 pub(super) struct StreamWork {
     pub asked: TestParameters,
     pub sends: bool,
-    /// Time between two readings that are kept.
+    /// Interval between readings that are kept.
     pub every: Duration,
-    /// What each stream may carry.
+    /// The highest rate of each stream.
     pub rate: Option<Rate>,
-    /// ns of `CLOCK_MONOTONIC`.
+    /// Start of the test, ns of `CLOCK_MONOTONIC`.
     pub begun: u64,
     pub streams: usize,
     pub board: Arc<FlowsControl>,
 }
 
-/// What it leaves behind.
+/// The result of a thread.
 pub(super) struct StreamWorkResult {
     pub record: StreamRecord,
-    /// The connections, which stand.
+    /// The connections, still open.
     pub connections: Option<Streams>,
-    /// What the thread had of a processor in its own code and in the kernel's, s.
+    /// Processor time of the thread in user and in kernel mode, s.
     pub ran_s: [f64; 2],
-    /// The same, and for how long it waited for one.
+    /// Processor time and time spent waiting for a processor.
     pub effort: Effort,
-    /// Buffers to send and to receive, bytes.
+    /// Send and receive buffers, bytes.
     pub buffers: [u32; 2],
-    /// Payload of a full segment, and the longest packet of the path, bytes.
+    /// Payload of a full segment, and the path MTU, bytes.
     pub segment: Option<[u32; 2]>,
     /// Whether segments have time stamps.
     pub timestamps: bool,
     pub congestion: Option<String>,
-    /// Why it has not sent what it was to send, in a sentence.
+    /// Why the schedule of the sender was missed, in one sentence.
     pub fault: Option<String>,
 }
 
@@ -112,13 +112,13 @@ impl StreamWork {
         Ok(StreamWorkResult { fault, ..StreamWorkResult::of(record, buffers) })
     }
 
-    /// What was sent, and whether its times were not those that were asked for.
+    /// The record of what was sent, and the fault of the sender if it missed its schedule.
     fn send(&self, socket: UdpSocket) -> io::Result<(StreamRecord, Option<String>)> {
         let rate = self.rate.unwrap_or(Rate::from_bits_per_s(UNLIMITED));
         let throttle = Throttle::new(rate);
         let size = self.asked.len as u16;
         let order = SourceOrder { flow: 0, size, spacing: Spacing::Constant, every: EVERY };
-        // Times are those since the machine began, as iperf3's are.
+        // Times are since the boot of the machine, as in iperf3.
         let source = DatagramSource::new(socket, Clock::starting_at(0), order, &throttle)?;
         let mut source = source.with_format(Arc::new(Iperf3Format(self.asked.counter)));
         let (mut record, mut before) = (self.record(), 0);
@@ -154,14 +154,14 @@ impl StreamWork {
         StreamRecord::new(self.streams, self.every.as_nanos(), warm_up.as_nanos())
     }
 
-    /// When the test ended, ns since the streams began.
+    /// The end of the test, ns since the streams began.
     fn ended(&self) -> u64 {
         let ended = self.board.ended.load(Ordering::Relaxed).min(monotonic_nanos());
         let arrives = !self.sends && self.asked.transport == TestTransport::Udp;
         over(ended.saturating_sub(self.begun), arrives.then_some(&self.asked))
     }
 
-    /// So many bytes were carried, of which `before` have been counted already.
+    /// Adds the bytes carried since the last call. `before` holds the total of that call.
     fn count(&self, before: &mut u64, bytes: u64) {
         let more = bytes - std::mem::replace(before, bytes);
         self.board.bytes[usize::from(self.sends)].fetch_add(more, Ordering::Relaxed);
@@ -179,7 +179,7 @@ impl StreamWork {
         let bytes = if self.sends { carried.sent } else { carried.received };
         let mut kernel = StreamCounts::from(carried);
         if !self.sends {
-            // Of what arrives: its own round trip is that of the handshake.
+            // A receiver's own round-trip time is that of the handshake, so the receiver-side estimate is used.
             let received = carried.info.and_then(|info| info.received_rtt);
             kernel.srtt_ns = received.map(Duration::as_nanos);
         }
@@ -187,8 +187,8 @@ impl StreamWork {
     }
 }
 
-/// What has arrived of datagrams. Each counts once: a copy is neither payload nor out of order, and takes no loss away, as it
-/// does where iperf3 itself receives (RFC 5560, RFC 7680).
+/// Counts of received datagrams. Each counts once: a duplicate is neither payload nor out of order and reduces no loss, unlike in
+/// the receiver of iperf3 (RFC 5560, RFC 7680).
 fn arrived(taken: &Taken) -> StreamMark {
     let arrivals = taken.arrivals;
     let udp = UdpReadings {
@@ -201,8 +201,8 @@ fn arrived(taken: &Taken) -> StreamMark {
     StreamMark { bytes, udp, dropped: taken.dropped, twice, ..StreamMark::default() }
 }
 
-/// When a test is over that was told to end after so many ns; `asked` of datagrams that arrive. They leave for as long as was
-/// asked for, and the word that ends the test comes later where it is lost on its way.
+/// The end of a test, ns since its start, whose end was announced after `told_ns`. `asked` is given for a receiver of datagrams:
+/// the sender stops after the requested time, and a lost packet may delay the message that ends the test.
 fn over(told_ns: u64, asked: Option<&TestParameters>) -> u64 {
     let seconds =
         asked.filter(|asked| asked.time > 0).map(|asked| u64::from(asked.omit) + u64::from(asked.time));
@@ -218,7 +218,7 @@ impl StreamWorkResult {
     }
 }
 
-/// The header of iperf3's datagrams, whose numbers begin with 1.
+/// The header of iperf3 datagrams. Their numbers start at 1.
 #[derive(Clone, Copy, Debug)]
 struct Iperf3Format(CounterWidth);
 
@@ -238,16 +238,16 @@ const fn micros(span: Duration) -> u64 {
     span.as_nanos() / 1_000
 }
 
-/// A connection's buffers, and its congestion control.
+/// The send and receive buffers of a connection, and its congestion control.
 fn settings(socket: &TcpStream) -> ([u32; 2], Option<String>) {
     let buffers = [sockopt::socket_send_buffer_size(socket), sockopt::socket_recv_buffer_size(socket)];
     (buffers.map(|bytes| bytes.unwrap_or(0) as u32), sockopt::tcp_congestion(socket).ok())
 }
 
-/// What the calling thread had of a processor in its own code and in the kernel's, s (proc(5): utime and stime, in hundredths).
+/// Processor time of the calling thread in user and in kernel mode, s (proc(5): utime and stime, in hundredths).
 fn ran() -> [f64; 2] {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
-    // The name, which may have anything in it, stands in brackets; behind it comes the third field.
+    // The name may contain any character and stands in parentheses. The third field follows it.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse().unwrap_or(0.0));
     [(); 2].map(|()| ticks.next().unwrap_or(0.0) * 0.01)
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(over(6 * SECOND, Some(&by_bytes)), 6 * SECOND);
     }
 
-    /// 1676 datagrams of 1200 bytes, of which 34 are lost, 180 arrive twice and 5 arrive late.
+    /// 1676 datagrams of 1200 bytes: 34 are lost, 180 arrive twice and 5 arrive late.
     #[test]
     fn copies_are_no_goodput_and_take_no_loss_away() {
         let arrivals = Arrivals { received: 1642, duplicated: 180, reordered: 5, stale: 0, expected: 1676 };

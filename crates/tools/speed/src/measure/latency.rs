@@ -1,4 +1,4 @@
-//! How long the path takes, while it is idle and while it carries: datagrams of a flow of their own that come back.
+//! Round-trip times of the path, idle and under load, from echo datagrams.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,21 +15,22 @@ use netrig_host::{become_real_time, monotonic_nanos, realtime_nanos};
 use crate::meter::EchoRound;
 use crate::protocol::{ECHO_LEN, EchoDatagram, Preamble, SessionToken};
 
-/// One that has not come back after so long is lost.
+/// An echo without an answer after this time is lost.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// At the end those that are underway are waited for so long at least.
+/// The shortest wait for echoes in flight at the end.
 const STRAGGLERS: Duration = Duration::from_millis(200);
 
-/// Share of what a direction carries that echoes may take, and the longest between two of them all the same: fewer would tell
-/// nothing of a phase of seconds.
+/// Share of the capacity of a direction that echoes may use.
 const SHARE: f64 = 0.02;
+
+/// The longest interval between echoes: with a longer one, a phase of some seconds has too few samples.
 const LONGEST: Duration = Duration::from_millis(200);
 
-/// An echo with its headers of UDP and IPv6, bits.
+/// The length of an echo with its UDP and IPv6 headers, bits.
 const BITS: f64 = (ECHO_LEN + 48) as f64 * 8.0;
 
-/// Echoes that go on until somebody wants to know what became of them.
+/// A thread that sends echoes until [`end`](Self::end).
 #[derive(Debug)]
 pub struct Latency {
     stop: Arc<AtomicBool>,
@@ -37,7 +38,7 @@ pub struct Latency {
     thread: JoinHandle<io::Result<Vec<EchoRound>>>,
 }
 
-/// Time between two echoes, ns: what was ordered, and what each direction has room for.
+/// The interval between echoes, ns: the ordered one, and the shortest that each direction has room for.
 #[derive(Debug)]
 struct EchoGaps {
     every: u64,
@@ -51,7 +52,8 @@ impl EchoGaps {
 }
 
 impl Latency {
-    /// Begins to send an echo every so often, or as often as there is room, from `local`, an address of this host, to the server.
+    /// Starts to send echoes from `local`, an address of this host, to the server. The interval is `every`, or longer if the path has
+    /// no room.
     ///
     /// # Errors
     /// If the kernel refuses a socket or a thread.
@@ -72,7 +74,7 @@ impl Latency {
         Ok(Self { stop, gaps, thread })
     }
 
-    /// The directions carry so much, down and up, bit/s: echoes take a small share of each.
+    /// Sets the capacity of each direction, down and up, bit/s. Echoes use a small share of it.
     pub fn carries(&self, bits_per_s: [f64; 2]) {
         for (room, bits_per_s) in self.gaps.room.iter().zip(bits_per_s) {
             let gap = (BITS / (SHARE * bits_per_s) * 1e9).min(LONGEST.as_nanos() as f64);
@@ -80,15 +82,15 @@ impl Latency {
         }
     }
 
-    /// Nothing else is on the path: there is room for all of them.
+    /// The path is idle: the ordered interval applies.
     pub fn idles(&self) {
         self.carries([f64::INFINITY; 2]);
     }
 
-    /// Ends it; every echo in the order of sending. The session must last until then, for its server answers them.
+    /// Stops and returns all echoes in the order of sending. The session must last until then, because its server answers the echoes.
     ///
     /// # Errors
-    /// What the kernel answered.
+    /// The error of the kernel.
     pub fn end(self) -> io::Result<Vec<EchoRound>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread of the echoes has panicked")))
@@ -98,11 +100,11 @@ impl Latency {
 struct EchoSender {
     socket: StampedSocket,
     token: SessionToken,
-    /// When the echoes that are underway were sent: by `CLOCK_MONOTONIC`, and since 1970.
+    /// Sending times of the echoes in flight: ns of `CLOCK_MONOTONIC`, and ns since 1970.
     underway: BTreeMap<u64, [u64; 2]>,
     done: BTreeMap<u64, EchoRound>,
     next: u64,
-    /// One has come back.
+    /// Whether an echo has come back.
     answered: bool,
 }
 
@@ -112,7 +114,7 @@ impl EchoSender {
     }
 
     fn go(mut self, gaps: &EchoGaps, stop: &AtomicBool) -> io::Result<Vec<EchoRound>> {
-        // Where it may not, an echo is late by what other threads take, and its stamps tell of that.
+        // Without real-time priority, other threads delay echoes. The time stamps include that delay.
         let _ = become_real_time();
         let mut due = monotonic_nanos();
         while !stop.load(Ordering::Relaxed) {
@@ -131,8 +133,8 @@ impl EchoSender {
         Ok(self.done.into_values().collect())
     }
 
-    /// Until none is underway, and no longer than three times the longest that came back: who left those that are late away would
-    /// tell of a path that is better than it is.
+    /// Waits for the echoes in flight, at most three times the longest round-trip time. Without late echoes the path would look better
+    /// than it is.
     fn wait_for_stragglers(&mut self) -> io::Result<()> {
         let longest = self.done.values().filter_map(|round| round.took_ns).max().unwrap_or(0);
         let most = Duration::from_nanos(longest.saturating_mul(3)).clamp(STRAGGLERS, PATIENCE);
@@ -173,7 +175,7 @@ impl EchoSender {
                 return;
             };
             if !std::mem::replace(answered, true) {
-                // By those before it the server has learnt from where they come: they were never to come back.
+                // From the echoes before it the server learned the source address. It answers none of them.
                 underway.retain(|number, _| *number > echo.number);
             }
             done.insert(echo.number, round(&echo, sent, [datagram.at, datagram.since_1970]));
@@ -181,7 +183,7 @@ impl EchoSender {
     }
 }
 
-/// What became of an echo that is back: when it was sent and when it came, by `CLOCK_MONOTONIC` and since 1970.
+/// The result of an answered echo. Its sending and its return are given in ns of `CLOCK_MONOTONIC` and in ns since 1970.
 fn round(echo: &EchoDatagram, [sent, sent_1970]: [u64; 2], [back, back_1970]: [u64; 2]) -> EchoRound {
     let [there, left] = echo.there_ns;
     let kept = left.saturating_sub(there);
@@ -226,7 +228,7 @@ mod tests {
         assert!(!rounds.is_empty() && rounds.iter().all(|round| round.took_ns.is_none()), "{rounds:?}");
     }
 
-    /// What the server keeps an echo for is not the path's, whatever its clock says.
+    /// The time for which the server holds an echo is not part of the round trip.
     #[test]
     fn a_round_is_the_paths() {
         let preamble = Preamble { token: SessionToken([0; 16]), phase: 0, stream: 0 };

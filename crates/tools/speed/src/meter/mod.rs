@@ -1,5 +1,4 @@
-//! From what both ends have counted to what is told: rates after the warm-up and at every layer, how steady they were, and what
-//! was lost.
+//! From the counts of both ends to results: rates after the warm-up and at every layer, their steadiness, delays and losses.
 
 mod connections;
 mod course;
