@@ -1,4 +1,4 @@
-//! What is measured beside the phases: echoes all the time, and new connections while others carry.
+//! Measurements parallel to the phases: echoes all the time, and responsiveness probes under load.
 
 use std::cell::Cell;
 use std::io;
@@ -15,25 +15,25 @@ use crate::meter::{Delays, EchoRound, OneWay, clocks};
 use crate::protocol::{DataDirection, StreamCounts};
 use crate::responsiveness::{ForeignProbe, Responsiveness};
 
-/// What a phase has carried so soon after its beginning says little of its rate, s.
+/// The rate of a phase is not used before this time, s.
 const BEGINNING_S: f64 = 0.5;
 
-/// Of a line that is full towards this end it is taken to carry this share of that the other way, until it is known: few are more
-/// asymmetric (RFC 3449 section 2.1). The other way round it is taken to carry as much.
+/// The assumed ratio of upload to download capacity until the upload is known: few lines are more asymmetric (RFC 3449 section 2.1).
+/// Until the download is known, it is assumed to equal the upload.
 const LEAST_UP: f64 = 1.0 / 25.0;
 
-/// Echoes and probes that go on.
+/// Running echoes and probes.
 #[derive(Debug)]
 pub(super) struct PathObserver {
     latency: Latency,
     probing: Option<Probing>,
     one_clock: bool,
-    /// What each direction carries, down and up, bit/s, as far as phases before have shown.
+    /// Capacity of each direction, down and up, bit/s, as far as earlier phases have shown it.
     known: Cell<[Option<f64>; 2]>,
 }
 
 impl PathObserver {
-    /// Begins to send echoes and, if it is to be known how the path responds, gets ready to probe.
+    /// Starts the echoes and, if `responsive`, the thread of the probes.
     ///
     /// # Errors
     /// If the kernel refuses a socket or a thread.
@@ -50,8 +50,7 @@ impl PathObserver {
         Ok(Self { latency, probing, one_clock: call.reads_our_clock(), known })
     }
 
-    /// What has arrived over connections: echoes and probes, which begin, take their share of it, and of what the direction carries
-    /// that their other halves go.
+    /// Takes the received bytes of connections: echoes and probes use a share of that rate and of the capacity of the other direction.
     pub(super) fn watch(&self, progress: &MeasureProgress) {
         if let MeasureProgress::Arrived { at_s, bytes, way } = progress
             && *at_s >= BEGINNING_S
@@ -69,7 +68,7 @@ impl PathObserver {
         }
     }
 
-    /// What a direction carries, bit/s.
+    /// Sets the known capacity of a direction, bit/s.
     pub(super) fn knows(&self, way: DataDirection, bits_per_s: f64) {
         let [down, up] = self.known.get();
         let known = match way {
@@ -81,7 +80,7 @@ impl PathObserver {
         self.latency.carries(known.map(|known| known.unwrap_or(f64::INFINITY)));
     }
 
-    /// What filled the path is gone: nothing is probed.
+    /// The load has ended: no probes.
     pub(super) fn pause(&self) {
         self.latency.idles();
         if let Some(probing) = &self.probing {
@@ -89,10 +88,10 @@ impl PathObserver {
         }
     }
 
-    /// Ends it.
+    /// Stops the echoes and the probes.
     ///
     /// # Errors
-    /// What the kernel answered.
+    /// The error of the kernel.
     pub(super) fn end(self) -> io::Result<PathObservations> {
         let rounds = self.latency.end()?;
         let probes = self.probing.map(Probing::end).transpose()?;
@@ -101,17 +100,17 @@ impl PathObserver {
     }
 }
 
-/// What came of it. A span is two moments, ns of `CLOCK_MONOTONIC`, and what is left away of its beginning, s.
+/// The echoes and probes of a measurement. A span is two times, ns of `CLOCK_MONOTONIC`. `without_s` is left out at its beginning, s.
 #[derive(Debug)]
 pub(super) struct PathObservations {
     pub(super) rounds: Vec<EchoRound>,
-    /// Nothing if nobody wanted to know how the path responds.
+    /// `None` if responsiveness was not ordered.
     probes: Option<Vec<ForeignProbe>>,
     clocks: ClockOffset,
 }
 
 impl PathObservations {
-    /// Nothing: there was nobody who sent echoes back.
+    /// No observations: the server sends no echoes back.
     pub(super) fn nothing() -> Self {
         Self { rounds: Vec::new(), probes: None, clocks: ClockOffset::of(&[]) }
     }
@@ -126,29 +125,29 @@ impl PathObservations {
         self.rounds.iter().filter(move |round| (from..=ended).contains(&round.sent))
     }
 
-    /// The echoes that came back between two moments.
+    /// The echoes that came back between two times.
     pub(super) fn came_back_within(&self, [from, until]: [u64; 2]) -> impl Iterator<Item = &EchoRound> {
         let came = |round: &EchoRound| Some(round.sent.saturating_add(round.took_ns?));
         self.rounds.iter().filter(move |round| came(round).is_some_and(|at| at > from && at <= until))
     }
 
-    /// There and back in a span.
+    /// Round-trip delays in a span.
     pub(super) fn delays(&self, span: [u64; 2], without_s: f64) -> Option<Delays> {
         Delays::of(self.within(span, without_s))
     }
 
-    /// In each direction in a span.
+    /// One-way delays in a span.
     pub(super) fn ways(&self, span: [u64; 2], without_s: f64) -> Option<OneWay> {
         OneWay::of(self.within(span, without_s), self.clocks).ok()
     }
 
-    /// Why nothing is told of directions, if that is so.
+    /// Why one-way delays are not known, if so.
     pub(super) fn no_ways(&self) -> Option<&'static str> {
         self.clocks.correction().err()
     }
 
-    /// How the path responded in a span, beside connections of which the end that sends has counted this; and why there is no
-    /// number, if somebody wanted one.
+    /// Responsiveness in a span, with the counts of the sender's connections. The second value says why there is no number although it
+    /// was ordered.
     pub(super) fn responsiveness(
         &self,
         sender: &[StreamCounts],
@@ -178,7 +177,7 @@ impl PathObservations {
 mod tests {
     use super::*;
 
-    /// A queue of 4.7 s: what was sent in the first second comes when the time in question is over.
+    /// A queue of 4.7 s: echoes of the first second come back after the span.
     #[test]
     fn echoes_take_of_the_line_what_comes_back_in_a_time() {
         let round = |n: u64, took_s: Option<u64>| EchoRound {
@@ -217,7 +216,7 @@ mod tests {
             assert!(why.is_some_and(|why| why.contains(says)), "{why:?} is not: {says}");
             assert!(told.is_none_or(|told| told.rpm.both.is_none()));
         }
-        // Nobody wanted one.
+        // Responsiveness was not ordered.
         assert_eq!(PathObservations::nothing().responsiveness(&[], whole, 0.0), (None, None));
     }
 }

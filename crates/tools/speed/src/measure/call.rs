@@ -1,4 +1,4 @@
-//! A session at its client.
+//! The client side of a session.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -26,71 +26,71 @@ use crate::protocol::{
 };
 use crate::talk::{ControlConnection, PATIENCE, is_nothing};
 
-/// How often it looks at what has come beside words.
+/// Longest wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
-/// How long a connection may take to stand.
+/// Time limit for opening a connection.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// A server's phase may last so much longer than was asked for, until it has heard that it is over.
+/// A phase at the server may last this much longer than ordered, until it receives the end message.
 const LONGER: Duration = Duration::from_secs(20);
 
-/// A server's sentence is cut behind so many letters, and it has so many to say.
+/// Longest text of a server, characters, and the most faults of its report.
 const LONGEST_SENTENCE: usize = 240;
 const MOST_FAULTS: usize = 8;
 
-/// A server that has not answered a knock by then is asked again.
+/// Interval of requests for datagrams until the server answers.
 const KNOCK: StdDuration = StdDuration::from_millis(200);
 
-/// Whom a client calls, and how.
+/// The server of a session, and the options.
 #[derive(Clone, Debug)]
 pub struct CallOrder {
-    /// Where the server is.
+    /// The address of the server.
     pub server: SocketAddr,
-    /// What its certificate is held against.
+    /// The name that its certificate must match.
     pub name: ServerName<'static>,
-    /// Whom it trusts.
+    /// The TLS configuration with the trusted certificates.
     pub tls: Arc<ClientConfig>,
-    /// The key that both have.
+    /// The shared key, if the server requires one.
     pub key: Option<Key>,
-    /// The most that will be sent or received, bits per second; a server with a limit keeps so much for it.
+    /// The highest rate in either direction, bits per second. A server with a rate limit reserves it.
     pub rate: Option<Rate>,
-    /// What this end makes the connections with that carry data.
+    /// Socket options of the data connections.
     pub options: TcpOptions,
 }
 
-/// What the certificate of a server is held against that was asked for by such a name or address.
+/// The name that the certificate of a server must match: the given host name, or the address.
 pub fn server_name(host: &str, server: SocketAddr) -> ServerName<'static> {
     ServerName::try_from(host.to_owned()).unwrap_or_else(|_| server.ip().into())
 }
 
-/// Whether a server has answered the handshake with [`TLS_ACCESS_DENIED`](crate::protocol::TLS_ACCESS_DENIED).
+/// Whether the server answered the handshake with [`TLS_ACCESS_DENIED`](crate::protocol::TLS_ACCESS_DENIED).
 fn is_busy(error: &io::Error) -> bool {
     let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     matches!(error, Some(rustls::Error::AlertReceived(rustls::AlertDescription::AccessDenied)))
 }
 
-/// What is to be carried.
+/// An order for a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseOrder {
-    /// By what, and which way.
+    /// What carries data, and the direction.
     pub carrier: Carrier,
-    /// For how long.
+    /// The duration.
     pub lasts: Duration,
-    /// Time between two readings.
+    /// Interval between readings.
     pub every: Duration,
 }
 
 impl PhaseOrder {
-    /// Nothing for so long.
+    /// An idle phase.
     pub const fn idle(lasts: Duration) -> Self {
         Self { carrier: Carrier::Idle, lasts, every: lasts }
     }
 
-    /// Whether a server would carry it.
+    /// Checks the order as a server does.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault of the order.
     pub fn check(&self) -> Result<(), PhaseError> {
         self.phase(1).check()
     }
@@ -101,36 +101,36 @@ impl PhaseOrder {
     }
 }
 
-/// What was carried.
+/// A finished phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CarriedPhase {
     /// The phase.
     pub phase: MeasurementPhase,
-    /// When data began to flow and when it ended here, ns of `CLOCK_MONOTONIC`.
+    /// Begin and end of the data flow at this end, ns of `CLOCK_MONOTONIC`.
     pub span: [u64; 2],
-    /// What this end has counted.
+    /// The counts of this end.
     pub near: PhaseOutcome,
-    /// What the server has.
+    /// The counts of the server.
     pub far: PhaseOutcome,
-    /// What the control connection sent and received meanwhile, a full or an empty segment each; nothing of servers of iperf3.
+    /// Traffic of the control connection during the phase. Absent for servers of iperf3.
     pub talked: Option<ControlTraffic>,
-    /// It ended before its time: its connections broke, or somebody interrupted it.
+    /// Whether the phase ended early: its connections failed, or the user interrupted it.
     pub cut_short: bool,
 }
 
-/// What a control connection took of the line, towards the server and back.
+/// Traffic of a control connection, towards the server and back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ControlTraffic {
-    /// Segments of any kind, each way.
+    /// Segments of any kind, per direction.
     pub segments: [u64; 2],
-    /// Payload in them, bytes.
+    /// Payload, bytes per direction.
     pub bytes: [u64; 2],
-    /// Whether they have time stamps (RFC 7323).
+    /// Whether segments have time stamps (RFC 7323).
     pub timestamps: bool,
 }
 
 impl ControlTraffic {
-    /// What passed between two readings.
+    /// The traffic between two readings.
     pub(super) fn between(first: &TcpInfo, last: &TcpInfo) -> Self {
         let of = |count: fn(&TcpCounts) -> u64| count(&last.counts).saturating_sub(count(&first.counts));
         Self {
@@ -142,38 +142,38 @@ impl ControlTraffic {
 }
 
 impl CarriedPhase {
-    /// How long data flowed, s; more than nothing.
+    /// Duration of the data flow, s. Never zero.
     pub fn lasted_s(&self) -> f64 {
         self.span[1].saturating_sub(self.span[0]).max(1) as f64 * 1e-9
     }
 
-    /// What arrived over its connections that way, over time.
+    /// Received data of its connections in that direction over time.
     pub fn course(&self, way: DataDirection) -> ArrivalCourse {
         let receiver = if way == DataDirection::Up { &self.far } else { &self.near };
         ArrivalCourse::of_streams(&receiver.counted)
     }
 }
 
-/// What becomes known while a phase lasts, and what may be asked for.
+/// An event of a running phase.
 pub enum PhaseEvent<'a> {
-    /// This end has counted something.
+    /// A reading of this end.
     Near(LiveReading),
-    /// The server has.
+    /// A reading of the server.
     Far(LiveReading),
-    /// Nothing new; so often that a rate may be steered by it.
+    /// A regular event in which the phase can be steered.
     Tick(&'a mut PhaseSteering),
 }
 
-/// What a client that looks on may ask for.
+/// Requests of the observer of a phase.
 #[derive(Debug, Default)]
 pub struct PhaseSteering {
-    /// From now on datagrams leave at this rate, whoever sends them.
+    /// The new rate of datagrams, for either sender.
     pub rate: Option<Rate>,
-    /// The phase is to end.
+    /// Whether the phase is to end now.
     pub enough: bool,
 }
 
-/// A session that was let in.
+/// An admitted session.
 #[derive(Debug)]
 pub struct SpeedCall {
     order: CallOrder,
@@ -181,17 +181,18 @@ pub struct SpeedCall {
     local: SocketAddr,
     budget: Budget,
     number: u32,
-    /// What the kernel had found out of the path when the connection was made.
+    /// Kernel information on the path from the handshake.
     path: TcpInfo,
-    /// What this end had counted of the phase in which the connection broke.
+    /// The counts of this end in the phase in which the connection failed.
     broken: Option<CarriedPhase>,
 }
 
 impl SpeedCall {
-    /// Calls a server, and waits until it lets us in: `waits` is told how many stand before us, and of how many.
+    /// Connects to a server and waits for admission. `waits` is called with the number of sessions before this one and the length of the
+    /// queue.
     ///
     /// # Errors
-    /// If nobody is there, or it does not let us in.
+    /// If the connection fails or the server refuses the session.
     pub fn connect(
         order: CallOrder,
         cancel: &AtomicBool,
@@ -214,7 +215,7 @@ impl SpeedCall {
         greet_server(&mut talk, order.key.as_ref(), nonce, &binding)
             .map_err(|source| SpeedError::Greeting { server, source })?;
         talk.say(&FromClient::Ask { bits_per_s: order.rate.map(Rate::bits_per_s) })?;
-        // Whoever waits is told its place every second: a server that says nothing is none any more.
+        // A server sends the place in the queue every second, so a silent server has failed.
         let mut heard = StdInstant::now();
         loop {
             if cancel.load(Ordering::Relaxed) {
@@ -240,31 +241,31 @@ impl SpeedCall {
         [self.local, self.order.server]
     }
 
-    /// What the session may take.
+    /// The limits of the session.
     pub const fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// Whether the server's clock is the one that this process reads.
+    /// Whether the server reads the same clock as this process.
     pub fn reads_our_clock(&self) -> bool {
         let ours = boot().and_then(|boot| clock_mark(self.budget.token, &boot));
         ours.is_some() && ours == self.budget.clock
     }
 
-    /// The round trip of the handshake, as the kernel has measured it.
+    /// The round-trip time of the handshake as the kernel measured it.
     pub const fn round_trip(&self) -> Option<Duration> {
         self.path.srtt
     }
 
-    /// The longest IP packet that the kernel took the path to carry then, bytes.
+    /// The path MTU that the kernel assumed after the handshake, bytes.
     pub const fn path_mtu(&self) -> Option<u32> {
         if self.path.path_mtu == 0 { None } else { Some(self.path.path_mtu) }
     }
 
-    /// Carries a phase, and tells `watch` what becomes known meanwhile.
+    /// Carries a phase and reports its events to `watch`.
     ///
     /// # Errors
-    /// If the server refuses it, or the control connection breaks.
+    /// If the server refuses the phase, or the control connection fails.
     pub fn carry(
         &mut self,
         order: PhaseOrder,
@@ -277,14 +278,14 @@ impl SpeedCall {
         self.talk.say(&FromClient::Prepare(phase.clone()))?;
         self.wait_for(&FromServer::Ready)?;
         let sockets = self.open(&phase)?;
-        // Who receives is there before anything is sent.
+        // Receivers must run before data is sent.
         let carrying = RunningPhase::begin(&phase, EndRole::Client, sockets).map_err(SpeedError::Carrying)?;
         self.talk.say(&FromClient::Begin)?;
         self.wait_for(&FromServer::Begun)?;
         self.watch(phase, carrying, cancel, watch)
     }
 
-    /// Opens what carries a phase.
+    /// Opens the sockets of a phase.
     fn open(&self, phase: &MeasurementPhase) -> Result<PhaseSockets, SpeedError> {
         let server = self.order.server;
         let failed = |source| SpeedError::Connect { server, source };
@@ -341,7 +342,7 @@ impl SpeedCall {
         let (over, report) = match settled {
             Ok(settled) => settled,
             Err(error) => {
-                // What was counted here stands, and what was told of there, be the server gone.
+                // The counts of this end and the readings received from the server are kept.
                 let near = carrying.end(None).ok();
                 self.broken = near.map(|near| CarriedPhase {
                     phase,
@@ -362,7 +363,7 @@ impl SpeedCall {
         Ok(CarriedPhase { phase, span: [begun, ended], near, far, talked, cut_short: over })
     }
 
-    /// Follows a phase until its time is over, or somebody has had enough; whether it was cut short.
+    /// Follows a phase until its end. Returns whether it was cut short.
     fn follow(
         &mut self,
         phase: &MeasurementPhase,
@@ -403,12 +404,12 @@ impl SpeedCall {
         }
     }
 
-    /// What this end had counted of the phase in which the connection broke, if it was in one; once.
+    /// Takes the counts of this end in the phase in which the connection failed, if any.
     pub fn take_broken(&mut self) -> Option<CarriedPhase> {
         self.broken.take()
     }
 
-    /// What the server tells of a phase that is over.
+    /// Receives the server's report of a finished phase.
     fn hear_report(
         &mut self,
         phase: &MeasurementPhase,
@@ -418,7 +419,7 @@ impl SpeedCall {
         loop {
             let before = far.counted.len() + far.heard.len();
             check(phase, far).map_err(|what| self.impossible(what))?;
-            // Who says without end what says nothing of the phase has no more to tell.
+            // A server that keeps sending other messages does not extend the time limit.
             if StdInstant::now() > until {
                 return Err(SpeedError::Silent { server: self.order.server });
             }
@@ -426,12 +427,12 @@ impl SpeedCall {
                 Some(FromServer::Counted(counted)) => far.counted.extend(counted),
                 Some(FromServer::HeardInAll(heard)) => far.heard.extend(heard),
                 Some(FromServer::Report(report)) => return Ok(fit_for_sentences(*report)),
-                // Said before it heard that the phase is over.
+                // Sent before the server received the end of the phase.
                 Some(FromServer::Arrived { .. } | FromServer::Heard(_)) => {}
                 Some(other) => return Err(unexpected(other)),
                 None => return Err(SpeedError::Silent { server: self.order.server }),
             }
-            // Over a slow line what was counted takes its time; of which there is no more than fits into the phase.
+            // On a slow line the counts take long. Their number is bounded by the length of the phase.
             if far.counted.len() + far.heard.len() > before {
                 until = StdInstant::now() + PATIENCE;
             }
@@ -456,13 +457,13 @@ impl SpeedCall {
     }
 }
 
-/// What every path carries in a segment, bytes (RFC 9293 section 3.7.1; RFC 8200 section 5 less headers): words get through
-/// where long packets vanish, and can tell of that.
+/// The segment size that every path carries, bytes (RFC 9293 section 3.7.1; RFC 8200 section 5 without headers). Control messages then
+/// pass a path MTU black hole and can report it.
 const fn short_segment(server: SocketAddr) -> u16 {
     if server.is_ipv4() { 536 } else { 1220 }
 }
 
-/// What a server says that it should not have.
+/// The error for an unexpected message of the server.
 fn unexpected(word: FromServer) -> SpeedError {
     match word {
         FromServer::Refused(refusal) => SpeedError::Refused(refusal),
@@ -471,24 +472,23 @@ fn unexpected(word: FromServer) -> SpeedError {
     }
 }
 
-/// What is wrong with what a server tells.
+/// Faults of a server's readings.
 const MORE_READINGS: &str = "more readings than the phase was long";
 const OUT_OF_TIME: &str = "a reading that is out of its time";
 const LESS: &str = "less than it had counted before";
 
-/// How long a server's phase lasts at most, ns.
+/// The longest duration of a phase at the server, ns.
 const fn longest(phase: &MeasurementPhase) -> u64 {
     phase.lasts_ns.saturating_add(LONGER.as_nanos())
 }
 
-/// Readings of each of its streams that a server may make of a phase: one at each end and whenever a connection ends, beside
-/// those in time.
+/// The most readings of each stream in a phase: the regular ones, one at each end, and one whenever a connection ends.
 fn most_readings(phase: &MeasurementPhase) -> usize {
     let in_time = longest(phase) / phase.every_ns.max(1);
     usize::try_from(in_time).unwrap_or(usize::MAX).saturating_add(2 + usize::from(phase.streams().max(1)))
 }
 
-/// Whether a server's readings can be those of a phase: what comes from elsewhere is any number.
+/// Checks the readings of a server, which may contain any numbers.
 fn check(phase: &MeasurementPhase, far: &PhaseOutcome) -> Result<(), &'static str> {
     let streams = usize::from(phase.streams().max(1));
     let (most, lasts) = (most_readings(phase), longest(phase));
@@ -519,7 +519,7 @@ fn check(phase: &MeasurementPhase, far: &PhaseOutcome) -> Result<(), &'static st
     Ok(())
 }
 
-/// A report whose words move no cursor, and end, and whose packets are such as IP has.
+/// Makes a report safe to print: no control characters, bounded texts, and packet lengths that IP allows.
 fn fit_for_sentences(mut report: EndReport) -> EndReport {
     report.faults.truncate(MOST_FAULTS);
     for len in [&mut report.segment, &mut report.path_mtu] {
@@ -531,7 +531,7 @@ fn fit_for_sentences(mut report: EndReport) -> EndReport {
     report
 }
 
-/// Asks for datagrams until the server answers.
+/// Requests datagrams until the server answers.
 fn knock(socket: &UdpSocket, preamble: &Preamble) -> io::Result<()> {
     let until = StdInstant::now() + PATIENCE;
     socket.set_nonblocking(false)?;
@@ -562,7 +562,7 @@ mod tests {
         StreamCounts { at_ns: at_ms * 1_000_000, stream, ..StreamCounts::default() }
     }
 
-    /// A server that lies makes the client take no more than a phase has, and count nothing that cannot be.
+    /// A lying server cannot make the client store more than a phase has or accept impossible counts.
     #[test]
     fn readings_that_cannot_be_are_refused() {
         let of = |counted: Vec<StreamCounts>| PhaseOutcome { counted, ..PhaseOutcome::default() };

@@ -1,4 +1,4 @@
-//! Measuring against a server of iperf3, and telling a measurement in its form.
+//! Measurements against a server of iperf3, and documents in the form of iperf3.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -21,36 +21,36 @@ use crate::iperf3::{
 use crate::iperf3::{StreamReadings, TcpReadings, TestTransport, UdpReadings, stream_id};
 use crate::protocol::{Carrier, DataDirection, DatagramCounts, DatagramLoad, EndReport, StreamCounts};
 
-/// For how long a server may be busy with the test before, and how often it is asked again.
+/// Time for which a server may still be busy with the previous test, and the interval of retries.
 const UNTIL_FREE: StdDuration = StdDuration::from_secs(3);
 const AGAIN: StdDuration = StdDuration::from_millis(100);
 
-/// What is to be measured against a server of iperf3.
+/// An order for a measurement against a server of iperf3.
 #[derive(Clone, Debug)]
 pub struct Iperf3Order {
-    /// Where the server is.
+    /// The address of the server.
     pub server: SocketAddr,
-    /// Its name, as it was given.
+    /// The name of the server as the user gave it.
     pub host: String,
-    /// What is carried, one after the other.
+    /// The phases, in order.
     pub phases: Vec<PhaseOrder>,
 }
 
-/// Why nothing was measured.
+/// Why a measurement against iperf3 failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Iperf3Error {
-    /// It cannot be asked for.
+    /// The protocol of iperf3 cannot request this phase.
     #[error("iperf3 has no {0}: connections, or datagrams at a fixed rate, can be asked for")]
     Carrier(&'static str),
-    /// The test came to nothing.
+    /// The test failed.
     #[error(transparent)]
     Test(#[from] TestError),
 }
 
-/// Measures, a test for each phase; what is told, and each test as `iperf3 -J` would print it.
+/// Runs one test per phase. Returns the report and the document of each test as `iperf3 -J` would print it.
 ///
 /// # Errors
-/// If nothing could be measured. What was measured before something broke is told as partial.
+/// If nothing could be measured. If a later test failed, the report is partial.
 pub fn measure_iperf3(
     order: &Iperf3Order,
     cancel: &AtomicBool,
@@ -71,7 +71,7 @@ pub fn measure_iperf3(
         let tested = match tested {
             Ok(tested) => tested,
             Err(error) if carriages.is_empty() => return Err(error.into()),
-            // What was measured before stands.
+            // Earlier results are kept.
             Err(error) => {
                 broken = Some(error.to_string());
                 break;
@@ -88,7 +88,7 @@ pub fn measure_iperf3(
     Ok((told(order.server, client, carriages, broken), documents))
 }
 
-/// A test behind another one: the server may still be busy with that for a moment.
+/// Runs a test. After another test the server may still be busy with that one, so the connection is retried.
 fn test_when_free(
     order: &TestOrder,
     is_behind_another: bool,
@@ -139,14 +139,14 @@ fn told(
     report
 }
 
-/// What is asked of a server.
+/// The parameters for a phase.
 fn asked(phase: &PhaseOrder) -> Result<TestParameters, Iperf3Error> {
     let direction = |way: &DataDirection| match way {
         DataDirection::Up => TestDirection::Upload,
         DataDirection::Down => TestDirection::Download,
         DataDirection::Both => TestDirection::Both,
     };
-    // Whole seconds are all that it knows.
+    // iperf3 knows whole seconds only.
     let time = phase.lasts.as_nanos().div_ceil(1_000_000_000).try_into().unwrap_or(u32::MAX);
     let every = TestParameters { time, ..TestParameters::default() };
     match &phase.carrier {
@@ -175,7 +175,7 @@ fn asked(phase: &PhaseOrder) -> Result<TestParameters, Iperf3Error> {
 /// A test as a phase of a measurement.
 fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPhase {
     let found = &tested.found;
-    // The threads of both directions read at their own moments; those of the longer one are told for both.
+    // The threads of both directions read at different times. The times of the stream with the most readings are used for both.
     let longest = found.streams.iter().max_by_key(|stream| stream.marks().count());
     let times: Vec<u64> =
         longest.map(|stream| stream.marks().map(|(at, _)| at).collect()).unwrap_or_default();
@@ -188,7 +188,7 @@ fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPha
     }
     near.report = EndReport { datagrams: near.report.datagrams, ..found.report.clone() };
     far.report.congestion = tested.theirs.as_ref().and_then(|theirs| theirs.congestion.clone());
-    // What it sends is cut as what this end sends: the path is the same.
+    // The server is assumed to send segments of the same size, because the path is the same.
     (far.report.segment, far.report.timestamps) = (near.report.segment, near.report.timestamps);
     far.report.path_mtu = near.report.path_mtu;
     CarriedPhase {
@@ -201,8 +201,8 @@ fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPha
     }
 }
 
-/// What both ends know of a stream. The server tells only what it comes to on the whole: of its datagrams, and of what it sends, the
-/// course is taken to be that of this end.
+/// Adds the counts of a stream at both ends. The server reports totals only. For its datagrams, and for data that it sends, the course
+/// over time is assumed to be that of this end.
 fn tell(
     (stream, number, times): (&StreamFindings, u16, &[u64]),
     [near, far]: [&mut PhaseOutcome; 2],
@@ -216,15 +216,15 @@ fn tell(
         if ours == 0 { 0 } else { (value as f64 * (theirs as f64 / ours as f64)).round() as u64 }
     };
     let is_udp = ours.udp.packets > 0;
-    // What the server sent again is known in segments, and on the whole.
+    // Retransmissions of the server are known as a total in segments.
     let again = told.and_then(|told| told.retransmits).map(|count| count.saturating_mul(u64::from(segment)));
-    // What came over connections when the time was over had been underway: the last reading is of no time of its own.
+    // Data that arrived over connections after the end was in flight: the last reading has no interval of its own.
     let readings = if is_udp { times.len() } else { times.len().saturating_sub(1) };
     for (place, at_ns) in times.iter().copied().enumerate().take(readings.max(2)).skip(1) {
         let Some(mark) = marks.get(place).or(marks.last()).copied() else { return };
         let theirs = told.map_or(0, |told| scale(mark.bytes, told.bytes, ours.bytes));
         if is_udp && stream.sends && told.is_none() {
-            // What came of them nobody has told.
+            // The server has not reported how many arrived.
             continue;
         }
         if is_udp {
@@ -236,7 +236,7 @@ fn tell(
             };
             let expected = mark.udp.packets;
             let received = expected.saturating_sub(lost);
-            // How the server's changed meanwhile it keeps to itself.
+            // The server does not report its jitter over time.
             let jitter_ns = (!stream.sends).then_some((mark.udp.jitter * 1e9).round() as u64);
             to.heard.push(DatagramCounts {
                 at_ns,
@@ -263,15 +263,15 @@ fn tell(
                     sent: mark.bytes,
                     ..mark.kernel
                 });
-                // What has arrived there is told in the end only; what was acknowledged is on its way no more.
+                // The server reports received bytes only at the end, so acknowledged bytes are used.
                 far.counted.push(of(mark.acknowledged, 0));
             } else {
                 let StreamCounts { segments, has_hole, .. } = mark.kernel;
                 near.counted.push(StreamCounts { segments, has_hole, ..of(mark.bytes, 0) });
-                // Of the connection at the server this end's kernel knows the round trip.
+                // The kernel of this end knows the round-trip time of the connection.
                 let StreamCounts { srtt_ns, min_rtt_ns, .. } = mark.kernel;
                 let sent_again = again.map(|again| scale(mark.bytes, again, ours.bytes));
-                // What has arrived here has left there, and so has what was sent again.
+                // The server has transmitted the received bytes and the retransmissions.
                 let transmitted = sent_again.map(|again| mark.bytes.saturating_add(again));
                 let of_far = of(0, theirs);
                 far.counted.push(StreamCounts { srtt_ns, min_rtt_ns, transmitted, sent_again, ..of_far });
@@ -297,7 +297,7 @@ fn tell(
         all.received += came.saturating_sub(lost);
         all.lost += lost;
         all.jitter_s = jitter_s;
-        // A server tells nothing of what came late or twice, nor of what its socket had no room for.
+        // A server reports neither late nor duplicate datagrams, nor drops of its socket.
         if let Some(last) = marks.last().filter(|_| !stream.sends) {
             *all.dropped.get_or_insert_default() += last.dropped;
             *all.duplicated.get_or_insert_default() += last.twice;
@@ -307,8 +307,7 @@ fn tell(
 }
 
 impl CarriedPhase {
-    /// A phase of a measurement by netrig's own protocol as `iperf3 -c -J` would print it: what reads the one reads the other.
-    /// Nothing of one that carried nothing.
+    /// A phase by netrig's own protocol as the document that `iperf3 -c -J` would print. `None` for an idle phase.
     pub fn document(&self, host: &str, server: SocketAddr, client: SocketAddr) -> Option<TestDocument> {
         let way = self.phase.way()?;
         let asked = self.asked(way);
@@ -339,7 +338,7 @@ impl CarriedPhase {
     fn asked(&self, way: DataDirection) -> TestParameters {
         let lasts = self.phase.lasts();
         let order = PhaseOrder { carrier: self.phase.carrier.clone(), lasts, every: self.phase.every() };
-        // A search and random gaps are datagrams too, at the rate that they had.
+        // A search and random gaps become datagrams.
         asked(&order).unwrap_or_else(|_| {
             let load = DatagramLoad::Fixed { bits_per_s: 0 };
             let size = if let Carrier::Udp { size, .. } = self.phase.carrier { size } else { 0 };
@@ -407,7 +406,7 @@ fn datagrams(near: &PhaseOutcome, far: &PhaseOutcome, sends: bool, size: u64) ->
     let (sender, receiver) = if sends { (near, far) } else { (far, near) };
     let (mut before, mut intervals) = (DatagramCounts::default(), Vec::new());
     for now in &receiver.heard {
-        // What a server has told that was broken off is any number.
+        // The numbers of an aborted server may be any.
         let expected = now.expected.saturating_sub(before.expected);
         let came = now.received.saturating_sub(before.received);
         intervals.push(StreamInterval {

@@ -1,4 +1,4 @@
-//! A whole measurement: the idle path, then one task after the other, with the path's delay watched all the time.
+//! A whole measurement: the idle path, then the tasks in order. Delays are measured all the time.
 
 use std::sync::atomic::AtomicBool;
 
@@ -16,41 +16,40 @@ use crate::cause;
 use crate::protocol::{Carrier, DataDirection};
 use crate::search::FoundCapacity;
 
-/// What is to be measured.
+/// An order for a measurement.
 #[derive(Clone, Debug)]
 pub struct MeasureOrder {
-    /// Of whom.
+    /// The server and the options of the session.
     pub call: CallOrder,
-    /// For how long the idle path is watched first; zero if it is not.
+    /// Duration of the idle phase before the tasks. Zero for none.
     pub idle: Duration,
-    /// What is done after that, one after the other.
+    /// The tasks, in order.
     pub tasks: Vec<MeasureTask>,
-    /// For how long the path is watched when all has been carried; zero if it is not.
+    /// Duration of the idle phase after the tasks. Zero for none.
     pub after: Duration,
-    /// Time between two echoes.
+    /// Interval between echoes.
     pub echo_every: Duration,
-    /// New connections are made while others carry, so that it is known how the path responds: they take up to a twentieth of
-    /// it.
+    /// Whether responsiveness is measured with new connections under load. They use up to a twentieth of the line.
     pub responsive: bool,
 }
 
-/// One of the things that a measurement does.
+/// A task of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeasureTask {
-    /// It carries as ordered.
+    /// Carries a phase.
     Carry(PhaseOrder),
-    /// It searches for what the line carries.
+    /// Searches for the capacity of the line.
     Search(SearchTask),
 }
 
-/// A task that was carried out, and what its search has found.
+/// A finished task. `found` is the result of a search and whether the search finished.
 struct CompletedTask {
     carriage: CarriedPhase,
     found: Option<(FoundCapacity, bool)>,
 }
 
 impl CompletedTask {
-    /// Whether data has arrived of it.
+    /// Whether any data arrived.
     fn has_carried(&self) -> bool {
         let ends = || [&self.carriage.near, &self.carriage.far].into_iter();
         let streams = ends().flat_map(|end| &end.counted).map(|counted| counted.received);
@@ -60,8 +59,8 @@ impl CompletedTask {
 }
 
 impl MeasureOrder {
-    /// How much longer each of its phases of connections may last than was asked for, in a session that may last so long and
-    /// that has to last as long as [`least`](Self::least): searches come first.
+    /// The time by which each phase of connections may be extended in a session that may last `lasts`. [`least`](Self::least) and the
+    /// searches are subtracted first.
     fn to_spare(&self, lasts: Duration) -> Duration {
         let search = |task: &MeasureTask| {
             if let MeasureTask::Search(search) = task { search.lasts.as_nanos() } else { 0 }
@@ -73,7 +72,7 @@ impl MeasureOrder {
         Duration::from_nanos(lasts.as_nanos().saturating_sub(taken) / phases)
     }
 
-    /// The time that it takes at least; a search ends when it has found.
+    /// The shortest duration of the measurement. Searches count as zero, because they may end at once.
     fn least(&self) -> Duration {
         let carried = |task: &MeasureTask| match task {
             MeasureTask::Carry(phase) => phase.lasts.as_nanos(),
@@ -84,10 +83,10 @@ impl MeasureOrder {
     }
 }
 
-/// Calls the server, and measures what was ordered.
+/// Opens a session at the server and measures.
 ///
 /// # Errors
-/// If nothing could be measured. What was measured before something broke is told as partial.
+/// If nothing could be measured. If the measurement failed later, the report is partial.
 pub fn measure(
     order: MeasureOrder,
     cancel: &AtomicBool,
@@ -97,7 +96,7 @@ pub fn measure(
         progress(MeasureProgress::Waits { before, of })
     })?;
     let [client, server] = call.ends();
-    // Some of what it may take has gone when it hears of it.
+    // The budget has started before the client receives it.
     let (needs, lasts) = (order.least(), Duration::from_millis(call.budget().lasts_ns.div_ceil(1_000_000)));
     if needs > lasts {
         return Err(SpeedError::TooLong { needs, lasts });
@@ -110,7 +109,7 @@ pub fn measure(
     let carried = carry_all(&mut call, (&order, spare), &beside, cancel, progress, &mut done);
     let watched = beside.end().map_err(SpeedError::Carrying)?;
     let broken = match carried {
-        // Nothing but the idle path at most: there is no measurement to tell of.
+        // At most the idle path was measured, which is no result.
         Err(error) if !done.iter().any(CompletedTask::has_carried) => return Err(error),
         Err(error) => Some(error.to_string()),
         Ok(()) => {
@@ -147,7 +146,7 @@ pub fn measure(
     Ok(report)
 }
 
-/// Carries out one task after the other, between two times in which the path is idle, until one is cut short.
+/// Runs the tasks in order, between two idle phases, until one is cut short.
 fn carry_all(
     call: &mut SpeedCall,
     (order, spare): (&MeasureOrder, Duration),
@@ -193,7 +192,7 @@ fn carry_all(
     Ok(())
 }
 
-/// Carries a phase; of connections for longer, by what there is to spare, where too little arrives.
+/// Carries a phase. A phase of connections is extended by up to `spare` if too little data arrives.
 fn carry(
     call: &mut SpeedCall,
     (phase, spare): (&PhaseOrder, Duration),
@@ -202,7 +201,7 @@ fn carry(
     progress: &mut dyn FnMut(MeasureProgress),
 ) -> Result<CompletedTask, SpeedError> {
     let way = phase.carrier.way();
-    // Datagrams of a rate that somebody chose are no load of connections.
+    // Datagrams at a fixed rate are not the load that responsiveness is defined for.
     let is_load = phase.carrier.adapts();
     let mut arrived = 0;
     let longer = longer(phase, spare);
@@ -230,14 +229,14 @@ fn carry(
     Ok(CompletedTask { carriage, found: None })
 }
 
-/// Bytes that have to arrive before a phase of connections ends at the time that was asked for: a hundred full segments. Of fewer
-/// little can be told: over a line of 128 kbit/s each takes 94 ms.
+/// Bytes that must arrive before a phase of connections ends at the ordered time: a hundred full segments. Fewer say little: at
+/// 128 kbit/s each takes 94 ms.
 const ENOUGH_BYTES: u64 = 144_800;
 
-/// A phase is made no more than so many times as long as was asked for.
+/// The longest extension of a phase, as a multiple of the ordered time.
 const MOST_LONGER: u64 = 4;
 
-/// What is ordered of a phase of which too little may arrive in the time that was asked for.
+/// The order of a phase with its longest extension.
 fn longer(phase: &PhaseOrder, spare: Duration) -> PhaseOrder {
     let lasts = (phase.lasts * MOST_LONGER).min(phase.lasts + spare);
     let longer = PhaseOrder { lasts, ..phase.clone() };
@@ -263,7 +262,7 @@ fn search(
     Ok(CompletedTask { carriage, found: Some(searching.end()) })
 }
 
-/// What connections have carried that way before, payload bits per second.
+/// The last rate of connections in that direction, payload bits per second.
 fn known(done: &[CompletedTask], way: DataDirection) -> Option<f64> {
     let carried = done
         .iter()
@@ -289,7 +288,7 @@ mod tests {
         assert_eq!(lasts(tcp(), second * 2), second * 5);
         assert_eq!(lasts(tcp(), Duration::ZERO), second * 3);
         assert_eq!(lasts(phase(Carrier::Idle), second * 60), second * 3);
-        // So many readings of so many connections no server would make.
+        // The extended phase would exceed the limit of readings.
         let many = Carrier::Tcp { way: DataDirection::Down, streams: 128, congestion: None };
         let many = PhaseOrder { lasts: second * 30, ..phase(many) };
         assert_eq!(lasts(many, second * 600), second * 30);

@@ -1,4 +1,4 @@
-//! The client: calls a server, carries phases, and watches the path's delay meanwhile.
+//! The client: opens a session at a server, carries phases, and measures the delay of the path during them.
 
 mod beside;
 mod call;

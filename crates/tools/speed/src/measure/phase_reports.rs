@@ -1,4 +1,4 @@
-//! From what both ends counted of a phase to its report.
+//! From the counts of both ends in a phase to its report.
 
 use netrig_probe::transfer::Framework;
 
@@ -13,7 +13,7 @@ use crate::meter::{
 use crate::protocol::{Carrier, DataDirection, ECHO_LEN};
 use crate::search::FoundCapacity;
 
-/// What a phase comes to, each way.
+/// The reports of a phase, one per direction.
 pub(super) fn phases(
     carriage: &CarriedPhase,
     found: Option<(FoundCapacity, bool)>,
@@ -50,7 +50,7 @@ fn phase(
             (course, series)
         }
     };
-    // Of a search, whose rate changes all the time, the mean means nothing.
+    // The rate of a search changes all the time, so its mean has no meaning.
     let throughput = course.throughput().filter(|_| found.is_none());
     let packet = match carrier {
         Carrier::Udp { size, .. } => Some(PacketShape::datagram((*size).into(), v4)),
@@ -95,7 +95,7 @@ fn phase(
     phase
 }
 
-/// What the control connection took of the line in a way: a slow one's acknowledgements alone are up to a hundredth of it.
+/// The rate of the control connection in a direction. On a slow line its acknowledgements alone are up to a hundredth.
 fn talk(carriage: &CarriedPhase, way: DataDirection, v4: bool) -> Layers {
     let seconds = carriage.lasted_s();
     let took = carriage.talked.map(|talked| {
@@ -107,7 +107,7 @@ fn talk(carriage: &CarriedPhase, way: DataDirection, v4: bool) -> Layers {
     took.unwrap_or_else(|| PacketShape::datagram(0, v4).at(0.0))
 }
 
-/// What echoes took of the line in a time, each way: those that came back in it, wherever they waited before.
+/// The rate of echoes in each direction. Echoes that came back in the interval count, wherever they were queued before.
 fn echoes(watched: &PathObservations, within: [u64; 2], v4: bool) -> Layers {
     let came = watched.came_back_within(within).count();
     let bits = came as f64 * 8.0 * ECHO_LEN as f64;
@@ -115,7 +115,7 @@ fn echoes(watched: &PathObservations, within: [u64; 2], v4: bool) -> Layers {
     PacketShape::datagram(ECHO_LEN as u32, v4).layers(bits / seconds)
 }
 
-/// What needs more than one phase: the transfers beside the line that was found.
+/// Completes what needs several phases: the transfers compared with the capacity of the line.
 pub(super) fn complete(report: &mut SpeedReport) {
     let idle_s = report.idle.and_then(|idle| idle.least_s);
     let capacities: Vec<_> =
@@ -126,7 +126,7 @@ pub(super) fn complete(report: &mut SpeedReport) {
         else {
             continue;
         };
-        // What a line that carries so many bits of IP packets carries of their payload.
+        // The payload rate at the capacity of the line.
         let ideal = capacities.iter().find(|(way, capacity)| *way == phase.way && capacity.is_exact());
         let ideal = ideal.map(|(_, capacity)| capacity.layers.ip * layers.payload / layers.ip);
         let round_trips = [connections.round_trip_s, idle_s];

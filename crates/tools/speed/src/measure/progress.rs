@@ -4,30 +4,30 @@ use super::call::PhaseEvent;
 use crate::carry::LiveReading;
 use crate::protocol::DataDirection;
 
-/// What becomes known while it goes on.
+/// An event of a running measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MeasureProgress {
-    /// Others are served first.
+    /// The session waits in the queue of the server.
     Waits {
-        /// How many stand before us.
+        /// Number of sessions before it.
         before: usize,
-        /// How many wait.
+        /// Length of the queue.
         of: usize,
     },
-    /// The next task, by its place.
+    /// The next task starts, with its index.
     Task(usize),
-    /// So much has arrived at the end that receives.
+    /// Data has arrived at the receiver.
     Arrived {
-        /// Which way.
+        /// The direction.
         way: DataDirection,
-        /// Since the phase began, s.
+        /// Time since the phase began, s.
         at_s: f64,
-        /// Bytes.
+        /// Bytes received.
         bytes: u64,
     },
 }
 
-/// What of the news is progress: that of the end which receives.
+/// Reports readings of the receiver as progress.
 pub(super) fn tell(
     way: Option<DataDirection>,
     news: &PhaseEvent<'_>,

@@ -15,97 +15,95 @@ use crate::protocol::{Carrier, DataDirection, EndReport};
 use crate::responsiveness::Responsiveness;
 use crate::search::FoundCapacity;
 
-/// What was measured.
+/// The report of a measurement.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct SpeedReport {
     /// The version of the document.
     pub format: u32,
     /// The server.
     pub server: SocketAddr,
-    /// This host, as the server sees it unless addresses are translated.
+    /// The address of this host. The server sees another one behind an address translator.
     pub client: SocketAddr,
-    /// The path before anything was carried.
+    /// Round-trip delays of the idle path before the tasks.
     pub idle: Option<Delays>,
-    /// The same in each direction.
+    /// One-way delays of the idle path before the tasks.
     pub idle_ways: Option<OneWay>,
-    /// Each phase, once for each way that it went.
+    /// The phases, one entry per direction.
     pub phases: Vec<PhaseReport>,
-    /// The path after all was carried.
+    /// Round-trip delays of the idle path after the tasks.
     pub after: Option<Delays>,
-    /// The same in each direction.
+    /// One-way delays of the idle path after the tasks.
     pub after_ways: Option<OneWay>,
-    /// Why nothing is told of directions, if that is so.
+    /// Why there are no one-way delays, if so.
     pub no_ways: Option<&'static str>,
-    /// What the server holds each direction to, payload bits per second, if it does.
+    /// The rate limit of the server in each direction, payload bits per second, if there is one.
     pub held_to: Option<f64>,
-    /// What limited each way, and what proves it.
+    /// The limit of each direction, with its proof.
     pub verdicts: Vec<LimitVerdict>,
-    /// Somebody or something ended it before its time: what was measured until then.
+    /// Whether the measurement ended early, so that the results are partial.
     pub partial: bool,
-    /// Why, if something did.
+    /// The error that ended it, if any.
     pub broken: Option<String>,
-    /// What both ends have counted of each phase.
+    /// The counts of both ends in each phase.
     #[serde(skip)]
     pub carriages: Vec<CarriedPhase>,
 }
 
-/// One way of a phase.
+/// One direction of a phase.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct PhaseReport {
-    /// Which way.
+    /// The direction.
     pub way: DataDirection,
-    /// What carried it.
+    /// What carried the data.
     pub carrier: Carrier,
-    /// What arrived at the end that receives; nothing if next to nothing did, and of a search.
+    /// Throughput at the receiver. Absent for a search, and if almost no data arrived.
     pub throughput: Option<Throughput>,
-    /// What both ends have read of it.
+    /// The readings of both ends.
     pub series: Series,
-    /// The same at every layer.
+    /// The throughput at every layer.
     pub layers: Option<Layers>,
-    /// What the kernel of the end that sends told of its connections, after the warm-up.
+    /// Kernel counters of the sender's connections, after the warm-up.
     pub connections: Option<ConnectionSummary>,
-    /// The transfer beside an ideal one.
+    /// The transfer compared with an ideal one.
     pub transfer: Option<Framework>,
-    /// What a search has found.
+    /// The result of a search.
     pub capacity: Option<LineCapacity>,
-    /// The path's delay meanwhile, after the warm-up.
+    /// Round-trip delays during the phase, after the warm-up.
     pub delays: Option<Delays>,
-    /// The same in each direction.
+    /// One-way delays during the phase, after the warm-up.
     pub ways: Option<OneWay>,
-    /// What the connections that carried took for their own round trips, after the warm-up.
+    /// Round-trip times of the loading connections, after the warm-up.
     pub loaded: Option<RoundTrips>,
-    /// How much longer than the shortest the datagrams took that carried, after the warm-up; nothing of a search, whose rate changes
-    /// all the time.
+    /// Delay of the loading datagrams above the shortest one, after the warm-up. Absent for a search, whose rate changes all the time.
     pub added_delay: Option<AddedDelay>,
-    /// How the path responded meanwhile, after the warm-up; nothing where no connections carried, or nobody wanted to know.
+    /// Responsiveness during the phase, after the warm-up. Absent without connections, or if it was not ordered.
     pub responsiveness: Option<Responsiveness>,
-    /// Why there is no number of how the path responded, if somebody wanted one and connections carried.
+    /// Why there is no responsiveness although it was ordered and connections carried data.
     pub no_responsiveness: Option<&'static str>,
-    /// Set if the phase was too short to tell of the path under load.
+    /// Present if the phase was too short to show the path under load.
     pub too_short: Option<TooShort>,
-    /// The end that sends.
+    /// The report of the sender.
     pub sender: EndReport,
-    /// The end that receives.
+    /// The report of the receiver.
     pub receiver: EndReport,
 }
 
-/// What a line carries of datagrams.
+/// The capacity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct LineCapacity {
-    /// What arrived while more was offered than the line carries, at every layer; the echoes that watch the path are part of
-    /// it, and so is what the two ends tell each other. If no more was offered the line carries so much at least, and these are
-    /// no part of it, since they may have come at another time.
+    /// The rate received while the line was saturated, at every layer, including echoes and the control connection. If the line was not
+    /// saturated, this is a lower bound without echoes and control connection, which may have been sent at another time.
     pub layers: Layers,
-    /// What was found.
+    /// The result of the search.
     pub found: FoundCapacity,
-    /// Whether the search came to its end.
+    /// Whether the search finished.
     pub complete: bool,
-    /// A host dropped what had arrived, or had no processor left: what was found is not the line's.
+    /// Whether a host was the limit: it dropped received datagrams or had no processor time left. The result is then not the line's.
     pub by_hosts: bool,
 }
 
 impl LineCapacity {
-    /// Whether it is what the line carries, and not only what it carries at least.
+    /// Whether this is the capacity and not only a lower bound.
     pub const fn is_exact(&self) -> bool {
         self.found.saturated && !self.by_hosts
     }

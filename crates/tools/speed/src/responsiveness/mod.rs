@@ -1,5 +1,5 @@
-//! Responsiveness under working conditions: how many round trips in a minute an application has while the path is full, as
-//! draft-ietf-ippm-responsiveness-09 has it. Times in, numbers out.
+//! Responsiveness under working conditions: round trips per minute of an application on a loaded path, by
+//! draft-ietf-ippm-responsiveness-09. Times in, numbers out.
 //!
 //! | the draft's | here |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | load | the connections of the phase, all from its beginning; the draft adds one in each interval |
 //! | the last intervals before it is stable | all after the warm-up |
 //!
-//! A probe that did not come to its end took infinitely long. The draft does not say; without them a path that loses most would
-//! do best.
+//! A probe that did not finish counts as infinitely long. The draft does not define this. Without it, the path with the most loss
+//! would have the best result.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,42 +17,41 @@ use serde::Serialize;
 use crate::meter::Delays;
 use crate::protocol::StreamCounts;
 
-/// The version of the draft whose number is told.
+/// The version of the draft that is implemented.
 pub const DRAFT: &str = "draft-ietf-ippm-responsiveness-09";
 
-/// TMP: the share of the times, the shortest of them, of which a mean is taken.
+/// TMP: the share of the shortest times that the mean covers.
 const TRIMMED: f64 = 0.95;
 
 /// Seconds of a minute.
 const MINUTE: f64 = 60.0;
 
-/// A probe on a connection of its own, and how long its parts took.
+/// The result of a probe on a separate connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignProbe {
-    /// When it was begun, ns of `CLOCK_MONOTONIC`.
+    /// Start, ns of `CLOCK_MONOTONIC`.
     pub begun: u64,
-    /// Until the connection stood, from then until it was secured, and from the question to its answer, ns; nothing if it did not
-    /// come so far.
+    /// Durations of the TCP handshake, the TLS handshake and the request, ns. `None` if the probe did not finish.
     pub parts_ns: Option<[u64; 3]>,
 }
 
-/// Round trips of one kind.
+/// Times of one part of the probes.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct ProbeTimes {
-    /// How long they took.
+    /// The distribution of the times.
     pub delays: Delays,
-    /// The mean of the shortest 95 of 100, s; nothing if one of these has no end.
+    /// The mean of the shortest 95 %, s. Absent if one of these is infinite.
     pub trimmed_mean_s: Option<f64>,
 }
 
 impl ProbeTimes {
-    /// Of these times, s, of which nothing has no end; nothing of none.
+    /// From times in seconds, `None` for an infinite one. `None` if there are none.
     pub fn of(times: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let all: Vec<_> = times.collect();
         let delays = Delays::of_times(all.iter().copied())?;
         let mut ended: Vec<_> = all.into_iter().flatten().collect();
         ended.sort_by(f64::total_cmp);
-        // What rounding lifted a little is no more.
+        // Rounding errors must not raise the count.
         let kept = (TRIMMED * delays.sent as f64 * (1.0 - f64::EPSILON)).ceil() as usize;
         let kept = ended.get(..kept).map(|kept| kept.iter().sum::<f64>() / kept.len() as f64);
         Some(Self { delays, trimmed_mean_s: kept })
@@ -64,14 +63,14 @@ impl ProbeTimes {
 pub struct RoundTripsPerMinute {
     /// On new connections.
     pub foreign: Option<f64>,
-    /// On those that carry the load.
+    /// On the connections that carry the load.
     pub loaded: Option<f64>,
     /// The mean of both.
     pub both: Option<f64>,
 }
 
 impl RoundTripsPerMinute {
-    /// From the three parts on new connections and the round trip on those that carry the load, s.
+    /// From the three parts on new connections and the round-trip time on the loading connections, s.
     fn of(parts: [Option<f64>; 3], loaded: Option<f64>) -> Self {
         let per_minute = |seconds: f64| (seconds > 0.0).then(|| MINUTE / seconds);
         let [connect, secure, answer] = parts;
@@ -82,32 +81,32 @@ impl RoundTripsPerMinute {
     }
 }
 
-/// How a path responds while it is full.
+/// The responsiveness of a loaded path.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Responsiveness {
-    /// Whose number it is.
+    /// The draft that defines the number.
     pub draft: &'static str,
-    /// The draft's number, of trimmed means.
+    /// The number of the draft, from trimmed means.
     pub rpm: RoundTripsPerMinute,
-    /// The same of medians, and of what 95 and 99 of 100 did not exceed: how good it is nearly always.
+    /// The same from medians.
     pub rpm_p50: RoundTripsPerMinute,
-    /// See above.
+    /// The same from 95th percentiles.
     pub rpm_p95: RoundTripsPerMinute,
-    /// See above.
+    /// The same from 99th percentiles.
     pub rpm_p99: RoundTripsPerMinute,
-    /// Opening a connection.
+    /// TCP handshake.
     pub connect: ProbeTimes,
-    /// Securing it.
+    /// TLS handshake.
     pub secure: ProbeTimes,
-    /// A question and its answer.
+    /// A request and its answer.
     pub answer: ProbeTimes,
-    /// On the connections that carry the load; nothing where none does.
+    /// Round-trip times on the loading connections, if there are any.
     pub loaded: Option<ProbeTimes>,
 }
 
 impl Responsiveness {
-    /// Of a phase that lasted from one moment to another, ns of `CLOCK_MONOTONIC`, without its first seconds: of the probes that
-    /// were begun in it, and of what the end that sends has counted of its connections.
+    /// The responsiveness in a phase, from the probes that started in it and the counts of the sender. The span is in ns of
+    /// `CLOCK_MONOTONIC`; its first `without_s` seconds are left out.
     pub fn of_phase(
         probes: &[ForeignProbe],
         sender: &[StreamCounts],
@@ -121,7 +120,7 @@ impl Responsiveness {
         Self::of(probes, told.filter_map(|counted| Some(counted.srtt_ns? as f64 * 1e-9)))
     }
 
-    /// Of these probes and of the round trips, s, that the connections of the load told; nothing without a probe.
+    /// From these probes and the round-trip times of the loading connections, s. `None` without a probe.
     pub fn of<'a>(
         probes: impl Iterator<Item = &'a ForeignProbe> + Clone,
         loaded: impl Iterator<Item = f64>,
@@ -171,7 +170,7 @@ mod tests {
         Responsiveness::of(probes.iter(), loaded_ms.iter().map(|ms| ms * 1e-3)).unwrap()
     }
 
-    /// By hand: 60000 / ((20 + 30 + 40) / 3) = 2000 and 60000 / 60 = 1000, of which the mean is 1500.
+    /// By hand: 60000 / ((20 + 30 + 40) / 3) = 2000 and 60000 / 60 = 1000, with a mean of 1500.
     #[test]
     fn the_drafts_number_is_the_mean_of_new_and_loaded_connections() {
         let told = told(&[Some([20, 30, 40])], &[60.0]);
@@ -182,7 +181,7 @@ mod tests {
         assert_eq!((told.rpm_p50, told.rpm_p99), (told.rpm, told.rpm));
     }
 
-    /// Of 20 times 19 are kept, of 21 the least number that is 95 of 100: 20.
+    /// Of 20 times 19 are kept, of 21 times 20.
     #[test]
     fn the_longest_five_of_a_hundred_are_left_out() {
         let times = |count: u64| (1..=count).map(|seconds| Some(seconds as f64));
@@ -239,7 +238,7 @@ mod tests {
     }
 
     proptest! {
-        /// What takes longer is no more responsive, and what is told of the worst is no better than of half of them.
+        /// Longer times are never more responsive, and a higher percentile is never better than a lower one.
         #[test]
         fn longer_is_not_more(parts in proptest::collection::vec([1u64..5000, 1..5000, 1..5000], 1..50), more in 0u64..1000) {
             let of = |more: u64| {
