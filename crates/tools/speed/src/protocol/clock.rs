@@ -1,11 +1,11 @@
-//! Whether two ends read one clock.
+//! Detection of a common clock of both ends.
 
 use netrig_probe::stamp::Key;
 
 use super::SessionToken;
 
-/// What tells a boot of a machine, by what names it there, from all others, to who knows the session's token and runs on it: two
-/// ends that tell the same read one clock, and who tells something else learns nothing of the machine.
+/// A keyed digest of the boot identifier of a machine. If both ends have the same digest, they read the same clock. Otherwise it
+/// reveals nothing about the machine. The key is the session's token.
 pub fn clock_mark(token: SessionToken, boot: &str) -> Option<[u8; 32]> {
     Some(Key::new(&token.0)?.digest(&[b"netrig speed clock", boot.as_bytes()]))
 }

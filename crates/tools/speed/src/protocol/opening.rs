@@ -1,33 +1,33 @@
-//! What a connection is, by its first bytes.
+//! Detection of the protocol of a connection by its first bytes.
 
 use super::{PREAMBLE_LEN, Preamble};
 use crate::iperf3::{COOKIE_LEN, Cookie};
 
-/// A handshake record of TLS begins so (RFC 8446 section 5.1).
+/// The first byte of a TLS handshake record (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 22;
 
-/// What a request of HTTP begins with that is heard here, be it answered with a refusal.
+/// The first bytes of the HTTP requests that are answered, some of them with a refusal.
 const METHODS: [&[u8]; 3] = [b"GET ", b"HEAD ", b"POST "];
 
-/// What a connection is.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionOpening {
     /// The control connection of a session.
     Control,
-    /// A connection that carries data, with its preamble.
+    /// A data connection, with its preamble.
     Data(Preamble),
     /// A client of iperf3, or a stream of its test, with its cookie.
     Iperf3(Cookie),
     /// A client that speaks HTTP.
     Http,
-    /// It cannot be told yet.
+    /// More bytes are needed.
     More,
-    /// Nothing that is spoken here.
+    /// No supported protocol.
     Unknown,
 }
 
 impl ConnectionOpening {
-    /// By the bytes that have come so far. No more than [`PREAMBLE_LEN`] are needed.
+    /// Detects the protocol by the bytes received so far. At most [`PREAMBLE_LEN`] bytes are needed.
     pub fn of(bytes: &[u8]) -> Self {
         let Some(first) = bytes.first() else { return Self::More };
         if *first == HANDSHAKE {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     proptest! {
-        /// However little comes at a time, what is told at last is the same, and nothing else is told before.
+        /// The result does not depend on the pieces in which bytes arrive, and no other result comes before it.
         #[test]
         fn bytes_may_come_one_by_one(which in 0..4_usize, token: [u8; 16]) {
             let preamble = Preamble { token: SessionToken(token), phase: 9, stream: 9 }.encode();

@@ -1,70 +1,70 @@
-//! The server's side of a session: what each word of a client means.
+//! The server's side of a session: the meaning of each message of a client.
 
 use netrig_core::{Duration, Rate};
 
 use super::words::{Carrier, DatagramLoad, FromClient, LONGEST_INTERVAL, MeasurementPhase, PhaseError};
 
-/// What a server is to do about a word.
+/// The action of a server for a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionAction {
-    /// Ask for admission, with the rate that will not be exceeded.
+    /// Request admission, with the rate that the client will not exceed.
     Admit(Option<Rate>),
-    /// Expect the connections of a phase.
+    /// Accept the connections of a phase.
     Prepare(MeasurementPhase),
-    /// Let data flow.
+    /// Start the data flow.
     Begin,
-    /// Send datagrams at this rate from now on.
+    /// Set the rate of the server's datagrams.
     Pace(Rate),
-    /// Stop, and report; so many datagrams were sent, of a phase of such.
+    /// Stop and report.
     End {
-        /// By the client.
+        /// Datagrams that the client has sent, in a phase of datagrams.
         sent: Option<u64>,
     },
 }
 
-/// Why a session is broken off: its client has said what it must not.
+/// A violation of the protocol by the client, which ends the session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// Out of order.
+    /// A message that is not allowed at this stage.
     #[error("`{said}` means nothing {when}")]
     OutOfOrder {
-        /// What was said.
+        /// The message.
         said: &'static str,
-        /// When.
+        /// The stage, as part of a sentence.
         when: &'static str,
     },
-    /// A phase that cannot be.
+    /// An invalid phase.
     #[error(transparent)]
     Phase(#[from] PhaseError),
-    /// A phase whose number is not above that of the one before.
+    /// A phase whose number is not above the previous one.
     #[error("phase {0} comes again")]
     Number(u32),
-    /// It asks for more than it has said.
+    /// A rate above the one stated at admission.
     #[error("it asks for {asked} bit/s, and was let in for {admitted}")]
     Exceeds {
-        /// What it asks for.
+        /// The requested rate, bits per second.
         asked: u64,
-        /// What it was let in for.
+        /// The admitted rate, bits per second.
         admitted: u64,
     },
-    /// Readings so far apart that the server would not know in time what is carried.
+    /// Readings that are too far apart for the server to enforce its limits in time.
     #[error("a reading every {0}: expected one a second at least where data goes")]
     Rare(Duration),
-    /// It has more phases than any measurement needs.
+    /// Too many phases.
     #[error("more than {MOST_PHASES} phases")]
     Phases,
 }
 
-/// Phases of one session.
+/// The most phases of a session.
 const MOST_PHASES: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SessionStage {
-    /// Greeted.
+    /// After the greeting.
     Greeted,
     /// In the queue.
     Waiting,
-    /// Let in, and between two phases.
+    /// Admitted, between two phases.
     Idle,
     /// A phase is prepared.
     Prepared,
@@ -76,11 +76,11 @@ enum SessionStage {
 #[derive(Clone, Debug)]
 pub struct SpeedSession {
     state: SessionStage,
-    /// The bits per second that it has said it will need at most.
+    /// The highest rate that the client stated.
     promised: Option<Rate>,
     last: Option<u32>,
     phases: u32,
-    /// Whether the rate of the phase's datagrams is told while it goes on.
+    /// Whether the client steers the rate of the phase's datagrams.
     told: bool,
 }
 
@@ -91,29 +91,29 @@ impl Default for SpeedSession {
 }
 
 impl SpeedSession {
-    /// One that was greeted.
+    /// A session after the greeting.
     pub const fn new() -> Self {
         Self { state: SessionStage::Greeted, promised: None, last: None, phases: 0, told: false }
     }
 
-    /// It is its turn.
+    /// The session was admitted.
     pub fn admitted(&mut self) {
         if self.state == SessionStage::Waiting {
             self.state = SessionStage::Idle;
         }
     }
 
-    /// The server has ended the phase by itself: its time is over, or its connections have gone.
+    /// The server has ended the phase: its time is over, or its connections were closed.
     pub fn ended(&mut self) {
         if matches!(self.state, SessionStage::Prepared | SessionStage::Running) {
             self.state = SessionStage::Idle;
         }
     }
 
-    /// What is to be done about a word; nothing about one that comes a moment too late, as it may.
+    /// Handles a message. `None` if it is ignored because it arrived after the server ended the phase.
     ///
     /// # Errors
-    /// What is wrong with it. The session is over then.
+    /// A violation of the protocol, after which the session must end.
     pub fn hear(&mut self, word: FromClient) -> Result<Option<SessionAction>, Violation> {
         match (self.state, word) {
             (SessionStage::Greeted, FromClient::Ask { bits_per_s }) => {
@@ -137,7 +137,7 @@ impl SpeedSession {
                 self.state = SessionStage::Idle;
                 Ok(Some(SessionAction::End { sent }))
             }
-            // Both ends may end a phase at the same moment.
+            // Both ends may end a phase at the same time.
             (SessionStage::Idle, FromClient::End { .. } | FromClient::Rate { .. } | FromClient::Begin)
                 if self.last.is_some() =>
             {
@@ -169,7 +169,7 @@ impl SpeedSession {
         Ok(())
     }
 
-    /// Whether it asks for no more than it was let in for.
+    /// Checks a rate against the admitted one.
     fn keeps_to(&self, asked: Rate) -> Result<(), Violation> {
         match self.promised {
             Some(admitted) if asked > admitted => {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is said in whatever order: data flows only in a phase that was prepared by a session that was let in.
+        /// For any order of messages, data flows only in a prepared phase of an admitted session.
         #[test]
         fn no_order_of_words_begins_what_was_not_prepared(words in proptest::collection::vec(word(), 0..30)) {
             let mut session = SpeedSession::new();
