@@ -23,7 +23,7 @@ use rustix::net::sockopt;
 use self::readings::{STRAGGLERS, heard_of, lasted, tell_taken, until_silence};
 use crate::protocol::{
     Carrier, DataDirection, DatagramCounts, DatagramLoad, Datagrams, EndReport, MeasurementPhase,
-    StreamCounts,
+    ConnectionCounts,
 };
 
 /// Length of the queue of live readings. If it is full, a reading appears only in the outcome.
@@ -107,7 +107,7 @@ pub enum LiveReading {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PhaseOutcome {
     /// The counts of each connection at each reading.
-    pub counted: Vec<StreamCounts>,
+    pub counted: Vec<ConnectionCounts>,
     /// The counts of received datagrams at each reading.
     pub heard: Vec<DatagramCounts>,
     /// The totals of the phase.
@@ -118,11 +118,11 @@ impl PhaseOutcome {
     /// Appends a live reading. Readings of connections are sums over all of them.
     pub(crate) fn keep(&mut self, live: &LiveReading) {
         match live {
-            LiveReading::Bytes { at_ns, received, sent } => self.counted.push(StreamCounts {
+            LiveReading::Bytes { at_ns, received, sent } => self.counted.push(ConnectionCounts {
                 at_ns: *at_ns,
                 received: *received,
                 sent: *sent,
-                ..StreamCounts::default()
+                ..ConnectionCounts::default()
             }),
             LiveReading::Datagrams(heard) => self.heard.push(*heard),
         }
@@ -186,7 +186,7 @@ impl PhaseCounter {
 /// The result of the thread that carries connections.
 #[derive(Default)]
 struct StreamsEnd {
-    counted: Vec<StreamCounts>,
+    counted: Vec<ConnectionCounts>,
     effort: Effort,
     last: Vec<Carried>,
     buffers: Option<[u64; 2]>,
@@ -553,14 +553,14 @@ impl StreamsEnd {
         counter: &PhaseCounter,
         told: &SyncSender<LiveReading>,
     ) where
-        for<'a> &'a C: Into<StreamCounts>,
+        for<'a> &'a C: Into<ConnectionCounts>,
     {
         let at_ns = reading.at - begun;
         let now = reading.connections.iter().zip(0..);
-        let now = now.map(|(carried, stream)| StreamCounts { at_ns, stream, ..carried.into() });
+        let now = now.map(|(carried, stream)| ConnectionCounts { at_ns, stream, ..carried.into() });
         let before = self.counted.len();
         self.counted.extend(now);
-        let sum = |of: fn(&StreamCounts) -> u64| self.counted[before..].iter().map(of).sum();
+        let sum = |of: fn(&ConnectionCounts) -> u64| self.counted[before..].iter().map(of).sum();
         let (received, sent) = (sum(|counted| counted.received), sum(|counted| counted.sent));
         counter.received(received);
         counter.sent(sent);

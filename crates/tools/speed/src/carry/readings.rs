@@ -3,12 +3,12 @@
 use netrig_bulk::{Borne, Carried, Taken};
 use netrig_core::{Duration, Instant};
 
-use crate::protocol::{DatagramCounts, Datagrams, StreamCounts};
+use crate::protocol::{DatagramCounts, Datagrams, ConnectionCounts};
 
 /// The end of a phase waits for datagrams until none has arrived for this long.
 pub(super) const STRAGGLERS: Duration = Duration::from_millis(200);
 
-impl From<&Carried> for StreamCounts {
+impl From<&Carried> for ConnectionCounts {
     fn from(carried: &Carried) -> Self {
         let info = carried.info.unwrap_or_default();
         Self {
@@ -32,7 +32,7 @@ impl From<&Carried> for StreamCounts {
 }
 
 /// The send buffer of an association is netrig's own and never limits it.
-impl From<&Borne> for StreamCounts {
+impl From<&Borne> for ConnectionCounts {
     fn from(borne: &Borne) -> Self {
         Self {
             received: borne.received,

@@ -1,7 +1,7 @@
 //! Counts of streams at the ends of intervals.
 
 use crate::iperf3::{StreamInterval, StreamTotals, TcpReadings, UdpReadings};
-use crate::protocol::StreamCounts;
+use crate::protocol::ConnectionCounts;
 
 /// The most rows of one worker, over all of its streams. Later data becomes one interval.
 const MOST_ROWS: usize = 40_000;
@@ -14,7 +14,7 @@ pub struct StreamMark {
     /// Kernel counters of a sender's connection. Retransmissions are a total.
     pub tcp: Option<TcpReadings>,
     /// Kernel counters of any connection, in netrig's own protocol.
-    pub kernel: StreamCounts,
+    pub kernel: ConnectionCounts,
     /// Bytes that the peer has acknowledged, for a connection on which this end sends.
     pub acknowledged: u64,
     /// Totals of datagrams.

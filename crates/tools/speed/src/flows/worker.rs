@@ -16,7 +16,7 @@ use rustix::net::sockopt;
 use super::record::{StreamMark, StreamRecord};
 use crate::iperf3::datagram::{CounterWidth, DatagramHeader};
 use crate::iperf3::{TcpReadings, TestParameters, TestTransport, UdpReadings};
-use crate::protocol::StreamCounts;
+use crate::protocol::ConnectionCounts;
 
 /// Interval between readings.
 const EVERY: Duration = Duration::from_millis(100);
@@ -177,7 +177,7 @@ impl StreamWork {
             path_mtu: info.path_mtu.into(),
         });
         let bytes = if self.sends { carried.sent } else { carried.received };
-        let mut kernel = StreamCounts::from(carried);
+        let mut kernel = ConnectionCounts::from(carried);
         if !self.sends {
             // A receiver's own round-trip time is that of the handshake, so the receiver-side estimate is used.
             let received = carried.info.and_then(|info| info.received_rtt);

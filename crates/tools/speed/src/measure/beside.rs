@@ -12,7 +12,7 @@ use super::latency::Latency;
 use super::probing::Probing;
 use super::progress::MeasureProgress;
 use crate::meter::{Delays, EchoRound, OneWay, clocks};
-use crate::protocol::{DataDirection, StreamCounts};
+use crate::protocol::{DataDirection, ConnectionCounts};
 use crate::responsiveness::{ForeignProbe, Responsiveness};
 
 /// The rate of a phase is not used before this time, s.
@@ -150,7 +150,7 @@ impl PathObservations {
     /// was ordered.
     pub(super) fn responsiveness(
         &self,
-        sender: &[StreamCounts],
+        sender: &[ConnectionCounts],
         span: [u64; 2],
         without_s: f64,
     ) -> (Option<Responsiveness>, Option<&'static str>) {
@@ -200,7 +200,7 @@ mod tests {
             let probes = Some(vec![ForeignProbe { begun: 2000 * MS, parts_ns }]);
             let watched = PathObservations { probes, ..PathObservations::nothing() };
             let srtt_ns = Some(90 * MS);
-            let counted = StreamCounts { at_ns: 2000 * MS, srtt_ns, acknowledged, ..StreamCounts::default() };
+            let counted = ConnectionCounts { at_ns: 2000 * MS, srtt_ns, acknowledged, ..ConnectionCounts::default() };
             move |span| watched.responsiveness(&[counted], span, 0.5)
         };
         let whole = [1000 * MS, 4000 * MS];

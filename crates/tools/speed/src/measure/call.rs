@@ -22,7 +22,7 @@ use crate::meter::ArrivalCourse;
 use crate::protocol::greeting::greet_server;
 use crate::protocol::{
     Budget, Carrier, DataDirection, DatagramCounts, EndReport, FromClient, FromServer, MeasurementPhase,
-    PREAMBLE_LEN, PhaseError, Preamble, StreamCounts, clock_mark,
+    PREAMBLE_LEN, PhaseError, Preamble, ConnectionCounts, clock_mark,
 };
 use crate::talk::{ControlConnection, PATIENCE, is_nothing};
 
@@ -495,7 +495,7 @@ fn check(phase: &MeasurementPhase, far: &PhaseOutcome) -> Result<(), &'static st
     if far.counted.len() > most.saturating_mul(streams) || far.heard.len() > most {
         return Err(MORE_READINGS);
     }
-    let mut before = vec![StreamCounts::default(); streams];
+    let mut before = vec![ConnectionCounts::default(); streams];
     for now in &far.counted {
         let before = before.get_mut(usize::from(now.stream)).ok_or("a connection that nobody has made")?;
         if !(before.at_ns..=lasts).contains(&now.at_ns) {
@@ -558,14 +558,14 @@ mod tests {
         MeasurementPhase { number: 1, carrier, lasts_ns: 1_000_000_000, every_ns: 100_000_000 }
     }
 
-    fn counted(at_ms: u64, stream: u16) -> StreamCounts {
-        StreamCounts { at_ns: at_ms * 1_000_000, stream, ..StreamCounts::default() }
+    fn counted(at_ms: u64, stream: u16) -> ConnectionCounts {
+        ConnectionCounts { at_ns: at_ms * 1_000_000, stream, ..ConnectionCounts::default() }
     }
 
     /// A lying server cannot make the client store more than a phase has or accept impossible counts.
     #[test]
     fn readings_that_cannot_be_are_refused() {
-        let of = |counted: Vec<StreamCounts>| PhaseOutcome { counted, ..PhaseOutcome::default() };
+        let of = |counted: Vec<ConnectionCounts>| PhaseOutcome { counted, ..PhaseOutcome::default() };
         let heard = |times: &[u64]| {
             let at = |at_ns: &u64| DatagramCounts { at_ns: *at_ns, ..DatagramCounts::default() };
             PhaseOutcome { heard: times.iter().map(at).collect(), ..PhaseOutcome::default() }
@@ -581,7 +581,7 @@ mod tests {
             (heard(&[u64::MAX]), "out of its time"),
             (heard(&[1; 1000]), "more readings"),
             (
-                of([2, 1].map(|received| StreamCounts { received, ..counted(100, 0) }).to_vec()),
+                of([2, 1].map(|received| ConnectionCounts { received, ..counted(100, 0) }).to_vec()),
                 "less than it had",
             ),
         ] {

@@ -19,7 +19,7 @@ use crate::iperf3::{
     TestParameters, TestResults, TestRole,
 };
 use crate::iperf3::{StreamReadings, TcpReadings, TestTransport, UdpReadings, stream_id};
-use crate::protocol::{Carrier, DataDirection, DatagramCounts, DatagramLoad, EndReport, StreamCounts};
+use crate::protocol::{Carrier, DataDirection, DatagramCounts, DatagramLoad, EndReport, ConnectionCounts};
 
 /// Time for which a server may still be busy with the previous test, and the interval of retries.
 const UNTIL_FREE: StdDuration = StdDuration::from_secs(3);
@@ -248,15 +248,15 @@ fn tell(
                 ..DatagramCounts::default()
             });
         } else {
-            let of = |received, sent| StreamCounts {
+            let of = |received, sent| ConnectionCounts {
                 at_ns,
                 stream: number,
                 received,
                 sent,
-                ..StreamCounts::default()
+                ..ConnectionCounts::default()
             };
             if stream.sends {
-                near.counted.push(StreamCounts {
+                near.counted.push(ConnectionCounts {
                     at_ns,
                     stream: number,
                     received: 0,
@@ -266,15 +266,15 @@ fn tell(
                 // The server reports received bytes only at the end, so acknowledged bytes are used.
                 far.counted.push(of(mark.acknowledged, 0));
             } else {
-                let StreamCounts { segments, has_hole, .. } = mark.kernel;
-                near.counted.push(StreamCounts { segments, has_hole, ..of(mark.bytes, 0) });
+                let ConnectionCounts { segments, has_hole, .. } = mark.kernel;
+                near.counted.push(ConnectionCounts { segments, has_hole, ..of(mark.bytes, 0) });
                 // The kernel of this end knows the round-trip time of the connection.
-                let StreamCounts { srtt_ns, min_rtt_ns, .. } = mark.kernel;
+                let ConnectionCounts { srtt_ns, min_rtt_ns, .. } = mark.kernel;
                 let sent_again = again.map(|again| scale(mark.bytes, again, ours.bytes));
                 // The server has transmitted the received bytes and the retransmissions.
                 let transmitted = sent_again.map(|again| mark.bytes.saturating_add(again));
                 let of_far = of(0, theirs);
-                far.counted.push(StreamCounts { srtt_ns, min_rtt_ns, transmitted, sent_again, ..of_far });
+                far.counted.push(ConnectionCounts { srtt_ns, min_rtt_ns, transmitted, sent_again, ..of_far });
             }
         }
     }
@@ -364,12 +364,12 @@ const PATH: StreamPath = StreamPath {
 };
 
 fn stream(near: &PhaseOutcome, far: &PhaseOutcome, sends: bool, number: u16) -> StreamReadings {
-    let bytes = |counted: &StreamCounts, sends: bool| if sends { counted.sent } else { counted.received };
-    let of = |outcome: &'_ PhaseOutcome| -> Vec<StreamCounts> {
+    let bytes = |counted: &ConnectionCounts, sends: bool| if sends { counted.sent } else { counted.received };
+    let of = |outcome: &'_ PhaseOutcome| -> Vec<ConnectionCounts> {
         outcome.counted.iter().filter(|counted| counted.stream == number).copied().collect()
     };
     let segment = u64::from(near.report.segment.unwrap_or(1).max(1));
-    let (mut before, mut intervals) = (StreamCounts::default(), Vec::new());
+    let (mut before, mut intervals) = (ConnectionCounts::default(), Vec::new());
     for now in of(near) {
         let tcp = TcpReadings {
             retransmits: now.sent_again.unwrap_or(0).saturating_sub(before.sent_again.unwrap_or(0)) / segment,

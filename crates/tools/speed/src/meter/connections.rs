@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::protocol::StreamCounts;
+use crate::protocol::ConnectionCounts;
 
 /// All connections of a phase after the warm-up. Means are over readings. A value that the sender does not report is absent: servers
 /// of iperf3 report no kernel counters.
@@ -34,9 +34,9 @@ pub struct ConnectionSummary {
 
 impl ConnectionSummary {
     /// From the readings after `from_s` seconds. `None` if no connection has two of them.
-    pub fn of(counted: &[StreamCounts], from_s: f64) -> Option<Self> {
+    pub fn of(counted: &[ConnectionCounts], from_s: f64) -> Option<Self> {
         let streams = counted.iter().map(|counted| counted.stream).max()?;
-        let kept = |counted: &&StreamCounts| counted.at_ns as f64 * 1e-9 >= from_s;
+        let kept = |counted: &&ConnectionCounts| counted.at_ns as f64 * 1e-9 >= from_s;
         let mut all = Self::default();
         let (mut took_ns, mut busy_ns, mut window_ns, mut buffer_ns) = (0, 0, 0, 0);
         let mut transmitted: Option<u64> = None;
@@ -57,8 +57,8 @@ impl ConnectionSummary {
                 add(transmitted.get_or_insert(0), last.transmitted.unwrap_or(0));
             }
         }
-        let mean = |of: &dyn Fn(&StreamCounts) -> Option<f64>| {
-            let carry = |counted: &&StreamCounts| kept(counted) && counted.sent > 0;
+        let mean = |of: &dyn Fn(&ConnectionCounts) -> Option<f64>| {
+            let carry = |counted: &&ConnectionCounts| kept(counted) && counted.sent > 0;
             let values: Vec<f64> = counted.iter().filter(carry).filter_map(of).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
@@ -92,8 +92,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn counted(at_ms: u64, stream: u16, limited_ms: [u64; 2], sent: [u64; 2]) -> StreamCounts {
-        StreamCounts {
+    fn counted(at_ms: u64, stream: u16, limited_ms: [u64; 2], sent: [u64; 2]) -> ConnectionCounts {
+        ConnectionCounts {
             at_ns: at_ms * MS,
             stream,
             sent: sent[0],
@@ -106,7 +106,7 @@ mod tests {
             window: 65_536,
             srtt_ns: Some(20 * MS),
             min_rtt_ns: Some((10 + u64::from(stream)) * MS),
-            ..StreamCounts::default()
+            ..ConnectionCounts::default()
         }
     }
 
@@ -130,12 +130,12 @@ mod tests {
         assert_eq!((told.bytes_sent, told.bytes_again), (20_000, Some(2500)));
         assert!(near(told.cwnd, 15_000.0) && told.least_round_trip_s == Some(0.01), "{told:?}");
         // If an end reports only bytes, all other values are absent.
-        let bytes = |at_ms, sent| StreamCounts { at_ns: at_ms * MS, sent, ..StreamCounts::default() };
+        let bytes = |at_ms, sent| ConnectionCounts { at_ns: at_ms * MS, sent, ..ConnectionCounts::default() };
         let told = ConnectionSummary::of(&[bytes(100, 1000), bytes(1000, 10_000)], 0.1).unwrap();
         assert_eq!((told.busy, told.window_limited, told.cwnd, told.bytes_sent), (None, None, None, 10_000));
         assert_eq!((told.sent_again, told.bytes_again), (None, None));
         // Any numbers of the peer.
-        let most = |at_ms, stream| StreamCounts {
+        let most = |at_ms, stream| ConnectionCounts {
             sent: u64::MAX,
             transmitted: Some(u64::MAX),
             sent_again: Some(u64::MAX),
@@ -153,7 +153,7 @@ mod tests {
     /// retransmissions. No data is given to the kernel after the warm-up.
     #[test]
     fn shares_are_of_what_the_kernel_transmitted() {
-        let reading = |at_ms: u64| StreamCounts {
+        let reading = |at_ms: u64| ConnectionCounts {
             sent: 150_000,
             transmitted: Some(16 * at_ms),
             sent_again: Some(16 * at_ms * 85 / 1000),
@@ -166,7 +166,7 @@ mod tests {
         }
         // A server of iperf3 reports only the retransmissions.
         let untold: Vec<_> =
-            readings.iter().map(|reading| StreamCounts { transmitted: None, ..*reading }).collect();
+            readings.iter().map(|reading| ConnectionCounts { transmitted: None, ..*reading }).collect();
         let told = ConnectionSummary::of(&untold, 1.0).unwrap();
         assert_eq!((told.sent_again, told.bytes_again), (None, Some(13_600)));
     }

@@ -6,7 +6,7 @@ use netrig_stats::warmup::{Warmup, WarmupVerdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::protocol::{DatagramCounts, StreamCounts};
+use crate::protocol::{DatagramCounts, ConnectionCounts};
 
 /// Share of a phase that is taken as the warm-up if the phase is too short to detect one.
 const BEGINNING: f64 = 0.2;
@@ -48,8 +48,8 @@ pub struct Throughput {
 
 impl ArrivalCourse {
     /// The sum over connections. Out-of-order segments count as received before the program can read them.
-    pub fn of_streams(counted: &[StreamCounts]) -> Self {
-        let mut streams: BTreeMap<u16, Vec<&StreamCounts>> = BTreeMap::new();
+    pub fn of_streams(counted: &[ConnectionCounts]) -> Self {
+        let mut streams: BTreeMap<u16, Vec<&ConnectionCounts>> = BTreeMap::new();
         for counted in counted {
             streams.entry(counted.stream).or_default().push(counted);
         }
@@ -152,8 +152,8 @@ impl ArrivalCourse {
 /// Time of each reading of one connection, ns, and the bytes received by then. At a reading without a hole they are the bytes read.
 /// Between two such readings they grow in proportion to the segments. After the last one each segment counts as many bytes as those
 /// before it, because most segments are full.
-fn arrived(readings: &[&StreamCounts]) -> Vec<(u64, u64)> {
-    let mut whole = StreamCounts::default();
+fn arrived(readings: &[&ConnectionCounts]) -> Vec<(u64, u64)> {
+    let mut whole = ConnectionCounts::default();
     let mut points = Vec::with_capacity(readings.len());
     let mut rest = readings;
     while let Some(reading) = rest.first() {
@@ -163,7 +163,7 @@ fn arrived(readings: &[&StreamCounts]) -> Vec<(u64, u64)> {
             (next.segments.saturating_sub(whole.segments), next.received.saturating_sub(whole.received))
         });
         let each = bytes as f64 / segments.max(1) as f64;
-        let came = |reading: &&StreamCounts| {
+        let came = |reading: &&ConnectionCounts| {
             let came = (each * reading.segments.saturating_sub(whole.segments) as f64).round() as u64;
             (reading.at_ns, whole.received.saturating_add(came).max(reading.received))
         };
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn connections_are_added_up() {
         let counted =
-            |at_ns, stream, received| StreamCounts { at_ns, stream, received, ..StreamCounts::default() };
+            |at_ns, stream, received| ConnectionCounts { at_ns, stream, received, ..ConnectionCounts::default() };
         let course = ArrivalCourse::of_streams(&[
             counted(10, 0, 5),
             counted(10, 1, 7),
@@ -206,13 +206,13 @@ mod tests {
     }
 
     /// A connection that receives a segment of 1000 bytes in each interval and can read `readable` of them.
-    fn reading(n: u64, readable: u64) -> StreamCounts {
-        StreamCounts {
+    fn reading(n: u64, readable: u64) -> ConnectionCounts {
+        ConnectionCounts {
             at_ns: n * 100_000_000,
             segments: n,
             received: readable * 1000,
             has_hole: readable < n,
-            ..StreamCounts::default()
+            ..ConnectionCounts::default()
         }
     }
 
@@ -221,7 +221,7 @@ mod tests {
     fn what_waits_for_a_hole_has_arrived() {
         let readings = (1..=10).flat_map(|n| {
             let readable = if (3..7).contains(&n) { 2 } else { n };
-            [reading(n, n), StreamCounts { stream: 1, ..reading(n, readable) }]
+            [reading(n, n), ConnectionCounts { stream: 1, ..reading(n, readable) }]
         });
         let course = ArrivalCourse::of_streams(&readings.collect::<Vec<_>>());
         assert!((1..).map(|n| n * 2000).zip(course.points()).all(|(bytes, point)| bytes == point.1));
@@ -233,29 +233,29 @@ mod tests {
     /// The last four of a hundred segments are behind a hole at the end. Or the first four arrived twice, and there is no hole.
     #[test]
     fn what_still_waits_for_a_hole_at_the_end_has_arrived_and_what_comes_twice_has_not() {
-        let told = |readable: fn(u64) -> StreamCounts| {
+        let told = |readable: fn(u64) -> ConnectionCounts| {
             ArrivalCourse::of_streams(&(1..=100).map(readable).collect::<Vec<_>>()).throughput().unwrap()
         };
         let hole = told(|n| reading(n, n.min(96)));
         assert_eq!(hole.bytes, 100_000);
         assert!((hole.bits_per_s - 80_000.0).abs() < 1.0, "{hole:?}");
         let twice =
-            told(|n| StreamCounts { has_hole: false, ..reading(n, if n < 5 { n } else { n.max(8) - 4 }) });
+            told(|n| ConnectionCounts { has_hole: false, ..reading(n, if n < 5 { n } else { n.max(8) - 4 }) });
         assert_eq!(twice.bytes, 96_000);
     }
 
     /// Impossible numbers of a peer do no harm.
     #[test]
     fn readings_that_run_backwards_are_taken_as_they_are() {
-        let of = |segments, received, has_hole| StreamCounts {
+        let of = |segments, received, has_hole| ConnectionCounts {
             segments,
             received,
             has_hole,
-            ..StreamCounts::default()
+            ..ConnectionCounts::default()
         };
         let all =
             [of(u64::MAX, u64::MAX, true), of(9, u64::MAX, false), of(0, 3, true), of(u64::MAX, 2, true)];
-        let readings: Vec<_> = (1..).zip(all).map(|(at_ns, of)| StreamCounts { at_ns, ..of }).collect();
+        let readings: Vec<_> = (1..).zip(all).map(|(at_ns, of)| ConnectionCounts { at_ns, ..of }).collect();
         assert_eq!(ArrivalCourse::of_streams(&readings).points().len(), 4);
     }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Delays;
-use crate::protocol::{DatagramCounts, StreamCounts};
+use crate::protocol::{DatagramCounts, ConnectionCounts};
 
 /// One-way delay of the loading datagrams above the shortest of the whole phase, after the warm-up.
 ///
@@ -60,7 +60,7 @@ const ENOUGH_ROUND_TRIPS: f64 = 10.0;
 
 impl TooShort {
     /// From the counts of the sender. `None` if the phase was long enough.
-    pub fn of(sender: &[StreamCounts], warm_up_s: f64, lasted_s: f64) -> Option<Self> {
+    pub fn of(sender: &[ConnectionCounts], warm_up_s: f64, lasted_s: f64) -> Option<Self> {
         let mut last = BTreeMap::new();
         for counted in sender.iter().filter(|counted| counted.sent > 0) {
             last.insert(counted.stream, counted.is_under_load());
@@ -104,8 +104,8 @@ impl AddedDelay {
 
 impl RoundTrips {
     /// From the readings of the sender after `from_s` seconds. `None` if there are none.
-    pub fn of(sender: &[StreamCounts], from_s: f64) -> Option<Self> {
-        let kept = |counted: &&StreamCounts| {
+    pub fn of(sender: &[ConnectionCounts], from_s: f64) -> Option<Self> {
+        let kept = |counted: &&ConnectionCounts| {
             counted.sent > 0 && counted.is_under_load() && counted.at_ns as f64 * 1e-9 >= from_s
         };
         let times = sender.iter().filter(kept).filter_map(|counted| counted.srtt_ns);
@@ -147,11 +147,11 @@ mod tests {
 
     #[test]
     fn round_trips_are_of_readings_of_those_that_send_after_the_warm_up() {
-        let counted = |at_ms: u64, sent, srtt_ms: Option<u64>| StreamCounts {
+        let counted = |at_ms: u64, sent, srtt_ms: Option<u64>| ConnectionCounts {
             at_ns: at_ms * 1_000_000,
             sent,
             srtt_ns: srtt_ms.map(|ms| ms * 1_000_000),
-            ..StreamCounts::default()
+            ..ConnectionCounts::default()
         };
         let mut all: Vec<_> = (1..=100).map(|n| counted(1000 + n, 1, Some(n))).collect();
         all.extend([counted(500, 1, Some(900)), counted(2000, 0, Some(900)), counted(2000, 1, None)]);
@@ -166,33 +166,33 @@ mod tests {
     /// On a slow line the first data is acknowledged after 4 s. Until then the kernel has the round-trip time of the handshake.
     #[test]
     fn what_the_handshake_took_is_no_round_trip_under_load() {
-        let reading = |n: u64| StreamCounts {
+        let reading = |n: u64| ConnectionCounts {
             at_ns: n * 100_000_000,
             sent: 200_000,
             acknowledged: Some(n.saturating_sub(39) * 1448),
             srtt_ns: Some(if n < 40 { 40_000_000 } else { 500_000_000 }),
-            ..StreamCounts::default()
+            ..ConnectionCounts::default()
         };
         let all: Vec<_> = (1..=50).map(reading).collect();
         assert_eq!(RoundTrips::of(&all[..39], 0.6), None, "no reading is under load");
         let told = RoundTrips::of(&all, 0.6).unwrap();
         assert_eq!((told.readings, told.p50_s), (11, 0.5));
         // An end that tells no acknowledgements is taken at its word.
-        let untold: Vec<_> = all.iter().map(|now| StreamCounts { acknowledged: None, ..*now }).collect();
+        let untold: Vec<_> = all.iter().map(|now| ConnectionCounts { acknowledged: None, ..*now }).collect();
         assert_eq!(RoundTrips::of(&untold, 0.0).unwrap().readings, 50);
     }
 
     #[test]
     fn a_phase_is_too_short_until_data_is_acknowledged_and_for_long_round_trips() {
-        let reading = |stream, acknowledged, srtt_ms: u64| StreamCounts {
+        let reading = |stream, acknowledged, srtt_ms: u64| ConnectionCounts {
             at_ns: 2_000_000_000,
             stream,
             sent: 200_000,
             acknowledged,
             srtt_ns: Some(srtt_ms * 1_000_000),
-            ..StreamCounts::default()
+            ..ConnectionCounts::default()
         };
-        let told = |all: &[StreamCounts]| TooShort::of(all, 0.6, 3.0);
+        let told = |all: &[ConnectionCounts]| TooShort::of(all, 0.6, 3.0);
         assert_eq!(told(&[reading(0, Some(1448), 90), reading(1, Some(2896), 90)]), None);
         assert_eq!(told(&[reading(0, None, 90)]), None, "an end that tells no acknowledgements");
         let waits = told(&[reading(0, Some(1448), 90), reading(1, Some(0), 40)]).unwrap();

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::ArrivalCourse;
-use crate::protocol::{DatagramCounts, StreamCounts};
+use crate::protocol::{DatagramCounts, ConnectionCounts};
 
 /// Received data of one direction of a phase, as columns: values with the same index belong to the same time.
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
@@ -54,7 +54,7 @@ pub struct DatagramSeries {
 
 impl Series {
     /// For connections or associations, from the counts of the sender and the course of received data.
-    pub fn of_streams(sender: &[StreamCounts], arrived: &ArrivalCourse) -> Self {
+    pub fn of_streams(sender: &[ConnectionCounts], arrived: &ArrivalCourse) -> Self {
         Self {
             at_s: arrived.points().iter().map(|(at_s, _)| nanos(*at_s)).collect(),
             bytes: arrived.points().iter().map(|(_, bytes)| *bytes).collect(),
@@ -76,12 +76,12 @@ impl Series {
 
 impl ConnectionSeries {
     /// From connections that have sent data. A connection that only receives belongs to the other direction.
-    fn of(counted: &[StreamCounts]) -> Option<Self> {
+    fn of(counted: &[ConnectionCounts]) -> Option<Self> {
         let mut sent: BTreeMap<u16, u64> = BTreeMap::new();
         for counted in counted {
             sent.insert(counted.stream, counted.sent);
         }
-        let mut moments: BTreeMap<u64, Vec<&StreamCounts>> = BTreeMap::new();
+        let mut moments: BTreeMap<u64, Vec<&ConnectionCounts>> = BTreeMap::new();
         for counted in counted.iter().filter(|counted| sent.get(&counted.stream) > Some(&0)) {
             moments.entry(counted.at_ns).or_default().push(counted);
         }
@@ -92,8 +92,8 @@ impl ConnectionSeries {
         (!moments.is_empty()).then_some(series)
     }
 
-    fn push(&mut self, at_ns: u64, all: &[&StreamCounts]) {
-        let sum = |of: fn(&StreamCounts) -> u64| all.iter().copied().map(of).fold(0, u64::saturating_add);
+    fn push(&mut self, at_ns: u64, all: &[&ConnectionCounts]) {
+        let sum = |of: fn(&ConnectionCounts) -> u64| all.iter().copied().map(of).fold(0, u64::saturating_add);
         // If the kernel reports windows, the congestion window is not zero. The receive window may be.
         let cwnd = Some(sum(|counted| counted.cwnd)).filter(|bytes| *bytes > 0);
         let trips: Vec<_> = all.iter().filter_map(|counted| counted.srtt_ns).map(seconds).collect();
@@ -140,13 +140,13 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn counted(at_ms: u64, stream: u16, sent: u64, received: u64) -> StreamCounts {
-        StreamCounts { at_ns: at_ms * MS, stream, sent, received, ..StreamCounts::default() }
+    fn counted(at_ms: u64, stream: u16, sent: u64, received: u64) -> ConnectionCounts {
+        ConnectionCounts { at_ns: at_ms * MS, stream, sent, received, ..ConnectionCounts::default() }
     }
 
     #[test]
     fn connections_of_one_moment_are_one_reading() {
-        let sends = |at_ms, stream, srtt_ns| StreamCounts {
+        let sends = |at_ms, stream, srtt_ns| ConnectionCounts {
             cwnd: 10_000,
             window: 60_000,
             sent_again: Some(100),

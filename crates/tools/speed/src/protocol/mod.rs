@@ -35,7 +35,7 @@ pub use session::{SessionAction, SpeedSession, Violation};
 pub(crate) use words::LONGEST_INTERVAL;
 pub use words::{
     Budget, Carrier, DataDirection, DatagramCounts, DatagramLoad, Datagrams, EndReport, FromClient,
-    FromServer, MOST_STREAMS, MeasurementPhase, PhaseError, SHORTEST_INTERVAL, StreamCounts,
+    FromServer, MOST_STREAMS, MeasurementPhase, PhaseError, SHORTEST_INTERVAL, ConnectionCounts,
 };
 
 /// The version of the protocol. Both ends must have the same.

@@ -99,7 +99,7 @@ pub enum FromServer {
     /// The counts of the client's datagrams at a reading.
     Heard(DatagramCounts),
     /// A part of the server's counts of streams, in the order of time.
-    Counted(Vec<StreamCounts>),
+    Counted(Vec<ConnectionCounts>),
     /// A part of the server's counts of datagrams, in the order of time.
     HeardInAll(Vec<DatagramCounts>),
     /// The report of the phase, after all counts.
@@ -378,7 +378,7 @@ impl DatagramLoad {
 /// Counts of one stream at one time, at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StreamCounts {
+pub struct ConnectionCounts {
     /// Time since the phase began, by the clock of that end, ns.
     pub at_ns: u64,
     /// The number of the stream.
@@ -413,7 +413,7 @@ pub struct StreamCounts {
     pub buffer_limited_ns: u64,
 }
 
-impl StreamCounts {
+impl ConnectionCounts {
     /// The most counts in one frame. On a slow line, too, such a frame arrives before the peer times out.
     pub const IN_A_FRAME: usize = 64;
 
@@ -590,7 +590,7 @@ mod tests {
 
     #[test]
     fn a_full_list_of_readings_fits_into_its_frames() {
-        let most = StreamCounts {
+        let most = ConnectionCounts {
             at_ns: u64::MAX,
             segments: u64::MAX,
             has_hole: false,
@@ -608,7 +608,7 @@ mod tests {
             window_limited_ns: u64::MAX,
             buffer_limited_ns: u64::MAX,
         };
-        let words = FromServer::Counted(vec![most; StreamCounts::IN_A_FRAME]);
+        let words = FromServer::Counted(vec![most; ConnectionCounts::IN_A_FRAME]);
         netrig_host::frames::write_frame(&mut std::io::sink(), &words).unwrap();
     }
 }

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::meter::Delays;
-use crate::protocol::StreamCounts;
+use crate::protocol::ConnectionCounts;
 
 /// The version of the draft that is implemented.
 pub const DRAFT: &str = "draft-ietf-ippm-responsiveness-09";
@@ -109,7 +109,7 @@ impl Responsiveness {
     /// `CLOCK_MONOTONIC`; its first `without_s` seconds are left out.
     pub fn of_phase(
         probes: &[ForeignProbe],
-        sender: &[StreamCounts],
+        sender: &[ConnectionCounts],
         [begun, ended]: [u64; 2],
         without_s: f64,
     ) -> Option<Self> {
@@ -218,16 +218,16 @@ mod tests {
     fn a_phase_is_told_without_its_warm_up() {
         let at = |begun| ForeignProbe { begun, parts_ns: Some([10 * MS; 3]) };
         let probes = [at(999), at(1000), at(1000 + 500 * MS), at(3000 * MS), at(9000 * MS)];
-        let counted = |at_ns, srtt_ms: u64| StreamCounts {
+        let counted = |at_ns, srtt_ms: u64| ConnectionCounts {
             at_ns,
             srtt_ns: Some(srtt_ms * MS),
-            ..StreamCounts::default()
+            ..ConnectionCounts::default()
         };
         let sender = [
             counted(100 * MS, 900),
             counted(600 * MS, 20),
-            StreamCounts { at_ns: 700 * MS, ..StreamCounts::default() },
-            StreamCounts { acknowledged: Some(0), ..counted(800 * MS, 5) },
+            ConnectionCounts { at_ns: 700 * MS, ..ConnectionCounts::default() },
+            ConnectionCounts { acknowledged: Some(0), ..counted(800 * MS, 5) },
         ];
         let told = Responsiveness::of_phase(&probes, &sender, [1000, 5000 * MS], 0.5).unwrap();
         assert_eq!(

@@ -23,7 +23,7 @@ use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, 
 use crate::protocol::greeting::{GreetingError, LONGEST_WORD, greet_client};
 use crate::protocol::{
     Budget, Carrier, DataDirection, FromServer, MeasurementPhase, PREAMBLE_LEN, Preamble, SessionAction,
-    SessionToken, SpeedSession, StreamCounts, Violation, clock_mark,
+    SessionToken, SpeedSession, ConnectionCounts, Violation, clock_mark,
 };
 use crate::talk::{ControlConnection, PATIENCE};
 
@@ -445,11 +445,11 @@ impl NetrigSession<'_> {
             None => PhaseOutcome::default(),
         };
         self.shared.tally.phases.fetch_add(1, Ordering::Relaxed);
-        for counted in outcome.counted.chunks(StreamCounts::IN_A_FRAME) {
+        for counted in outcome.counted.chunks(ConnectionCounts::IN_A_FRAME) {
             self.talk.say(&FromServer::Counted(counted.to_vec()))?;
             self.keep_on()?;
         }
-        for heard in outcome.heard.chunks(StreamCounts::IN_A_FRAME) {
+        for heard in outcome.heard.chunks(ConnectionCounts::IN_A_FRAME) {
             self.talk.say(&FromServer::HeardInAll(heard.to_vec()))?;
             self.keep_on()?;
         }
